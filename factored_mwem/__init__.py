@@ -1,0 +1,36 @@
+"""Differentially private synthetic tables by factored MWEM.
+
+>>> from factored_mwem import release, Workload, Domain, Policy
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from factored_mwem.domain import Attribute, Domain
+    from factored_mwem.drafting import draft
+    from factored_mwem.errors import BudgetExceeded, FmwemError, InputError, ResourceError
+    from factored_mwem.evaluation import evaluate
+    from factored_mwem.flow import Release, release
+    from factored_mwem.plan import Policy
+    from factored_mwem.privacy.neighbours import Neighbours
+    from factored_mwem.workload import Workload
+
+_HOME = {
+    "release": "flow", "Release": "flow", "Workload": "workload", "Domain": "domain", "Attribute": "domain", "Policy": "plan",
+    "Neighbours": "privacy.neighbours", "draft": "drafting", "evaluate": "evaluation",
+    "FmwemError": "errors", "InputError": "errors", "BudgetExceeded": "errors", "ResourceError": "errors",
+}  # fmt: skip
+__all__ = [
+    "Attribute", "BudgetExceeded", "Domain", "FmwemError", "InputError", "Neighbours", "Policy", "Release", "ResourceError", "Workload",
+    "draft", "evaluate", "release",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name at first use: importing the package alone stays cheap."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'factored_mwem' has no attribute {name!r}")
+    return getattr(import_module(f"factored_mwem.{_HOME[name]}"), name)

@@ -1,0 +1,250 @@
+"""The command line `fmwem`: every command a few lines over the library. stdout is for machines, stderr for people.
+
+Heavy modules are imported inside the commands, so that `--help` and mistakes answer at once.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Optional
+
+import typer
+
+from factored_mwem.errors import FmwemError, InputError
+
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, help="Differentially private synthetic tables."
+)
+domain_app = typer.Typer(no_args_is_help=True, help="Domain files: which values may appear.")
+datasets_app = typer.Typer(no_args_is_help=True, help="Public tables to try things on.")
+app.add_typer(domain_app, name="domain")
+app.add_typer(datasets_app, name="datasets")
+
+TablePath = Annotated[Path, typer.Argument(help="CSV (also .gz), TSV, Parquet or Feather file.")]
+Marginals = Annotated[Optional[int], typer.Option("--marginals", envvar="FMWEM_MARGINALS", help="Keep all K-way marginals.")]
+WorkloadPath = Annotated[Optional[Path], typer.Option("--workload", envvar="FMWEM_WORKLOAD", help="Workload file (TOML or JSON).")]
+DomainPath = Annotated[
+    Optional[Path], typer.Option("--domain", envvar="FMWEM_DOMAIN", help="Domain file; default: NAME.domain.json beside the table.")
+]
+Epsilon = Annotated[Optional[float], typer.Option(envvar="FMWEM_EPSILON", help="Privacy loss epsilon.  [default: 1]")]
+Delta = Annotated[Optional[float], typer.Option(envvar="FMWEM_DELTA", help="Privacy loss delta; 0 is pure epsilon-DP.  [default: 1e-9]")]
+NeighbourRelation = Annotated[
+    Optional[str], typer.Option("--neighbours", envvar="FMWEM_NEIGHBOURS", help="add-remove or replace.  [default: add-remove]")
+]
+Contributions = Annotated[Optional[int], typer.Option(envvar="FMWEM_CONTRIBUTIONS", help="Most rows of one person.  [default: 1]")]
+PrivacyId = Annotated[
+    Optional[str],
+    typer.Option(
+        envvar="FMWEM_PRIVACY_ID", help="Column that names the person: at most --contributions rows of each are kept, the column is dropped."
+    ),
+]
+Rounds = Annotated[Optional[str], typer.Option(envvar="FMWEM_ROUNDS", help="Rounds to run, or 'adaptive'.")]
+MaxCells = Annotated[Optional[int], typer.Option(envvar="FMWEM_MAX_CELLS", help="Most cells of a component.  [default: 2^20]")]
+Columns = Annotated[Optional[str], typer.Option(envvar="FMWEM_COLUMNS", help="Columns to release, separated by commas.  [default: all]")]
+Config = Annotated[Optional[Path], typer.Option(envvar="FMWEM_CONFIG", help="TOML file with any of these settings.")]
+Overwrite = Annotated[Optional[bool], typer.Option("--overwrite", envvar="FMWEM_OVERWRITE", help="Replace existing files.")]
+SampleSeed = Annotated[Optional[int], typer.Option(envvar="FMWEM_SAMPLE_SEED", help="Seed of the sampling only: noise has no seed.", min=0)]
+Rows = Annotated[Optional[int], typer.Option(envvar="FMWEM_ROWS", help="Synthetic rows.  [default: the noisy count]", min=0)]
+Json = Annotated[bool, typer.Option("--json", help="Machine output only: no summary, errors as JSON on stdout.")]
+Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="A line a round.")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No summary.")]
+NoProgress = Annotated[bool, typer.Option("--no-progress", help="No progress bar.")]
+
+
+@app.command()
+def release(
+    table: TablePath,
+    marginals: Marginals = None,
+    workload: WorkloadPath = None,
+    domain: DomainPath = None,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    neighbours: NeighbourRelation = None,
+    contributions: Contributions = None,
+    privacy_id: PrivacyId = None,
+    rounds: Rounds = None,
+    max_cells: MaxCells = None,
+    domain_budget: Annotated[
+        Optional[float], typer.Option(envvar="FMWEM_DOMAIN_BUDGET", help="Share of the budget to learn a domain nobody declared.  [default: 0.1]")
+    ] = None,
+    rows: Rows = None,
+    columns: Columns = None,
+    output: Annotated[
+        Optional[Path], typer.Option("-o", "--output", envvar="FMWEM_OUTPUT", help="Output file.  [default: NAME.synthetic.parquet]")
+    ] = None,
+    model: Annotated[Optional[Path], typer.Option(envvar="FMWEM_MODEL", help="Also save the model here.")] = None,
+    overwrite: Overwrite = None,
+    sample_seed: SampleSeed = None,
+    config: Config = None,
+    json_only: Json = False,
+    verbose: Verbose = False,
+    quiet: Quiet = False,
+    no_progress: NoProgress = False,
+) -> None:
+    """Turn a private table into a synthetic one under differential privacy."""
+    flags = {
+        "marginals": marginals, "workload": workload, "domain": domain, "epsilon": epsilon, "delta": delta, "neighbours": neighbours,
+        "contributions": contributions, "privacy_id": privacy_id, "rounds": rounds, "max_cells": max_cells, "domain_budget": domain_budget,
+        "rows": rows, "columns": columns, "output": output, "model": model, "overwrite": overwrite, "sample_seed": sample_seed,
+    }  # fmt: skip
+    settings = _settings(flags, config)
+    from factored_mwem import console, job
+
+    with console.progress(show=console.wants_progress(no_progress) and not (quiet or json_only), verbose=verbose) as report:
+        done = job.run(table, settings, report)
+    print(json.dumps(done.facts))
+    if not (quiet or json_only):
+        console.stderr().print(console.summary(done.release, done.manifest, done.files, done.domain_from), markup=False)
+
+
+@app.command()
+def check(
+    table: TablePath,
+    marginals: Marginals = None,
+    workload: WorkloadPath = None,
+    domain: DomainPath = None,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    neighbours: NeighbourRelation = None,
+    contributions: Contributions = None,
+    privacy_id: PrivacyId = None,
+    rounds: Rounds = None,
+    max_cells: MaxCells = None,
+    columns: Columns = None,
+    assume_rows: Annotated[int, typer.Option(help="Your guess of the table's rows, for the plan.", min=1)] = 10_000,
+    config: Config = None,
+    json_only: Json = False,
+) -> None:
+    """Dry run on public facts only: what a release would do and how noisy it would be. Reads no row, spends nothing."""
+    flags = {
+        "marginals": marginals, "workload": workload, "domain": domain, "epsilon": epsilon, "delta": delta, "neighbours": neighbours,
+        "contributions": contributions, "privacy_id": privacy_id, "rounds": rounds, "max_cells": max_cells, "columns": columns,
+    }  # fmt: skip
+    settings = _settings(flags, config)
+    from dataclasses import asdict
+
+    from factored_mwem import console, job
+
+    found, unit = job.dry_run(table, settings, assume_rows)
+    print(json.dumps(asdict(found)) if json_only else console.forecast_text(found, assume_rows, unit))
+
+
+@app.command()
+def sample(
+    model: Annotated[Path, typer.Argument(help="Model file that `fmwem release --model` wrote.")],
+    n: Annotated[int, typer.Option("-n", "--rows", help="Rows to draw.", min=0)],
+    output: Annotated[Optional[Path], typer.Option("-o", "--output", help="Output file.  [default: MODEL.sample.parquet]")] = None,
+    sample_seed: SampleSeed = None,
+    overwrite: Overwrite = None,
+) -> None:
+    """Draw more rows from a saved model, at no privacy cost."""
+    from factored_mwem import job
+
+    print(json.dumps(job.draw(model, n, output or Path(f"{model.stem}.sample.parquet"), seed=sample_seed, overwrite=bool(overwrite))))
+
+
+@app.command()
+def evaluate(
+    real: TablePath,
+    synthetic: Annotated[Path, typer.Argument(help="Synthetic file to compare with it.")],
+    marginals: Annotated[int, typer.Option("--marginals", help="Highest order of marginal.", min=1)] = 3,
+    domain: DomainPath = None,
+    columns: Columns = None,
+    json_only: Json = False,
+) -> None:
+    """NOT PRIVATE: errors of a synthetic table against the real one, by order, and the worst ten marginals."""
+    from factored_mwem import console, job
+
+    found = job.compare(real, synthetic, marginals, domain, _names(columns))
+    facts = {"private": False, "by_order": {k: {"mean": m, "worst": w} for k, (m, w) in found.by_order.items()}, "worst": found.worst}
+    print(json.dumps(facts) if json_only else console.errors_text(found))
+
+
+@domain_app.command("draft")
+def domain_draft(table: TablePath, columns: Columns = None) -> None:
+    """Print a first domain for a person to review. Reads the data: NOT PRIVATE until reviewed."""
+    from factored_mwem.drafting import draft
+
+    print(json.dumps(draft(table, _names(columns)).to_dict(), indent=1, ensure_ascii=False))
+    typer.echo("NOT PRIVATE: this draft was read off the data. Review it: widen bounds to what is publicly known, drop rare categories.", err=True)
+
+
+@domain_app.command("schema")
+def domain_schema() -> None:
+    """Print the JSON Schema of a domain file."""
+    from factored_mwem.domain import Domain
+
+    print(json.dumps(Domain.json_schema(), indent=1))
+
+
+@datasets_app.command("fetch")
+def datasets_fetch(
+    name: Annotated[str, typer.Argument(help="adult or transfusion")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder.")] = Path("."),
+) -> None:
+    """Download a public table and verify its sha256."""
+    from factored_mwem import datasets
+
+    print(json.dumps({"file": str(datasets.fetch(name, output))}))
+
+
+def _names(columns: Any) -> list[str] | None:
+    """Column names from a comma-separated flag or a list in a file."""
+    if columns is None or isinstance(columns, list):
+        return columns
+    return [name.strip() for name in str(columns).split(",") if name.strip()]
+
+
+def _settings(flags: dict[str, Any], config: Path | None) -> dict[str, Any]:
+    from factored_mwem.settings import check_environment, merge, read_config
+
+    check_environment(release.__annotations__)
+    settings = merge(flags, read_config(config) if config else {})
+    if str(settings.get("rounds", "")).lstrip("-").isdigit():
+        settings["rounds"] = int(settings["rounds"])
+    settings["columns"] = _names(settings.get("columns"))
+    return settings
+
+
+def main() -> None:
+    """Run the command line; every failure is one line and the documented exit code."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # unwinds, so that temporary files go
+    as_json = "--json" in sys.argv
+    try:
+        code = app(standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
+    except FmwemError as error:
+        _fail(str(error), error.exit_code, as_json, spent=error.budget_spent)
+    except (KeyboardInterrupt, typer.Abort):
+        _fail("interrupted; nothing was left half-written", 130, as_json)
+    except MemoryError:
+        _fail("out of memory; lower --max-cells or --marginals, or use --columns", 4, as_json)
+    except BrokenPipeError:
+        sys.exit(1)
+    except Exception as error:  # noqa: BLE001 - the last line of defence
+        # The text of an unknown error may quote the data, so it stays unsaid.
+        shown = getattr(error, "format_message", None)
+        if shown is not None:  # the command-line parser's own complaints: usage, exit code 2
+            _fail(str(shown()) or "see --help", getattr(error, "exit_code", 2), as_json)
+        _fail(f"unexpected {type(error).__name__} at {_place(error)}; please report it", 1, as_json)
+
+
+def _place(error: BaseException) -> str:
+    """File and line of ours nearest to the failure: no values, unlike a traceback's message."""
+    import traceback
+
+    ours = [f for f in traceback.extract_tb(error.__traceback__) if "factored_mwem" in f.filename]
+    return f"{Path(ours[-1].filename).name}:{ours[-1].lineno}" if ours else "unknown place"
+
+
+def _fail(message: str, code: int, as_json: bool, *, spent: bool = False) -> None:
+    if as_json:
+        print(json.dumps({"error": message, "exit_code": code, "budget_spent": spent}))
+    print(f"fmwem: {message}" + (" (budget was spent)" if spent else ""), file=sys.stderr)
+    sys.exit(code)
+
+
+__all__ = ["InputError", "app", "main"]

@@ -1,0 +1,262 @@
+"""Codec: Arrow columns to codes of the domain, and codes back to values of the column's own type.
+
+A value that is unreadable, unlisted, out of range or unexpectedly null maps by the attribute's fixed rule (`other`, null, clip): never an
+error, a count or an echo, because one person's row must not decide whether a release succeeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from factored_mwem.domain import Attribute, Domain
+from factored_mwem.errors import InputError
+from factored_mwem.table import Table
+
+OWN_TYPE = {
+    "string": pa.string(),
+    "boolean": pa.bool_(),
+    "integer": pa.int64(),
+    "number": pa.float64(),
+    "date": pa.date32(),
+    "datetime": pa.timestamp("us"),
+}
+"""The Arrow type of an attribute whose column came as text."""
+WHOLE = r"^[+-]?[0-9]{1,18}$"
+DECIMAL = r"^[+-]?([0-9]{1,300}\.?[0-9]{0,300}|\.[0-9]{1,300})([eE][+-]?[0-9]{1,3})?$"
+MOMENT = (
+    r"^(?P<day>[0-9]{4}-[0-9]{2}-[0-9]{2})"
+    r"(?:[T ](?P<hour>[0-9]{2}):(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2})(?:[.,](?P<part>[0-9]{1,9}))?)?)?"
+    r" ?(?P<zone>Z|[+-][0-9]{2}:?[0-9]{2})?$"
+)
+
+
+def fit_columns(domain: Domain, table: Table, columns: Sequence[str] | None) -> tuple[Domain, pa.Schema]:
+    """The domain of the columns to release, in the table's order, and the types they come back in. Names and types only.
+
+    InputError for a column that the domain or the table lacks, or whose type cannot hold the domain's values.
+    """
+    wanted = list(columns) if columns is not None else table.schema.names
+    for name in wanted:
+        if name not in table.schema.names:
+            raise InputError(f"no column {name!r} in the table; it has {', '.join(table.schema.names[:12])}")
+        if name not in domain:
+            raise InputError(f"column {name!r} is not in the domain; declare it there or leave it out with --columns")
+    if columns is None:
+        for name in domain.names:
+            if name not in table.schema.names:
+                raise InputError(f"the domain names {name!r}, but the table has no such column; correct the domain or use --columns")
+    fields = []
+    for name in [n for n in table.schema.names if n in set(wanted)]:
+        attribute = domain[name]
+        arrow = OWN_TYPE[attribute.type] if table.text else table.schema.field(name).type
+        if not table.text:
+            check_type(attribute, arrow)
+        fields.append(pa.field(name, arrow, nullable=attribute.nullable))
+    return Domain(domain[f.name] for f in fields), pa.schema(fields)
+
+
+def check_type(attribute: Attribute, arrow: pa.DataType) -> None:
+    """InputError where a typed column cannot be what the domain says, or cannot hold its values."""
+    value = arrow.value_type if pa.types.is_dictionary(arrow) else arrow
+    kinds = {
+        "string": is_text(value),
+        "boolean": pa.types.is_boolean(value) or pa.types.is_integer(value),
+        "integer": is_number(value) or pa.types.is_boolean(value),
+        "number": is_number(value),
+        "date": pa.types.is_date(value) or pa.types.is_timestamp(value),
+        "datetime": pa.types.is_date(value) or pa.types.is_timestamp(value),
+    }
+    if not (kinds[attribute.type] or is_text(value)):
+        raise InputError(f"column {attribute.name!r} is {arrow} in the table but {attribute.type} in the domain; correct the domain")
+    try:
+        _typed(_extremes(attribute), arrow, safe=True)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise InputError(f"column {attribute.name!r}: the domain's values do not fit its type {arrow}; narrow the domain") from None
+
+
+def is_text(arrow: pa.DataType) -> bool:
+    return pa.types.is_string(arrow) or pa.types.is_large_string(arrow) or pa.types.is_string_view(arrow)
+
+
+def is_number(arrow: pa.DataType) -> bool:
+    return pa.types.is_integer(arrow) or pa.types.is_floating(arrow) or pa.types.is_decimal(arrow)
+
+
+def _extremes(attribute: Attribute) -> pa.Array:
+    """The least and greatest value the attribute can give back."""
+    if attribute.categorical:
+        return pa.array(attribute.values, type=OWN_TYPE[attribute.type])
+    cuts = attribute.cuts
+    ends = [cuts[0], cuts[-1] - 1 if attribute.type != "number" else np.floor(cuts[-1])]
+    return _from_units(attribute, np.array(ends))
+
+
+def encode(attribute: Attribute, column: pa.Array) -> np.ndarray:
+    """uint8, uint16 or uint32[row]: the codes of a column, every value mapped by the attribute's rules."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if is_text(column.type):
+        column = column.cast(pa.string())
+        missing = pa.array(attribute.missing_values if attribute.missing_values is not None else [""], type=pa.string())
+        null = pc.or_(pc.is_null(column), pc.is_in(column, value_set=missing))
+    else:
+        null = pc.is_null(column, nan_is_null=True)
+    codes = _listed_codes(attribute, column) if attribute.categorical else _bin_codes(attribute, column)
+    lost = np.asarray(codes < 0)
+    codes[lost] = attribute.fallback_code
+    mask = null.to_numpy(zero_copy_only=False)
+    codes[mask] = attribute.null_code if attribute.null_code is not None else attribute.fallback_code
+    return codes.astype(code_dtype(attribute))
+
+
+def encode_table(domain: Domain, table: Table) -> list[np.ndarray]:
+    """uint[row] per attribute: the codes of the whole table, read batch by batch."""
+    parts: list[list[np.ndarray]] = [[] for _ in domain]
+    for batch in table.batches(domain.names):
+        for part, attribute, column in zip(parts, domain, batch.columns, strict=True):
+            part.append(encode(attribute, column))
+    return [np.concatenate(part) for part in parts]
+
+
+def code_dtype(attribute: Attribute) -> type[np.unsignedinteger]:
+    return np.uint8 if attribute.size <= 2**8 else np.uint16 if attribute.size <= 2**16 else np.uint32
+
+
+def _listed_codes(attribute: Attribute, column: pa.Array) -> np.ndarray:
+    own = OWN_TYPE[attribute.type]
+    if attribute.type != "string":
+        column = pa.array(read_units(attribute, column), from_pandas=True).cast(pa.float64())
+        own = pa.float64()
+    listed = pa.array([float(v) if own == pa.float64() else v for v in attribute.values], type=own)
+    found = pc.index_in(column, value_set=listed, skip_nulls=True)
+    return pc.fill_null(found, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _bin_codes(attribute: Attribute, column: pa.Array) -> np.ndarray:
+    """Bin of each value, clipped to the ends; -1 where there is no readable value."""
+    units = read_units(attribute, column)
+    unread = np.ma.getmaskarray(units)
+    values = units.filled(0)
+    codes = np.clip(np.searchsorted(attribute.cuts, values, side="right") - 1, 0, len(attribute.cuts) - 2).astype(np.int64)
+    codes[unread] = -1
+    return codes
+
+
+def read_units(attribute: Attribute, column: pa.Array) -> np.ma.MaskedArray:
+    """The values in the unit of the attribute's cuts, masked where unreadable."""
+    if is_text(column.type):
+        column = pc.utf8_trim_whitespace(column)
+        if attribute.type == "boolean":
+            return _masked(_read_boolean(column), np.float64)
+        if attribute.type in ("integer", "number"):
+            return _read_number(column, whole=attribute.type == "integer")
+        return _read_moment(attribute, column)
+    if attribute.type in ("date", "datetime"):
+        zone = column.type.tz if pa.types.is_timestamp(column.type) else None
+        micros = _masked(column.cast(pa.timestamp("us", tz=zone), safe=False).cast(pa.int64()), np.int64)
+        return micros // 86_400_000_000 if attribute.type == "date" else micros
+    if attribute.type == "integer" and pa.types.is_integer(column.type) and column.type != pa.uint64():
+        return _masked(column.cast(pa.int64()), np.int64)
+    numbers = _masked(column.cast(pa.float64(), safe=False) if not pa.types.is_boolean(column.type) else column.cast(pa.int8()), np.float64)
+    numbers = np.ma.masked_where(np.isnan(numbers.filled(np.nan)), numbers)
+    return np.ma.floor(np.ma.clip(numbers, -(2.0**62), 2.0**62)) if attribute.type == "integer" else numbers
+
+
+def _masked(column: pa.Array, dtype: type) -> np.ma.MaskedArray:
+    null = column.is_null().to_numpy(zero_copy_only=False)
+    return np.ma.MaskedArray(pc.fill_null(column, 0).to_numpy(zero_copy_only=False).astype(dtype), mask=null)
+
+
+def _read_boolean(column: pa.Array) -> pa.Array:
+    lower = pc.utf8_lower(column)
+    true, false = pc.is_in(lower, pa.array(["true", "t", "yes", "y", "1"])), pc.is_in(lower, pa.array(["false", "f", "no", "n", "0"]))
+    return pc.if_else(true, 1.0, pc.if_else(false, 0.0, pa.scalar(None, pa.float64())))
+
+
+def _read_number(column: pa.Array, *, whole: bool) -> np.ma.MaskedArray:
+    if whole:
+        exact = pc.if_else(pc.match_substring_regex(column, WHOLE), pc.replace_substring_regex(column, r"^\+", ""), None).cast(pa.int64())
+        rest = pc.if_else(pc.is_null(exact), column, None)
+        rounded = np.ma.floor(np.ma.clip(_read_number(rest, whole=False), -(2.0**62), 2.0**62))
+        found = _masked(exact, np.int64)
+        merged = np.where(np.ma.getmaskarray(found), rounded.filled(0).astype(np.int64), found.filled(0))
+        return np.ma.MaskedArray(merged, mask=np.ma.getmaskarray(found) & np.ma.getmaskarray(rounded))
+    decimal = pc.if_else(pc.match_substring_regex(column, DECIMAL), pc.replace_substring_regex(column, r"^\+", ""), None)
+    return _masked(decimal.cast(pa.float64()), np.float64)
+
+
+def _read_moment(attribute: Attribute, column: pa.Array) -> np.ma.MaskedArray:
+    """Days (date) or microseconds (datetime) since 1970 from ISO 8601 text, or from the attribute's strptime `format`."""
+    if attribute.format not in ("default", "any"):
+        moment = pc.strptime(column, format=attribute.format, unit="us", error_is_null=True)
+        micros = _masked(moment.cast(pa.int64()), np.int64)
+    else:
+        parts = pc.extract_regex(column, MOMENT)
+        day, hour, minute, second, part, zone = (pc.struct_field(parts, name) for name in ("day", "hour", "minute", "second", "part", "zone"))
+        parsed = pc.strptime(day, format="%Y-%m-%d", unit="us", error_is_null=True)
+        real = pc.equal(pc.strftime(parsed, format="%Y-%m-%d"), day)  # the parser turns 31 February into 2 March
+        micros = _masked(pc.if_else(real, parsed, None).cast(pa.int64()), np.int64)
+        micros = micros + (_whole(hour) * 3600 + _whole(minute) * 60 + _whole(second)) * 1_000_000
+        micros = micros + _whole(pc.utf8_slice_codeunits(pc.utf8_rpad(pc.fill_null(part, ""), 6, "0"), 0, 6)) - _offset(zone)
+    return micros // 86_400_000_000 if attribute.type == "date" else micros
+
+
+def _whole(text: pa.Array) -> np.ndarray:
+    """int64[row]: digits as a number, 0 where there are none."""
+    return pc.if_else(pc.equal(pc.fill_null(text, ""), ""), "0", text).cast(pa.int64()).to_numpy(zero_copy_only=False)
+
+
+def _offset(zone: pa.Array) -> np.ndarray:
+    """int64[row]: microseconds east of UTC of `+hh:mm`; 0 for Z or none."""
+    digits = pc.replace_substring_regex(pc.fill_null(zone, ""), r"[Z:+-]", "")
+    minutes = _whole(pc.utf8_slice_codeunits(digits, 0, 2)) * 60 + _whole(pc.utf8_slice_codeunits(digits, 2, 4))
+    west = pc.starts_with(pc.fill_null(zone, ""), "-").to_numpy(zero_copy_only=False)
+    return np.where(west, -minutes, minutes) * 60_000_000
+
+
+def decode(attribute: Attribute, codes: np.ndarray, field: pa.Field, rng: np.random.Generator) -> pa.Array:
+    """Values of `field`'s type for `codes: int[row]`: listed values as they are, numbers and moments uniform inside their bin."""
+    codes = codes.astype(np.int64)
+    null = codes == attribute.null_code if attribute.nullable else None
+    if attribute.categorical:
+        listed = pa.array(attribute.values, type=OWN_TYPE[attribute.type])
+        values = listed.take(pa.array(codes, mask=null))
+    else:
+        inside = np.where(null, 0, codes) if null is not None else codes
+        lower, upper = attribute.cuts[inside], attribute.cuts[inside + 1]
+        if attribute.type == "number":
+            drawn = lower + rng.random(len(codes)) * (upper - lower)
+            drawn = np.where(drawn >= upper, lower, drawn)
+        else:
+            drawn = rng.integers(lower, upper)
+        values = _from_units(attribute, drawn, null)
+    return _typed(values, field.type, safe=False)
+
+
+def _from_units(attribute: Attribute, units: np.ndarray, null: np.ndarray | None = None) -> pa.Array:
+    if attribute.type == "date":
+        return pa.array(units.astype(np.int32), mask=null).cast(pa.date32())
+    own = OWN_TYPE[attribute.type]
+    storage = pa.array(units.astype(np.int64 if attribute.type != "number" else np.float64), mask=null)
+    return storage.cast(own) if own != storage.type else storage
+
+
+def _typed(values: pa.Array, arrow: pa.DataType, *, safe: bool) -> pa.Array:
+    """`values` in another type; ArrowInvalid where `safe` and they do not fit."""
+    if pa.types.is_dictionary(arrow):
+        plain = values.cast(arrow.value_type, safe=safe)
+        encoded = plain.dictionary_encode()
+        return pa.DictionaryArray.from_arrays(encoded.indices.cast(arrow.index_type, safe=safe), encoded.dictionary, ordered=arrow.ordered)
+    if pa.types.is_decimal(arrow) and pa.types.is_floating(values.type):
+        return pa.array([None if v is None else round(v, max(arrow.scale, 0)) for v in values.to_pylist()], pa.float64()).cast(arrow, safe=safe)
+    if pa.types.is_date(arrow) and pa.types.is_timestamp(values.type):
+        safe = False
+    if pa.types.is_integer(arrow) and pa.types.is_floating(values.type):
+        values = pc.floor(values)
+    if pa.types.is_timestamp(arrow) and pa.types.is_timestamp(values.type) and arrow.tz is not None:
+        values = pc.assume_timezone(values, "UTC")
+    return values.cast(arrow, safe=safe)

@@ -1,0 +1,113 @@
+"""Console: what a person sees on stderr. Public facts only; progress is off where stderr is no terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+if TYPE_CHECKING:
+    from factored_mwem.check import Forecast
+    from factored_mwem.evaluation import Errors
+    from factored_mwem.flow import Release
+    from factored_mwem.manifest import Manifest
+    from factored_mwem.mwem import Progress as Step
+
+STARTED = time.monotonic()
+
+
+def stderr() -> Console:
+    """A console for people; rich itself respects NO_COLOR and a missing terminal."""
+    return Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+@contextlib.contextmanager
+def progress(*, show: bool, verbose: bool) -> Iterator[Callable[[Step], None]]:
+    """A callback for the loop: a bar on a terminal, a line a round with `verbose`, else nothing."""
+    console = stderr()
+    if not (show and console.is_terminal) or verbose:
+        yield (lambda step: console.print(line(step))) if verbose else (lambda _: None)
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("reading", total=None)
+
+        def tell(step: Step) -> None:
+            text = f"measured {' x '.join(step.attributes)}; {step.components} components"
+            bar.update(task, total=step.rounds, completed=step.round, description=text)
+
+        yield tell
+
+
+def line(step: Step) -> str:
+    return f"round {step.round}/{step.rounds}: measured {' x '.join(step.attributes)}; {step.components} components, largest {step.largest:,} cells"
+
+
+def summary(release: Release, manifest: Manifest, files: list[Path], domain_from: str) -> str:
+    """The closing lines of a release."""
+    g = manifest.guarantee
+    unit = "rho" if g.composition == "zcdp" else "epsilon"
+    split = ", ".join(f"{s.stage} {s.share:.1%} ({unit} {s.cost:.3g}{f', delta {s.delta:.2g}' if s.delta else ''})" for s in manifest.stages)
+    sizes = sorted((len(c) for c in manifest.components), reverse=True)
+    learnt = sum(a.domain == "learnt" for a in manifest.attributes)
+    lines = [
+        f"released under {g.statement}",
+        f"  spent       epsilon {g.spent_epsilon:.6g} of {g.epsilon:g}, delta {g.delta:g}",
+        f"  neighbours  {g.neighbours}, at most {g.contributions} row{'s' * (g.contributions > 1)} a person",
+        f"  budget      {split}",
+        f"  domain      {domain_from}" + (f"; {learnt} attributes learnt inside the budget" if learnt else ""),
+        f"  attributes  {len(manifest.attributes)} in {len(sizes)} components of {_run_lengths(sizes)} attributes",
+        f"  rounds      {manifest.rounds}; {len(manifest.measurements)} noisy measurements",
+        f"  rows        {release.rows:,}",
+        *(f"  warning     {warning}" for warning in manifest.warnings),
+        *(f"  file        {path}" for path in files),
+        f"  took        {time.monotonic() - STARTED:.1f} s, peak memory {peak_megabytes():.0f} MB (not in any file)",
+    ]
+    return "\n".join(lines)
+
+
+def _run_lengths(sizes: list[int]) -> str:
+    counts = {size: sizes.count(size) for size in dict.fromkeys(sizes)}
+    return " + ".join(f"{count} x {size}" if count > 1 else str(size) for size, count in counts.items())
+
+
+def peak_megabytes() -> float:
+    """Peak resident memory of this process; the kernel counts kilobytes, on macOS bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 1e6 if sys.platform == "darwin" else peak / 1e3
+
+
+def forecast_text(found: Forecast, rows: int, unit: str) -> str:
+    sizes = ", ".join(f"{name} {size}" for name, size in list(found.attributes.items())[:30])
+    more = f", and {len(found.attributes) - 30} more" if len(found.attributes) > 30 else ""
+    cells = f"{found.cells:,}" if found.cells < 10**9 else f"about 10^{len(str(found.cells)) - 1}"
+    lines = [
+        f"{len(found.attributes)} attributes (codes): {sizes}{more}",
+        f"domain      {cells} cells",
+        f"candidates  {found.candidates:,} marginals; {found.left_out:,} exceed --max-cells; the largest kept has {found.largest_marginal:,} cells",
+        f"memory      about {found.memory_megabytes:,.0f} MB above the interpreter's own",
+        f"rounds      {found.rounds} for a table of about {rows:,} rows (--assume-rows; a release uses a noisy count)",
+        f"noise       one-way marginals: {found.one_way_noise:.1f} a cell on average ({found.initial_share:.0%} of the {unit} budget); "
+        f"chosen marginals: {found.round_noise:.1f} a cell",
+        "no row was read and nothing was spent",
+    ]
+    return "\n".join(lines)
+
+
+def errors_text(found: Errors) -> str:
+    lines = ["NOT PRIVATE: these numbers compare with the real table; do not publish them", "marginals   mean L1   worst L1"]
+    lines += [f"{order}-way       {mean:7.4f}    {worst:7.4f}" for order, (mean, worst) in found.by_order.items()]
+    lines += ["worst marginals:", *(f"  {error:.4f}  {' x '.join(clique)}" for clique, error in found.worst)]
+    return "\n".join(lines)
+
+
+def wants_progress(no_progress: bool) -> bool:
+    return not no_progress and not os.environ.get("FMWEM_NO_PROGRESS")

@@ -1,0 +1,140 @@
+"""PrivateCounts: the rows as codes and the true counts of every candidate marginal. Nothing in it may be printed, pickled or released.
+
+Only `reveal` gives the numbers out, and only `Access.open` in privacy/access.py may call it, after charging the ledger, for `discover`,
+`select` and `measure`; tests/test_architecture.py walks the code and holds that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from factored_mwem.errors import ResourceError
+from factored_mwem.kernels import count_binary
+from factored_mwem.workload import Candidates
+
+
+class Sealed:
+    """Base of what holds private numbers: its contents show in no log, pickle or copy."""
+
+    __slots__ = ("_contents",)
+
+    def __init__(self, contents: Any) -> None:
+        self._contents = contents
+
+    def reveal(self) -> Any:
+        """The private contents, for `Access.open` alone."""
+        return self._contents
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: private>"
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError(f"{type(self).__name__} holds private numbers and cannot be pickled or copied")
+
+
+class Tables:
+    """What PrivateCounts reveals: counts of the candidates, any other marginal on demand, and the cached distances to the model."""
+
+    __slots__ = ("candidates", "codes", "counts", "distances", "offsets")
+
+    def __init__(self, codes: Sequence[np.ndarray], candidates: Candidates) -> None:
+        self.codes, self.candidates = codes, candidates
+        self.offsets = offsets_of(candidates)
+        self.counts = count_all(codes, candidates, self.offsets)
+        self.distances = np.zeros(len(candidates), dtype=np.int64)
+
+    def marginal(self, positions: Sequence[int]) -> np.ndarray:
+        """int64[cells]: the counts over attributes at `positions`; over none, the number of rows."""
+        shape = [self.candidates.domain.shape[p] for p in positions]
+        cell = np.zeros(len(self.codes[0]), dtype=np.int64)
+        for position, size in zip(positions, shape, strict=True):
+            cell *= size
+            cell += self.codes[position]
+        return np.bincount(cell, minlength=int(np.prod(shape, dtype=np.int64))).astype(np.int64)
+
+
+class PrivateCounts(Sealed):
+    """The private table as the mechanism sees it: through `select` and `measure` alone."""
+
+    __slots__ = ("names",)
+
+    def __init__(self, codes: Sequence[np.ndarray], candidates: Candidates) -> None:
+        """`codes`: one unsigned array[row] per attribute, each below its size. `candidates` must fit `check_memory`."""
+        super().__init__(Tables(codes, candidates))
+        self.names = candidates.domain.names
+
+
+def offsets_of(candidates: Candidates) -> np.ndarray:
+    """int64[candidate + 1]: where each candidate's counts begin in the one flat array."""
+    return np.concatenate([[0], np.cumsum(candidates.cells.astype(np.int64))]).astype(np.int64)
+
+
+def bytes_of(candidates: Candidates) -> float:
+    """Memory of the counts, their index and the model's working tables, from public facts."""
+    return 4.0 * float(candidates.cells.sum()) + 40.0 * candidates.members.size
+
+
+def check_memory(candidates: Candidates, limit: float) -> None:
+    """ResourceError where the candidates' counts would take more than `limit` bytes."""
+    need = bytes_of(candidates)
+    if need > limit:
+        raise ResourceError(
+            f"the counts of {len(candidates):,} candidate marginals need {need / 1e9:.1f} GB, more than the {limit / 1e9:.1f} GB allowed; "
+            "lower --marginals, --max-cells or the bins of the domain, or use --columns"
+        )
+
+
+def count_all(codes: Sequence[np.ndarray], candidates: Candidates, offsets: np.ndarray) -> np.ndarray:
+    """int32[all cells]: the counts of every candidate, one after the other."""
+    counts = np.zeros(int(offsets[-1]), dtype=np.int32)
+    binary = (candidates.sizes <= 2).all(axis=1) & (candidates.cells == 2.0**candidates.orders) & (candidates.orders >= 2)
+    if binary.sum() > 100:
+        _count_binary(codes, candidates, offsets, binary, counts)
+    else:
+        binary[:] = False
+    _count_other(codes, candidates, offsets, np.flatnonzero(~binary), counts)
+    return counts
+
+
+def _count_binary(codes: Sequence[np.ndarray], candidates: Candidates, offsets: np.ndarray, binary: np.ndarray, counts: np.ndarray) -> None:
+    rows = len(codes[0])
+    words = (rows + 63) // 64
+    used = np.unique(candidates.members[binary])
+    used = used[used >= 0]
+    bits = np.zeros((len(codes), words), dtype=np.uint64)
+    for position in used:
+        bits[position] = _packed(codes[position], words)
+    valid = _packed(np.ones(rows, dtype=np.uint8), words)
+    for order in np.unique(candidates.orders[binary]):
+        which = np.flatnonzero(binary & (candidates.orders == order))
+        for part in np.array_split(which, max(1, len(which) // 10_000)):
+            out = np.empty(len(part) << order, dtype=np.int32)
+            count_binary(bits, valid, np.ascontiguousarray(candidates.members[part]), int(order), out)
+            counts[offsets[part][:, None] + np.arange(1 << order)] = out.reshape(len(part), -1)
+
+
+def _packed(column: np.ndarray, words: int) -> np.ndarray:
+    packed = np.zeros(words * 8, dtype=np.uint8)
+    bytes_ = np.packbits(column, bitorder="little")
+    packed[: len(bytes_)] = bytes_
+    return packed.view(np.uint64)
+
+
+def _count_other(codes: Sequence[np.ndarray], candidates: Candidates, offsets: np.ndarray, which: np.ndarray, counts: np.ndarray) -> None:
+    """One bincount a candidate; the cell index over all but the last attribute is shared by neighbours in the list."""
+    shape = candidates.domain.shape
+    last: tuple[int, ...] | None = None
+    prefix = np.zeros(len(codes[0]), dtype=np.int64)
+    for c in which:
+        positions = candidates.positions(c)
+        if positions[:-1] != last:
+            last = positions[:-1]
+            prefix = np.zeros(len(codes[0]), dtype=np.int64)
+            for p in last:
+                prefix *= shape[p]
+                prefix += codes[p]
+        cell = prefix * shape[positions[-1]] + codes[positions[-1]]
+        counts[offsets[c] : offsets[c + 1]] = np.bincount(cell, minlength=int(offsets[c + 1] - offsets[c]))

@@ -1,0 +1,339 @@
+"""Attribute and Domain: which values may appear, declared by a person or learnt inside the budget.
+
+A domain is a public statement. The file format is a Frictionless Table Schema (v2) with three additions: `bins` or `edges`
+for attributes that are cut into bins, and `other` for the category that takes unlisted values. Codes 0..size-1 number
+the values (or bins) in order; the last code of a nullable attribute stands for null.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from factored_mwem.errors import InputError
+
+Clique = tuple[str, ...]
+"""A set of attributes, by name, in the order of the domain."""
+
+DEFAULT_BINS = 32
+"""Bins of a number, date or timestamp whose domain names none."""
+ONE_BIN_EACH = 128
+"""Integer and date attributes with at most this many values get a bin for each."""
+
+_EPOCH = datetime.date(1970, 1, 1)
+_EPOCH_UTC = datetime.datetime(1970, 1, 1)
+Scalar = bool | int | float | str
+
+
+class Constraints(BaseModel):
+    """The Frictionless constraints that say something about a domain."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    required: bool = False
+    minimum: int | float | str | None = None
+    maximum: int | float | str | None = None
+    enum: tuple[Scalar, ...] | None = None
+
+
+class Attribute(BaseModel):
+    """A column and its finite set of codes.
+
+    Either `categories` lists the values (`other` names the one that takes whatever is unlisted), or the attribute is a number,
+    date or timestamp between `constraints.minimum` and `constraints.maximum`, cut into `bins` of equal width or at `edges`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    name: str = Field(min_length=1)
+    type: Literal["string", "boolean", "integer", "number", "date", "datetime"] = "string"
+    format: str = "default"
+    categories: tuple[Scalar, ...] | None = None
+    categories_ordered: bool = Field(default=False, alias="categoriesOrdered")
+    other: Scalar | None = None
+    constraints: Constraints = Constraints()
+    bins: int | None = Field(default=None, ge=1, le=10_000_000)
+    edges: tuple[int | float | str, ...] | None = Field(default=None, min_length=2)
+    missing_values: tuple[str, ...] | None = Field(default=None, alias="missingValues")
+    learnt: bool = False
+    title: str | None = None
+    description: str | None = None
+
+    @field_validator("categories", mode="before")
+    @classmethod
+    def _plain_categories(cls, categories: Any) -> Any:
+        """Accept Frictionless's {value, label} form; the value is what the table holds."""
+        if isinstance(categories, list | tuple):
+            return tuple(c["value"] if isinstance(c, dict) and "value" in c else c for c in categories)
+        return categories
+
+    @model_validator(mode="before")
+    @classmethod
+    def _enum_is_categories(cls, data: Any) -> Any:
+        constraints = data.get("constraints") if isinstance(data, dict) else None
+        if isinstance(constraints, dict) and constraints.get("enum") is not None and data.get("categories") is None:
+            return {**data, "categories": constraints["enum"]}
+        return data
+
+    @model_validator(mode="after")
+    def _complete(self) -> Attribute:
+        if self.categorical:
+            self._check_categories()
+        else:
+            self._check_bins()
+        return self
+
+    def _check_categories(self) -> None:
+        values = self.values
+        if not values:
+            raise ValueError("needs at least one category, or a type with minimum and maximum")
+        if len(set(values)) != len(values):
+            raise ValueError("lists a category twice")
+        expected: dict[str, tuple[type, ...]] = {"string": (str,), "boolean": (bool,), "integer": (int,), "number": (int, float)}
+        allowed = expected.get(self.type)
+        if allowed is None:
+            raise ValueError(f"of type {self.type} takes minimum, maximum and bins, not categories")
+        for value in values:
+            if not isinstance(value, allowed) or (isinstance(value, bool) and self.type != "boolean"):
+                raise ValueError(f"is of type {self.type} but lists the category {value!r}")
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ValueError("lists a category that is not a finite number")
+        if self.other is not None and self.other not in values:
+            raise ValueError(f"names other={self.other!r}, which is not one of its categories")
+        if self.bins is not None or self.edges is not None:
+            raise ValueError("takes categories or bins, not both")
+
+    def _check_bins(self) -> None:
+        if self.other is not None:
+            raise ValueError("takes `other` only with categories; numbers out of range are clipped")
+        if self.edges is None and (self.constraints.minimum is None or self.constraints.maximum is None):
+            raise ValueError("needs constraints.minimum and constraints.maximum (or edges, or categories)")
+        if self.edges is not None and self.bins is not None:
+            raise ValueError("takes bins or edges, not both")
+        if np.any(np.diff(self.cuts) <= 0):
+            raise ValueError("needs edges that increase (minimum below maximum, no more bins than values)")
+
+    @property
+    def categorical(self) -> bool:
+        """Whether the codes stand for listed values rather than bins."""
+        return self.categories is not None or self.type in ("string", "boolean")
+
+    @property
+    def nullable(self) -> bool:
+        return not self.constraints.required
+
+    @property
+    def ordered(self) -> bool:
+        """Whether neighbouring codes are neighbouring values."""
+        return not self.categorical or self.categories_ordered
+
+    @property
+    def values(self) -> tuple[Scalar, ...]:
+        """The listed values, in code order (categorical attributes only)."""
+        if self.type == "boolean" and self.categories is None:
+            return (False, True)
+        return self.categories or ()
+
+    @cached_property
+    def cuts(self) -> np.ndarray:
+        """int64 or float64[bins + 1]: bin i holds cuts[i] <= x < cuts[i + 1].
+
+        Integers as they are, dates in days and timestamps in microseconds since 1970; numbers in float64.
+        """
+        whole = self.type != "number"
+        if self.edges is not None:
+            ends = [self._scalar(edge) for edge in self.edges]
+            ends[-1] = ends[-1] + 1 if whole else math.nextafter(ends[-1], math.inf)
+            return np.array(ends, dtype=np.int64 if whole else np.float64)
+        lower, upper = self._scalar(self.constraints.minimum), self._scalar(self.constraints.maximum)
+        if not whole:
+            cuts = np.linspace(lower, upper, (self.bins or DEFAULT_BINS) + 1)
+            cuts[-1] = np.nextafter(upper, np.inf)
+            return cuts
+        span = int(upper) - int(lower) + 1
+        bins = self.bins or (span if 0 < span <= ONE_BIN_EACH else DEFAULT_BINS)
+        return np.array([int(lower) + span * i // bins for i in range(bins + 1)], dtype=np.int64)
+
+    def _scalar(self, value: Any) -> int | float:
+        """`value` of a bound or edge in the unit of `cuts`; ValueError where the type does not fit."""
+        try:
+            if self.type == "date":
+                return (datetime.date.fromisoformat(str(value)) - _EPOCH).days
+            if self.type == "datetime":
+                moment = datetime.datetime.fromisoformat(str(value))
+                if moment.tzinfo is not None:
+                    moment = moment.astimezone(datetime.UTC).replace(tzinfo=None)
+                return (moment - _EPOCH_UTC) // datetime.timedelta(microseconds=1)
+            number = float(value)
+            if not math.isfinite(number):
+                raise ValueError(value)
+            if self.type == "number":
+                return number
+            if (int(value) != number and abs(number) < 2**53) or abs(int(value)) >= 2**62:
+                raise ValueError(value)
+            return int(value)
+        except (ValueError, TypeError, OverflowError):
+            raise ValueError(f"has the bound {value!r}, which is not a {self.type}") from None
+
+    @property
+    def size(self) -> int:
+        """How many codes there are, null included."""
+        listed = len(self.values) if self.categorical else len(self.cuts) - 1
+        return listed + self.nullable
+
+    @property
+    def null_code(self) -> int | None:
+        return self.size - 1 if self.nullable else None
+
+    @property
+    def fallback_code(self) -> int:
+        """The code of a value that cannot be read or is not listed: `other`, else null, else the first."""
+        if self.other is not None:
+            return self.values.index(self.other)
+        return self.size - 1 if self.nullable else 0
+
+
+_FILE_KEYS = ("name", "path", "title", "description", "$schema", "primaryKey", "foreignKeys", "uniqueKeys", "fieldsMatch")
+_FIELD_KEYS = ("example", "examples", "rdfType")
+
+
+class Domain:
+    """The attributes of a table together, in column order.
+
+    >>> Domain([Attribute(name="sex", categories=("F", "M")), Attribute(name="age", type="integer",
+    ...     constraints={"minimum": 0, "maximum": 99, "required": True})]).shape
+    (3, 100)
+    """
+
+    def __init__(self, attributes: Iterable[Attribute]) -> None:
+        self.attributes = tuple(attributes)
+        self.names: Clique = tuple(a.name for a in self.attributes)
+        if not self.attributes:
+            raise InputError("the domain has no attributes; list at least one field")
+        twice = sorted({n for n in self.names if self.names.count(n) > 1}) if len(set(self.names)) < len(self.names) else []
+        if twice:
+            raise InputError(f"the domain names {twice[0]!r} twice; give every field its own name")
+        self._position = {name: i for i, name in enumerate(self.names)}
+
+    def __len__(self) -> int:
+        return len(self.attributes)
+
+    def __iter__(self) -> Iterator[Attribute]:
+        return iter(self.attributes)
+
+    def __getitem__(self, name: str) -> Attribute:
+        return self.attributes[self.index(name)]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._position
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Domain) and self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        return hash(self.names)
+
+    def __repr__(self) -> str:
+        return f"Domain({len(self)} attributes, {float(self.cells):.3g} cells)" if self.cells < 1e300 else f"Domain({len(self)} attributes)"
+
+    def index(self, name: str) -> int:
+        """Position of an attribute; InputError with the known names where there is none."""
+        if name not in self._position:
+            known = ", ".join(self.names[:8]) + (", ..." if len(self) > 8 else "")
+            raise InputError(f"no attribute {name!r} in the domain; it has {known}")
+        return self._position[name]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(a.size for a in self.attributes)
+
+    @property
+    def cells(self) -> int:
+        """Product of the sizes; a Python int, so it cannot overflow."""
+        return math.prod(self.shape)
+
+    def clique(self, names: Iterable[str]) -> Clique:
+        """The names in domain order, each once."""
+        return tuple(self.names[i] for i in sorted({self.index(name) for name in names}))
+
+    def project(self, names: Iterable[str]) -> Domain:
+        """The domain of some of the attributes, in domain order."""
+        return Domain(self[name] for name in self.clique(names))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Domain:
+        """Read a domain file: ours (Frictionless) or private-pgm's {"age": 85, ...}. InputError where it does not fit."""
+        try:
+            data = json.loads(Path(path).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise InputError(f"cannot read the domain file {path}: {error.strerror or error}") from None
+        except ValueError as error:
+            raise InputError(f"the domain file {path} is not JSON ({error}); see `fmwem domain draft`") from None
+        return cls.from_dict(data, where=str(path))
+
+    @classmethod
+    def from_dict(cls, data: Any, *, where: str = "the domain") -> Domain:
+        """A domain from parsed JSON; `where` opens the message of the InputError."""
+        if isinstance(data, dict) and data and all(type(size) is int for size in data.values()):
+            return cls._from_sizes(data, where)
+        if not isinstance(data, dict) or not isinstance(data.get("fields"), list):
+            raise InputError(f'{where}: expected {{"fields": [...]}} or {{"attribute": size, ...}}')
+        unknown = sorted(set(data) - {"fields", "missingValues", *_FILE_KEYS})
+        if unknown:
+            raise InputError(f"{where}: unknown key {unknown[0]!r}")
+        return cls(_field(f, i, where, data.get("missingValues")) for i, f in enumerate(data["fields"]))
+
+    @classmethod
+    def _from_sizes(cls, sizes: dict[str, int], where: str) -> Domain:
+        for name, size in sizes.items():
+            if size < 1:
+                raise InputError(f"{where}: {name!r} has size {size}; sizes start at 1")
+        return cls(
+            Attribute(name=name, type="integer", bins=size, constraints=Constraints(required=True, minimum=0, maximum=size - 1))
+            for name, size in sizes.items()
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form that `from_dict` reads back."""
+        dump = {"by_alias": True, "exclude_defaults": True, "mode": "json"}
+        return {"fields": [{"name": a.name, "type": a.type, **a.model_dump(**dump)} for a in self.attributes]}  # type: ignore[arg-type]
+
+    @staticmethod
+    def json_schema() -> dict[str, Any]:
+        """The JSON Schema of the native domain file."""
+        field = Attribute.model_json_schema(by_alias=True)
+        definitions = field.pop("$defs", {})
+        definitions["Attribute"] = field
+        missing = {"type": "array", "items": {"type": "string"}}
+        return {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "title": "fmwem domain",
+            "type": "object",
+            "required": ["fields"],
+            "properties": {"fields": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/Attribute"}}, "missingValues": missing},
+            "$defs": definitions,
+        }
+
+
+def _field(data: Any, position: int, where: str, missing_values: Sequence[str] | None) -> Attribute:
+    """One entry of `fields`; the file's missingValues hold where the field has none of its own."""
+    if not isinstance(data, dict):
+        raise InputError(f"{where}: field {position + 1} is not an object")
+    data = {key: value for key, value in data.items() if key not in _FIELD_KEYS}
+    if missing_values is not None:
+        data.setdefault("missingValues", missing_values)
+    try:
+        return Attribute.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        spot = ".".join(str(part) for part in first["loc"])
+        raise InputError(
+            f"{where}: field {data.get('name', position + 1)!r} {spot + ': ' if spot else ''}{first['msg'].removeprefix('Value error, ')}"
+        ) from None

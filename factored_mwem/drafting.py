@@ -1,0 +1,64 @@
+"""Draft: NOT PRIVATE. A first domain read off the data, for a person to review and correct before it is used."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from factored_mwem.domain import Attribute, Domain
+from factored_mwem.profile import KINDS, NARROWER, ColumnProfile, kind_of, profile
+from factored_mwem.table import open_table
+
+MOST_CATEGORIES = 200
+"""A text column with more values keeps its most frequent ones; the rest become `other`."""
+
+
+def draft(source: Any, columns: Sequence[str] | None = None) -> Domain:
+    """NOT PRIVATE: categories, bounds and nulls are those of the data. Review every field, widen bounds to what is publicly known."""
+    table = open_table(source)
+    names = [name for name in table.schema.names if columns is None or name in columns]
+    profiles = profile(table, names)
+    return Domain(_attribute(name, profiles[name], None if table.text else kind_of(table.schema.field(name))) for name in names)
+
+
+def _attribute(name: str, column: ColumnProfile, typed: str | None) -> Attribute:
+    votes = dict(zip(KINDS, column.votes.tolist(), strict=True))
+    kind = typed or _kind(votes)
+    facts: dict[str, Any] = {"name": name, "type": kind, "constraints": {"required": not votes["null"]}}
+    if kind == "boolean":
+        return Attribute.model_validate(facts)
+    if kind == "string":
+        values = [value for value, _ in column.texts.most_common(MOST_CATEGORIES)]
+        if len(column.texts) > MOST_CATEGORIES or not values:
+            values = [*(v for v in values if v != "other"), "other"]
+            facts["other"] = "other"
+        return Attribute.model_validate({**facts, "categories": sorted(values)})
+    grid = "number" if kind in ("integer", "number") else "month"
+    least, most = column.least.get(grid, 0.0), column.most.get(grid, 1.0)
+    facts["constraints"] |= dict(zip(("minimum", "maximum"), _ends(kind, least, most), strict=True))
+    return Attribute.model_validate(facts)
+
+
+def _kind(votes: dict[str, int]) -> str:
+    """The narrowest kind that covers every value."""
+    seen = {kind for kind in KINDS[1:] if votes[kind]}
+    for kind, narrower in NARROWER.items():
+        if seen and seen <= set(narrower):
+            return kind
+    return "string"
+
+
+def _ends(kind: str, least: float, most: float) -> tuple[Any, Any]:
+    if kind == "integer":
+        return int(least), int(max(most, least))
+    if kind == "number":
+        return (least, most) if most > least else (least, float(np.nextafter(least, math.inf)) + abs(least))
+    epoch = datetime.datetime(1970, 1, 1)
+    first, last = (epoch + datetime.timedelta(days=d) for d in (math.floor(least), math.ceil(most)))
+    if kind == "date":
+        return first.date().isoformat(), last.date().isoformat()
+    return first.isoformat(), (last + datetime.timedelta(days=1)).isoformat()

@@ -1,0 +1,197 @@
+"""The main flow on one screen: table in, release out."""
+
+from __future__ import annotations
+
+import math
+import os
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from factored_mwem import store
+from factored_mwem.codec import encode_table, fit_columns
+from factored_mwem.counts import PrivateCounts, check_memory
+from factored_mwem.domain import Domain
+from factored_mwem.errors import FmwemError, InputError
+from factored_mwem.manifest import Manifest, Output, describe
+from factored_mwem.model import ProductModel
+from factored_mwem.mwem import Progress, mwem
+from factored_mwem.output import check_format, check_target, manifest_path, write_batches, write_text
+from factored_mwem.plan import Policy
+from factored_mwem.privacy.access import Access, Measurement
+from factored_mwem.privacy.discover import discover
+from factored_mwem.privacy.ledger import Ledger
+from factored_mwem.privacy.noise import Noise, OpenDPNoise
+from factored_mwem.sample import sample
+from factored_mwem.table import Table, bound_contributions, open_table
+from factored_mwem.workload import Candidates, Workload
+
+
+def release(
+    table: Any,
+    workload: Workload | int,
+    policy: Policy | None = None,
+    *,
+    domain: Domain | str | Path | None = None,
+    columns: Sequence[str] | None = None,
+    rows: int | None = None,
+    sample_seed: int | None = None,
+    report: Callable[[Progress], None] = lambda _: None,
+    **choices: Any,
+) -> Release:
+    """A synthetic table that answers `workload` under the policy's differential privacy.
+
+    Private input: `table` (a path, a pyarrow object or any data frame); everything returned is safe to publish. `workload` may be the order K
+    of all K-way marginals. Without `domain` a share of the budget learns one. `choices` are fields of Policy, where no policy is given.
+    Raises InputError, BudgetExceeded or ResourceError before anything is spent, wherever that can be known from public facts.
+    """
+    workload = Workload.marginals(workload) if isinstance(workload, int) else workload
+    policy = policy if policy is not None else Policy.of(**choices)
+    if rows is not None and rows < 0:
+        raise InputError(f"rows={rows}: must not be negative")
+    private = open_table(table)  # nothing but names and types is read before the checks below have passed
+    declared = Domain.load(domain) if isinstance(domain, str | Path) else domain
+    if policy.privacy_id is not None:
+        columns = [c for c in columns or private.schema.names if c != policy.privacy_id]
+    return _release(private, workload, policy, declared, columns, rows, sample_seed, report, noise=None)
+
+
+def _release(
+    private: Table,
+    workload: Workload,
+    policy: Policy,
+    declared: Domain | None,
+    columns: Sequence[str] | None,
+    rows: int | None,
+    sample_seed: int | None,
+    report: Callable[[Progress], None],
+    *,
+    noise: Noise | None,
+) -> Release:
+    """`release` behind its conveniences; tests give `noise` a fake."""
+    budget = policy.budget(learn_domain=declared is None)
+    access = Access(Ledger(budget), policy.unit, noise or OpenDPNoise(budget.composition))
+    try:
+        return _run(private, workload, policy, declared, columns, rows, sample_seed, report, access)
+    except FmwemError as error:
+        error.budget_spent = bool(access.ledger.entries)
+        raise
+
+
+def _run(
+    private: Table,
+    workload: Workload,
+    policy: Policy,
+    declared: Domain | None,
+    columns: Sequence[str] | None,
+    rows: int | None,
+    sample_seed: int | None,
+    report: Callable[[Progress], None],
+    access: Access,
+) -> Release:
+    if declared is not None:
+        domain, schema = fit_columns(declared, private, columns)
+        candidates = usable(workload, domain, policy)
+    if policy.privacy_id is not None:
+        private = bound_contributions(private, policy.privacy_id, policy.contributions)
+    if declared is None:
+        learnt = discover(private, columns, policy=policy, access=access)
+        domain, schema = fit_columns(learnt, private, columns)
+        candidates = usable(workload, domain, policy)
+    codes = encode_table(domain, private)  # ---- private from here ...
+    known_total = len(codes[0]) if policy.unit.total_is_public else None
+    fit = mwem(PrivateCounts(codes, candidates), candidates, policy, access=access, known_total=known_total, report=report)  # ---- ... to here
+    warnings = _warnings(policy, domain, candidates)
+    manifest = describe(policy, workload, domain, access.ledger, fit.model, fit.measurements, rounds=fit.rounds, warnings=warnings)
+    seed = secrets.randbits(64) if sample_seed is None else sample_seed
+    return Release(fit.model, schema, fit.measurements, manifest, rows=round(fit.model.total) if rows is None else rows, seed=seed)
+
+
+def usable(workload: Workload, domain: Domain, policy: Policy) -> Candidates:
+    """The candidates of the workload that fit the cell cap; ResourceError where they need more memory than the machine has to give."""
+    candidates = workload.candidates(domain)
+    fitting = candidates.keep(candidates.cells <= policy.max_cells)
+    if not len(fitting):
+        raise InputError(f"no marginal of the workload fits --max-cells {policy.max_cells}; raise it or use fewer bins")
+    check_memory(fitting, memory_limit())
+    if policy.components == "one" and domain.cells > policy.max_cells:
+        raise InputError(f"components='one' needs {domain.cells:,} cells, more than max_cells={policy.max_cells}; use fewer columns")
+    return fitting
+
+
+def memory_limit() -> float:
+    """Bytes that the counts may take: half of the machine's memory."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2
+
+
+def _warnings(policy: Policy, domain: Domain, candidates: Candidates) -> tuple[str, ...]:
+    """What a reader of the manifest should know; public facts only."""
+    found = []
+    if policy.epsilon > 10:
+        found.append(f"epsilon {policy.epsilon:g} promises little; values up to 10 are common")
+    asked = math.comb(len(domain), int(candidates.orders.max()))
+    if (candidates.orders == candidates.orders.max()).sum() < asked:
+        found.append("some marginals have more cells than --max-cells and were never measured as a whole")
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Release:
+    """A model, the noisy measurements behind it and the manifest: all public, and no private count in it."""
+
+    model: ProductModel
+    schema: pa.Schema
+    measurements: list[Measurement]
+    manifest: Manifest
+    rows: int
+    seed: int
+
+    @property
+    def domain(self) -> Domain:
+        return self.model.domain
+
+    def batches(self, rows: int | None = None, *, seed: int | None = None) -> Iterator[pa.RecordBatch]:
+        """Synthetic rows in record batches: the release's own rows, or `rows` others. Free: the model is public."""
+        rng = np.random.default_rng(self.seed if seed is None else seed)
+        return sample(self.model, self.schema, self.rows if rows is None else rows, rng=rng)
+
+    def sample(self, rows: int, *, seed: int | None = None) -> pa.Table:
+        """`rows` fresh rows; the same ones for the same `seed`."""
+        return pa.Table.from_batches(self.batches(rows, seed=secrets.randbits(64) if seed is None else seed), schema=self.schema)
+
+    def to_arrow(self) -> pa.Table:
+        """The synthetic table: the same rows at every call."""
+        return pa.Table.from_batches(self.batches(), schema=self.schema)
+
+    def to_pandas(self) -> Any:
+        """The synthetic table as a pandas data frame (pandas is imported here)."""
+        return self.to_arrow().to_pandas()
+
+    def write(self, path: str | Path, *, overwrite: bool = False) -> Manifest:
+        """Write the synthetic table (.parquet, .csv, .feather) and, last, its manifest beside it; returns that manifest."""
+        path = Path(path)
+        check_format(path)
+        beside = manifest_path(path)
+        for target in (path, beside):
+            check_target(target, overwrite=overwrite)
+        beside.unlink(missing_ok=True)
+        manifest = self.manifest.model_copy(update={"output": Output(file=path.name, rows=self.rows)})
+        inside = manifest.model_dump_json() if path.suffix != ".csv" else None
+        digest = write_batches(path, self.schema, self.batches(), metadata=inside)
+        manifest = manifest.model_copy(update={"output": Output(file=path.name, rows=self.rows, sha256=digest)})
+        write_text(beside, manifest.model_dump_json(indent=1) + "\n")
+        return manifest
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write the model file, from which `Release.load` and `fmwem sample` draw more rows at no cost."""
+        store.save(self, Path(path), overwrite=overwrite)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Release:
+        """Read a model file. InputError where it is not one, or of an unknown version."""
+        return cls(**store.load(Path(path)))

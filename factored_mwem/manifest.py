@@ -1,0 +1,186 @@
+"""Manifest: the publishable statement of what was released, at what cost, and how to check it. It holds only facts safe to publish."""
+
+from __future__ import annotations
+
+import datetime
+from fractions import Fraction
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from factored_mwem.domain import Domain
+from factored_mwem.model import ProductModel
+from factored_mwem.plan import Policy
+from factored_mwem.privacy.access import Measurement
+from factored_mwem.privacy.ledger import Budget, Entry, Ledger, Mechanism, guarantee
+from factored_mwem.privacy.noise import Composition, library_version
+from factored_mwem.workload import Workload
+
+VERSION = 1
+"""Version of the manifest's form. The meaning of a field never changes within a version."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Guarantee(_Part):
+    """What holds: `spent_epsilon` is what the entries amount to, never above `epsilon`."""
+
+    epsilon: float
+    delta: float
+    spent_epsilon: float
+    neighbours: str
+    contributions: int
+    composition: Composition
+    statement: str
+
+
+class Charge(_Part):
+    """A ledger entry. `sensitivity` is squared L2 for Gaussian kinds, L1 for Laplace, the score's for selection; `delta` a fraction."""
+
+    stage: str
+    mechanism: Mechanism
+    target: tuple[str, ...]
+    scale: float
+    sensitivity: int
+    delta: str = "0"
+
+
+class Stage(_Part):
+    """A stage's cost in rho (or epsilon, when delta is 0) and its share of the whole budget."""
+
+    stage: str
+    cost: float
+    share: float
+    delta: float
+
+
+class AttributeFacts(_Part):
+    """What the release assumed of a column. `domain` says whether a person declared it or the budget paid for it."""
+
+    name: str
+    type: str
+    codes: int
+    nullable: bool
+    domain: Literal["declared", "learnt"]
+
+
+class MeasuredMarginal(_Part):
+    """A marginal that was measured; its noisy answer is in the model file."""
+
+    attributes: tuple[str, ...]
+    cells: int
+    scale: float
+
+
+class Output(_Part):
+    """The data file this manifest belongs to."""
+
+    file: str
+    rows: int
+    sha256: str | None = None
+
+
+class Manifest(_Part):
+    """The statement as a whole."""
+
+    manifest_version: int = VERSION
+    tool: str = "factored-mwem"
+    tool_version: str
+    created: datetime.date
+    guarantee: Guarantee
+    stages: tuple[Stage, ...]
+    ledger: tuple[Charge, ...]
+    policy: dict[str, Any]
+    workload: dict[str, Any]
+    attributes: tuple[AttributeFacts, ...]
+    components: tuple[tuple[str, ...], ...]
+    rounds: int
+    measurements: tuple[MeasuredMarginal, ...]
+    noise_library: str
+    estimated_rows: int
+    warnings: tuple[str, ...] = ()
+    output: Output | None = None
+
+    def recompute(self) -> float:
+        """epsilon from the ledger's entries alone, as a third party would compute it."""
+        entries = [Entry(c.stage, c.mechanism, c.target, c.scale, c.sensitivity, Fraction(c.delta)) for c in self.ledger]
+        g = self.guarantee
+        return guarantee(entries, Budget(g.epsilon, g.delta, g.composition, Fraction(0), Fraction(0)))[0]
+
+
+def describe(
+    policy: Policy,
+    workload: Workload,
+    domain: Domain,
+    ledger: Ledger,
+    model: ProductModel,
+    measurements: list[Measurement],
+    *,
+    rounds: int,
+    warnings: tuple[str, ...],
+) -> Manifest:
+    """The manifest of a fitted model. Everything in it is public: parameters, the domain, the ledger and facts about noisy measurements."""
+    return Manifest(
+        tool_version=tool_version(),
+        created=datetime.datetime.now(datetime.UTC).date(),
+        guarantee=_guarantee(policy, ledger),
+        stages=_stages(ledger),
+        ledger=tuple(_charge(entry) for entry in ledger.entries),
+        policy=policy.model_dump(mode="json"),
+        workload={"marginals": list(workload.orders), "cliques": [list(clique) for clique in workload.named]},
+        attributes=tuple(
+            AttributeFacts(name=a.name, type=a.type, codes=a.size, nullable=a.nullable, domain="learnt" if a.learnt else "declared") for a in domain
+        ),
+        components=tuple(sorted(tuple(domain.names[p] for p in factor.positions) for factor in model.components)),
+        rounds=rounds,
+        measurements=tuple(
+            MeasuredMarginal(attributes=tuple(domain.names[p] for p in m.positions), cells=len(m.noisy), scale=m.scale) for m in measurements
+        ),
+        noise_library=library_version(),
+        estimated_rows=round(model.total),
+        warnings=warnings,
+    )
+
+
+def _charge(e: Entry) -> Charge:
+    return Charge(stage=e.stage, mechanism=e.mechanism, target=e.target, scale=e.scale, sensitivity=e.sensitivity, delta=str(e.delta))
+
+
+def tool_version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("factored-mwem")
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _guarantee(policy: Policy, ledger: Ledger) -> Guarantee:
+    epsilon, delta = ledger.guarantee()
+    who = "one person" if policy.contributions == 1 else f"one person with at most {policy.contributions} rows"
+    change = f"{who} added or removed" if policy.neighbours == "add-remove" else f"{who} exchanged for another"
+    kind = f"({policy.epsilon:g}, {delta:g})-differential privacy" if delta else f"{policy.epsilon:g}-differential privacy"
+    return Guarantee(
+        epsilon=policy.epsilon,
+        delta=delta,
+        spent_epsilon=epsilon,
+        neighbours=policy.neighbours.value,
+        contributions=policy.contributions,
+        composition=ledger.budget.composition,
+        statement=f"{kind} against tables with {change}",
+    )
+
+
+def _stages(ledger: Ledger) -> tuple[Stage, ...]:
+    names = dict.fromkeys(e.stage for e in ledger.entries)
+    return tuple(
+        Stage(
+            stage=name,
+            cost=float(ledger.stage_cost(name)),
+            share=float(ledger.stage_cost(name) / ledger.budget.amount),
+            delta=float(sum((e.delta for e in ledger.entries if e.stage == name), Fraction(0))),
+        )
+        for name in names
+    )

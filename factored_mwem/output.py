@@ -1,0 +1,143 @@
+"""Output: files appear whole or not at all. Temporary file in the same folder, fsync, rename; the manifest comes last.
+
+A data file without its matching manifest is not a release: so with `overwrite` the old manifest goes first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from factored_mwem.errors import InputError, ResourceError
+
+FORMATS = (".parquet", ".csv", ".feather", ".arrow")
+METADATA_KEY = b"fmwem.manifest"
+"""Key of the manifest in a Parquet or Arrow file's own metadata."""
+
+
+def manifest_path(path: Path) -> Path:
+    """`adult.synthetic.parquet` -> `adult.synthetic.manifest.json`."""
+    return path.with_name(path.stem + ".manifest.json")
+
+
+def check_target(path: Path, *, overwrite: bool) -> None:
+    """InputError, before anything is spent, where `path` exists, has no known suffix, or its folder cannot be written."""
+    if path.exists() and not overwrite:
+        raise InputError(f"{path} exists; use --overwrite or another -o")
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; name a file")
+    with _clear(path):
+        handle, probe = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+        os.close(handle)
+        os.unlink(probe)
+
+
+def check_format(path: Path) -> None:
+    """InputError where the data file's suffix names no known format."""
+    if path.suffix not in FORMATS:
+        raise InputError(f"{path}: unknown output format; use one of {', '.join(FORMATS)}")
+
+
+@contextlib.contextmanager
+def _clear(path: Path) -> Iterator[None]:
+    """Turn the operating system's refusals into one line each."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise InputError(f"no folder {path.parent}; create it first") from None
+    except (PermissionError, NotADirectoryError):
+        raise InputError(f"cannot write in {path.parent}: permission denied") from None
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or "No space left" in str(error) or "File too large" in str(error):
+            raise ResourceError(f"no space left to write {path}; free some or choose another -o") from None
+        if error.errno == errno.EROFS:
+            raise InputError(f"cannot write in {path.parent}: read-only file system") from None
+        raise
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A temporary path beside `path` that takes its place when the block ends well, and is removed when it does not."""
+    with _clear(path):
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+        os.close(handle)
+        try:
+            yield Path(name)
+            _sync(Path(name))
+            os.chmod(name, 0o666 & ~_umask())
+            os.replace(name, path)
+            _sync(path.parent)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+            raise
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def write_batches(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, metadata: str | None = None) -> str:
+    """Write the batches in the format of `path`'s suffix, whole or not at all; returns the file's sha256."""
+    if metadata is not None:
+        schema = schema.with_metadata({**(schema.metadata or {}), METADATA_KEY: metadata.encode()})
+    with replacing(path) as temporary:
+        _WRITERS[path.suffix](temporary, schema, batches)
+        with open(temporary, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file, whole or not at all."""
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def _write_parquet(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+    import pyarrow.parquet as pq
+
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+
+
+def _write_arrow(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+
+
+def _write_csv(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+    import csv
+
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(schema.names)
+        for batch in batches:
+            writer.writerows(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+
+
+_WRITERS: dict[str, Callable[[Path, Any, Iterable[pa.RecordBatch]], None]] = {
+    ".parquet": _write_parquet,
+    ".csv": _write_csv,
+    ".feather": _write_arrow,
+    ".arrow": _write_arrow,
+}

@@ -1,0 +1,14 @@
+"""The privacy argument, in prose; the audit boundary is this folder, counts.py and mwem.py.
+
+Neighbours. Two tables are neighbours when one has the rows of one person more (add-remove), or another person's rows in place of one's
+(replace); a person has at most k rows. `neighbours.py` holds every sensitivity that follows.
+
+Composition. Every record has a value in every component, so the costs of measurements on different components ADD. The cells of one
+marginal are disjoint in records, so a whole marginal costs one sensitivity, however many cells it has. `ledger.py` knows only addition.
+
+Reading. Private numbers lie in `Sealed` objects. `Access.open` is the one way in; it charges the ledger first. `discover`, `select` and
+`measure` are its only callers. Their answers carry noise from `noise.py`, which is all of OpenDP that the package knows.
+
+Post-processing. Everything else, the update, the plan, sampling, the manifest, sees only noisy answers and public facts: the names and
+types of columns, the domain, the workload, the policy. It costs nothing.
+"""

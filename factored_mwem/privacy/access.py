@@ -1,0 +1,99 @@
+"""select and measure: with `discover`, the only functions that read private counts. Each goes through `Access.open`, which charges first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from factored_mwem.answers import Answers
+from factored_mwem.counts import PrivateCounts, Sealed, Tables
+from factored_mwem.kernels import distances
+from factored_mwem.privacy.ledger import Entry, Ledger, additive, scale_for, selecting
+from factored_mwem.privacy.neighbours import Unit
+from factored_mwem.privacy.noise import Composition, Noise
+
+SCORE_GRID = 2**20
+"""Scores count records in units of 2^-20, so that model answers become integers and the sensitivity stays exact."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Access:
+    """What every reading of private counts must go through: the ledger that pays, the unit protected, the noise."""
+
+    ledger: Ledger
+    unit: Unit
+    noise: Noise
+
+    def open(self, sealed: Sealed, entry: Entry) -> Any:
+        """The private contents, once `entry` is charged: the one door to private numbers. BudgetExceeded leaves it shut."""
+        self.ledger.charge(entry)
+        return sealed.reveal()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measurement:
+    """Noisy counts of one marginal: `noisy: int64[cells]` in records, row-major over attribute `positions` (ascending)."""
+
+    positions: tuple[int, ...]
+    noisy: np.ndarray
+    scale: float
+    composition: Composition
+
+    @property
+    def stddev(self) -> float:
+        """Standard deviation of a cell's noise: Laplace(b) has sqrt(2) b."""
+        return self.scale if self.composition is Composition.ZCDP else self.scale * 2**0.5
+
+
+def expected_noise(scale: float, composition: Composition) -> float:
+    """Mean absolute noise of a cell: sqrt(2 / pi) sigma for a Gaussian, b for Laplace."""
+    return scale * (2 / np.pi) ** 0.5 if composition is Composition.ZCDP else scale
+
+
+def measurement_scale(cost: Fraction, access: Access) -> float:
+    """Noise scale of a marginal measured at `cost`: a public fact, nothing is spent."""
+    mechanism = additive(access.ledger.budget.composition)
+    return scale_for(mechanism, cost, sensitivity=_sensitivity(access))
+
+
+def _sensitivity(access: Access) -> int:
+    gaussian = access.ledger.budget.composition is Composition.ZCDP
+    return access.unit.l2_squared_of_marginal if gaussian else access.unit.l1_of_marginal
+
+
+def select(counts: PrivateCounts, answers: Answers, offered: np.ndarray, *, penalty: np.ndarray, cost: Fraction, access: Access) -> int:
+    """The candidate among `offered: int64[k]` that the model answers about worst, by noisy maximum. Cost: `cost`.
+
+    Score: L1 distance of the true marginal to the model's, less `penalty: float64[k]` (records; the noise expected of measuring it).
+    `answers` holds the candidates whose distance may have changed since the last call; the others' distances are kept. A score moves
+    by at most k (add-remove) or 2 k (replace) records between neighbours, k rows a person: the model and the penalty are public.
+    Source: HLM12 Fig. 1 step 2(a), over whole marginals as in their section 3.3.
+    """
+    mechanism = selecting(access.ledger.budget.composition)
+    sensitivity = access.unit.l1_of_score * SCORE_GRID
+    scale = scale_for(mechanism, cost, sensitivity=sensitivity)
+    tables: Tables = access.open(counts, Entry("select", mechanism, (), scale, sensitivity))
+    fresh = np.empty(len(answers.which), dtype=np.int64)
+    distances(
+        answers.which, tables.candidates.sizes[answers.which], answers.slots, answers.strides, answers.starts, answers.parts,
+        answers.total, tables.counts, tables.offsets, float(SCORE_GRID), fresh,
+    )  # fmt: skip
+    tables.distances[answers.which] = fresh
+    scores = tables.distances[offered] - np.rint(penalty * SCORE_GRID).astype(np.int64)
+    return int(offered[access.noise.select(scores, scale=scale)])
+
+
+def measure(counts: PrivateCounts, positions: tuple[int, ...], *, cost: Fraction, access: Access) -> Measurement:
+    """The whole marginal over attribute `positions` with discrete noise on every cell; over none, the number of rows. Cost: `cost`.
+
+    Cells are disjoint in rows, so the marginal's L1 sensitivity is k (add-remove) or 2 k (replace) and its L2 sensitivity k or sqrt(2) k,
+    whatever the number of cells. Source: HLM12 Fig. 1 step 2(b) and section 3.3; noise: Canonne, Kamath, Steinke 2020.
+    """
+    composition = access.ledger.budget.composition
+    scale = measurement_scale(cost, access)
+    names = tuple(counts.names[p] for p in positions)
+    tables: Tables = access.open(counts, Entry("measure", additive(composition), names, scale, _sensitivity(access)))
+    return Measurement(positions, access.noise.add(tables.marginal(positions), scale=scale), scale, composition)

@@ -1,0 +1,164 @@
+"""discover: a domain learnt from the private table inside the budget, where nobody declared one.
+
+Per column: a noisy vote on its kind and on nulls, then bounds by private quantiles over public grids, or categories by thresholded
+counts. Every reading is charged first; the threshold's delta is charged too. One pass over the rows serves all of them.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from factored_mwem.counts import Sealed
+from factored_mwem.domain import Attribute, Domain
+from factored_mwem.errors import InputError
+from factored_mwem.plan import Policy
+from factored_mwem.privacy.access import Access
+from factored_mwem.privacy.ledger import Entry, Mechanism, scale_for
+from factored_mwem.privacy.noise import threshold_cost
+from factored_mwem.profile import COARSE, GRIDS, KINDS, NARROWER, ColumnProfile, kind_of, profile
+from factored_mwem.table import Table
+
+OTHER = "other"
+BINS = 32
+VOTE_SHARE = Fraction(1, 4)
+"""Share of a column's budget for its vote; the rest pays for its bounds or categories."""
+TOLERANCE = 0.05
+"""A column is of a kind when at most this share of its values is of no narrower or equal kind."""
+PER_MILLE = 1000
+
+
+def discover(table: Table, columns: Sequence[str] | None, *, policy: Policy, access: Access) -> Domain:
+    """A domain for `columns` of the private `table`, at a cost of `policy.domain_budget` of the whole budget and of delta.
+
+    Sensitivities, k rows a person: vote and thresholded counts L2 k (add-remove) or sqrt(2) k (replace); a quantile's score moves by at most
+    max(a, 1 - a) a row. Sources: Smith 2011 (quantiles); Rogers 2023 (unknown domains), both as in OpenDP. InputError where delta is 0.
+    """
+    if policy.delta == 0:
+        raise InputError("no domain is declared and --delta is 0: categories can only be learnt with delta > 0; write one with `fmwem domain draft`")
+    names = [name for name in table.schema.names if columns is None or name in columns]
+    if columns is not None:
+        for name in columns:
+            if name not in names:
+                raise InputError(f"no column {name!r} in the table; it has {', '.join(table.schema.names[:12])}")
+    profiles = {name: Sealed(found) for name, found in profile(table, names).items()}
+    share = access.ledger.budget.amount * Fraction(policy.domain_budget) / len(names)
+    delta = access.ledger.budget.discovery_delta / len(names)
+    return Domain(_attribute(name, profiles[name], table, share, delta, access) for name in names)
+
+
+def _attribute(name: str, sealed: Sealed, table: Table, cost: Fraction, delta: Fraction, access: Access) -> Attribute:
+    field = table.schema.field(name)
+    votes, stddev = _votes(name, sealed, cost * VOTE_SHARE, access)
+    kind = _kind(votes, stddev) if table.text else kind_of(field)
+    nullable = bool(votes[0] > 3 * stddev) if table.text or field.nullable else False
+    rest = cost * (1 - VOTE_SHARE)
+    facts: dict[str, Any] = {"name": name, "type": kind, "learnt": True}
+    if kind == "string":
+        values = _categories(name, sealed, rest, delta, access)
+        return Attribute.model_validate({**facts, "categories": values, "other": OTHER, "constraints": {"required": not nullable}})
+    if kind == "boolean":
+        return Attribute.model_validate({**facts, "constraints": {"required": not nullable}})
+    lower, upper = _bounds(name, kind, sealed, rest, max(votes[1:].sum(), 1.0), access)
+    return Attribute.model_validate({**facts, "edges": edges_for(kind, lower, upper), "constraints": {"required": not nullable}})
+
+
+def _votes(name: str, sealed: Sealed, cost: Fraction, access: Access) -> tuple[np.ndarray, float]:
+    """(noisy votes: float64[kind], their standard deviation). A row votes once, so the votes are a marginal like any other."""
+    sensitivity = access.unit.l2_squared_of_marginal
+    scale = scale_for(Mechanism.GAUSSIAN, cost, sensitivity=sensitivity)
+    column: ColumnProfile = access.open(sealed, Entry("discover", Mechanism.GAUSSIAN, (name, "kind"), scale, sensitivity))
+    return access.noise.add(column.votes, scale=scale).astype(np.float64), scale
+
+
+def _kind(votes: np.ndarray, stddev: float) -> str:
+    """The narrowest kind that covers nearly all of the noisy votes; text where they say nothing."""
+    count = dict(zip(KINDS, np.where(votes > 2 * stddev, votes, 0.0), strict=True))
+    present = sum(count.values()) - count["null"]
+    if present <= 0:
+        return "string"
+    for kind, narrower in NARROWER.items():
+        if sum(count[k] for k in narrower) >= (1 - TOLERANCE) * present:
+            return kind
+    return "string"
+
+
+def _bounds(name: str, kind: str, sealed: Sealed, cost: Fraction, present: float, access: Access) -> tuple[float, float]:
+    """A lower and an upper bound among public grid points: a third of `cost` for the magnitude, a third for each quantile.
+
+    A quantile's score cannot tell the points beyond the data apart, so the quantiles are looked for only where a noisy histogram saw values.
+    """
+    grid = "number" if kind in ("integer", "number") else "month"
+    lowest, highest = _magnitude(name, grid, sealed, cost / 3, access)
+    inside = np.flatnonzero((GRIDS[grid] >= lowest) & (GRIDS[grid] <= highest))
+    if kind == "integer":
+        inside = inside[GRIDS[grid][inside] % 1 == 0]
+    sensitivity = access.unit.l1_of_score * PER_MILLE
+    scale = scale_for(Mechanism.EXPONENTIAL, cost / 3, sensitivity=sensitivity)
+    rank = min(max(math.ceil((math.log(len(inside)) + 2) * scale / present), 2), PER_MILLE // 20)
+    picked = []
+    for side, quantile in (("lower", rank), ("upper", PER_MILLE - rank)):
+        column: ColumnProfile = access.open(sealed, Entry("discover", Mechanism.EXPONENTIAL, (name, side), scale, sensitivity))
+        lower, higher = column.lower_and_higher(grid)
+        scores = -np.abs((PER_MILLE - quantile) * lower - quantile * higher)[inside]
+        picked.append(float(GRIDS[grid][inside[access.noise.select(scores, scale=scale)]]))
+    lower_bound, upper_bound = min(picked), max(picked)
+    if lower_bound == upper_bound:
+        upper_bound = float(GRIDS[grid][min(int(np.searchsorted(GRIDS[grid], upper_bound)) + 1, len(GRIDS[grid]) - 1)])
+    return lower_bound, upper_bound
+
+
+def _magnitude(name: str, grid: str, sealed: Sealed, cost: Fraction, access: Access) -> tuple[float, float]:
+    """The coarse grid points around all buckets whose noisy count stands out; (0, 1) or the like where none does."""
+    points = COARSE[grid]
+    sensitivity = access.unit.l2_squared_of_marginal
+    scale = scale_for(Mechanism.GAUSSIAN, cost, sensitivity=sensitivity)
+    column: ColumnProfile = access.open(sealed, Entry("discover", Mechanism.GAUSSIAN, (name, "magnitude"), scale, sensitivity))
+    lower, _ = column.lower_and_higher(grid)
+    buckets = np.diff(lower[np.searchsorted(GRIDS[grid], points)])
+    seen = np.flatnonzero(access.noise.add(buckets, scale=scale) > 4.5 * scale)
+    if not len(seen):
+        middle = int(np.searchsorted(points, 0.0))
+        return float(points[middle]), float(points[min(middle + 13, len(points) - 1)])
+    return float(points[seen[0]]), float(points[seen[-1] + 1])
+
+
+def _categories(name: str, sealed: Sealed, cost: Fraction, delta: Fraction, access: Access) -> list[str]:
+    """Every text value whose noisy count passes the threshold, and `other` for the rest."""
+    unit = access.unit
+    sensitivity = unit.l2_squared_of_marginal
+    scale = scale_for(Mechanism.THRESHOLD, cost, sensitivity=sensitivity)
+    threshold, charged = threshold_for(scale, delta, l0=unit.l0_of_marginal, l2_squared=sensitivity, linf=unit.linf_of_marginal)
+    column: ColumnProfile = access.open(sealed, Entry("discover", Mechanism.THRESHOLD, (name, "categories"), scale, sensitivity, charged))
+    kept = access.noise.threshold(dict(column.texts), scale=scale, threshold=threshold)
+    return [*sorted(set(kept) - {OTHER}), OTHER]
+
+
+def threshold_for(scale: float, delta: Fraction, *, l0: int, l2_squared: int, linf: int) -> tuple[int, Fraction]:
+    """The least threshold whose delta, by OpenDP's proof, is at most `delta`; and that delta."""
+    low, high = 1, max(2, math.ceil(linf + scale * (math.sqrt(2 * math.log(l0 / float(delta))) + 2)))
+    while high - low > 1:
+        middle = (low + high) // 2
+        ok = threshold_cost(scale=scale, threshold=middle, l0=l0, l2_squared=l2_squared, linf=linf)[1] <= delta
+        low, high = (low, middle) if ok else (middle, high)
+    return high, Fraction(threshold_cost(scale=scale, threshold=high, l0=l0, l2_squared=l2_squared, linf=linf)[1])
+
+
+def edges_for(kind: str, lower: float, upper: float) -> list[Any]:
+    """Edges of BINS equal bins between the bounds; zero, the commonest special value, gets a bin of its own."""
+    if kind in ("date", "datetime"):
+        days = np.linspace(lower, upper, min(BINS, int(upper - lower)) + 1)
+        start = datetime.datetime(1970, 1, 1)
+        moments = [start + datetime.timedelta(days=float(d)) for d in days]
+        return [m.date().isoformat() if kind == "date" else m.isoformat() for m in moments]
+    if kind == "integer":
+        low, high = math.floor(lower), max(math.ceil(upper), math.floor(lower) + 1)
+        cuts = {low + (high - low) * i // BINS for i in range(BINS + 1)}
+        return sorted(cuts | ({0, 1} if low <= 0 < high else set()))
+    cuts = set(np.linspace(lower, upper, BINS + 1).tolist())
+    return sorted(cuts | ({0.0, 5e-324} if lower <= 0 < upper else set()))

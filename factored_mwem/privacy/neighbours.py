@@ -1,0 +1,78 @@
+"""Which tables are neighbours, and every sensitivity used anywhere: the only place where these digits stand.
+
+A person contributes at most k rows. Under add-remove a neighbour has one person more or less; under replace one person's
+rows are exchanged for another's, which is one removal and one addition.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from factored_mwem.errors import InputError
+
+
+class Neighbours(StrEnum):
+    """The relation that is protected."""
+
+    ADD_REMOVE = "add-remove"
+    REPLACE = "replace"
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """The unit of privacy: the relation, and `contributions`, the most rows that one person has in the table."""
+
+    neighbours: Neighbours = Neighbours.ADD_REMOVE
+    contributions: int = 1
+    by_id: bool = False
+    """Whether the rows were bounded by a privacy id: then the number of kept rows is private under either relation."""
+
+    def __post_init__(self) -> None:
+        if self.contributions < 1:
+            raise InputError(f"contributions={self.contributions}: a person has at least one row")
+
+    @property
+    def _people(self) -> int:
+        """Rows of how many people change: one leaves or comes, or one leaves and one comes."""
+        return 2 if self.neighbours is Neighbours.REPLACE else 1
+
+    @property
+    def l1_of_marginal(self) -> int:
+        """k or 2k: the k rows may all lie in one cell, so this is never sqrt(k)."""
+        return self._people * self.contributions
+
+    @property
+    def l2_squared_of_marginal(self) -> int:
+        """k^2 or 2 k^2: k rows leave one cell (and k enter another)."""
+        return self._people * self.contributions**2
+
+    @property
+    def linf_of_marginal(self) -> int:
+        """k: the most that a single cell moves (a cell that loses k rows of one person gains none of another's only if they differ)."""
+        return self.contributions
+
+    @property
+    def l0_of_marginal(self) -> int:
+        """k or 2k: how many cells can move."""
+        return self._people * self.contributions
+
+    @property
+    def l1_of_score(self) -> int:
+        """A score is the L1 distance of a marginal to a fixed table: it moves no more than the marginal does."""
+        return self.l1_of_marginal
+
+    @property
+    def of_counting_query(self) -> int:
+        """Query weights in [0, 1], ranges and thresholds among them: k under either relation."""
+        return self.contributions
+
+    @property
+    def of_parity(self) -> int:
+        """Query weights in [-1, 1]: k, or 2k where one row leaves at -1 and one enters at +1."""
+        return self._people * self.contributions
+
+    @property
+    def total_is_public(self) -> bool:
+        """Whether all neighbours have the same number of rows."""
+        return self.neighbours is Neighbours.REPLACE and self.contributions == 1 and not self.by_id

@@ -1,0 +1,141 @@
+"""Profile: what a pass over the rows finds out about each column. Private: `discover` reads it through the ledger, `draft` says NOT PRIVATE."""
+
+from __future__ import annotations
+
+import datetime
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from factored_mwem.codec import DECIMAL, MOMENT, is_number, is_text, read_units
+from factored_mwem.domain import Attribute
+from factored_mwem.errors import InputError
+from factored_mwem.table import Table
+
+KINDS = ("null", "boolean", "integer", "number", "date", "datetime", "string")
+"""What a value can look like; a column of text takes votes over these."""
+NARROWER = {
+    "boolean": ("boolean",),
+    "integer": ("integer",),
+    "number": ("integer", "number"),
+    "date": ("date",),
+    "datetime": ("date", "datetime"),
+}
+"""The kinds of value that a column of each kind may hold; everything else is text."""
+MISSING = ("",)
+"""Text that counts as null where no domain says otherwise."""
+_LOGICAL = r"(?i)^(true|false)$"
+_INTEGER = r"^[+-]?(0|[1-9][0-9]{0,17})$"  # "0311" is text: a number would lose its zero
+_DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
+
+
+def _number_grid(steps: np.ndarray) -> np.ndarray:
+    positive = np.unique(np.concatenate([np.round(steps * 10.0**e, 10) for e in range(-4, 15)]))
+    return np.concatenate([-positive[::-1], [0.0], positive])
+
+
+def _first_days(months: Sequence[int]) -> np.ndarray:
+    starts = [datetime.date(year, month, 1) for year in range(1800, 2201) for month in months]
+    return np.array([(start - datetime.date(1970, 1, 1)).days for start in starts], dtype=np.float64)
+
+
+GRIDS = {"number": _number_grid(np.arange(10, 100) / 10), "month": _first_days(range(1, 13))}
+"""Public candidates for bounds: numbers of two digits at every magnitude, and the first days of months (in days since 1970)."""
+COARSE = {"number": _number_grid(np.array([1.0, 2.0, 5.0])), "month": _first_days([1])}
+"""Some of the same points, few enough for a noisy histogram between them."""
+
+
+@dataclass(slots=True, eq=False)
+class ColumnProfile:
+    """Counts over one column: votes for each kind, values below and above every grid point, and distinct text."""
+
+    kinds: tuple[str, ...]
+    votes: np.ndarray = field(default_factory=lambda: np.zeros(len(KINDS), dtype=np.int64))
+    below: dict[str, np.ndarray] = field(default_factory=lambda: {g: np.zeros(len(v) + 1, dtype=np.int64) for g, v in GRIDS.items()})
+    above: dict[str, np.ndarray] = field(default_factory=lambda: {g: np.zeros(len(v) + 1, dtype=np.int64) for g, v in GRIDS.items()})
+    texts: Counter[str] = field(default_factory=Counter)
+    least: dict[str, float] = field(default_factory=dict)
+    most: dict[str, float] = field(default_factory=dict)
+
+    def add(self, column: pa.Array) -> None:
+        """Count a batch of the column."""
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        if is_text(column.type):
+            self._add_text(column.cast(pa.string()))
+            return
+        null = pc.is_null(column, nan_is_null=True)
+        self._vote("null", null)
+        self._vote(self.kinds[0], pc.invert(null))
+        if self.kinds[0] != "boolean":
+            self._place(self.kinds[0], column)
+
+    def _add_text(self, column: pa.Array) -> None:
+        null = pc.or_(pc.is_null(column), pc.is_in(column, value_set=pa.array(MISSING)))
+        present = column.filter(pc.invert(null))
+        self._vote("null", null)
+        rest = present
+        for kind, pattern in (("boolean", _LOGICAL), ("integer", _INTEGER), ("number", DECIMAL), ("date", _DAY), ("datetime", MOMENT)):
+            match = pc.match_substring_regex(rest, pattern)
+            if kind == "number":  # a decimal with a leading zero before another digit is a code, not a number
+                match = pc.and_not(match, pc.match_substring_regex(rest, r"^[+-]?0[0-9]"))
+            self._vote(kind, match)
+            if kind != "boolean":
+                self._place(kind, rest.filter(match))
+            rest = rest.filter(pc.invert(match))
+        self.votes[KINDS.index("string")] += len(rest)
+        for entry in pc.value_counts(present).to_pylist():
+            self.texts[entry["values"]] += entry["counts"]
+
+    def _vote(self, kind: str, which: pa.Array) -> None:
+        self.votes[KINDS.index(kind)] += pc.sum(which).as_py() or 0
+
+    def _place(self, kind: str, column: pa.Array) -> None:
+        """Count values against their grid; dates and timestamps in days."""
+        grid = "number" if kind in ("integer", "number") else "month"
+        values = read_units(_reader(kind), column).compressed().astype(np.float64)
+        values = values / 86_400e6 if kind == "datetime" else values
+        if not len(values):
+            return
+        # below[j] counts values in [grid[j-1], grid[j]), above[j] those in (grid[j-1], grid[j]]
+        self.below[grid] += np.bincount(np.searchsorted(GRIDS[grid], values, side="right"), minlength=len(GRIDS[grid]) + 1)
+        self.above[grid] += np.bincount(np.searchsorted(GRIDS[grid], values, side="left"), minlength=len(GRIDS[grid]) + 1)
+        self.least[grid] = min(float(values.min()), self.least.get(grid, np.inf))
+        self.most[grid] = max(float(values.max()), self.most.get(grid, -np.inf))
+
+    def lower_and_higher(self, grid: str) -> tuple[np.ndarray, np.ndarray]:
+        """int64[grid point] each: how many values lie strictly below, and strictly above, every grid point."""
+        return np.cumsum(self.below[grid])[:-1], np.cumsum(self.above[grid][::-1])[::-1][1:]
+
+
+def _reader(kind: str) -> Attribute:
+    """An attribute that reads values of a kind; its bounds do not matter."""
+    ends = {"minimum": "2000-01-01", "maximum": "2001-01-01"} if kind in ("date", "datetime") else {"minimum": 0, "maximum": 1}
+    return Attribute.model_validate({"name": "x", "type": kind, "constraints": ends})
+
+
+def profile(table: Table, columns: Sequence[str]) -> dict[str, ColumnProfile]:
+    """The profile of each column, in one pass. InputError for a type that no domain can describe."""
+    found = {name: ColumnProfile(KINDS[1:] if table.text else (kind_of(table.schema.field(name)),)) for name in columns}
+    for batch in table.batches(columns):
+        for name, column in zip(columns, batch.columns, strict=True):
+            found[name].add(column)
+    return found
+
+
+def kind_of(field: pa.Field) -> str:
+    """What a typed column holds, from its type alone (public). InputError where no domain can describe it."""
+    arrow = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    if is_text(arrow):
+        return "string"
+    if pa.types.is_boolean(arrow):
+        return "boolean"
+    if is_number(arrow):
+        return "integer" if pa.types.is_integer(arrow) else "number"
+    if pa.types.is_date(arrow) or pa.types.is_timestamp(arrow):
+        return "date" if pa.types.is_date(arrow) else "datetime"
+    raise InputError(f"column {field.name!r} has type {field.type}, which fmwem cannot release; leave it out with --columns")

@@ -1,0 +1,51 @@
+"""Settings of the command line: flags above the environment above a TOML file. Unknown keys are errors."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from factored_mwem.errors import InputError
+from factored_mwem.plan import Policy
+
+RELEASE_KEYS = ("marginals", "workload", "domain", "rows", "columns", "output", "model", "overwrite", "sample_seed")
+"""What a configuration file may hold besides the fields of Policy."""
+NOT_SETTINGS = ("FMWEM_DATASETS", "FMWEM_CONFIG", "FMWEM_NO_PROGRESS")
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """The keys of a TOML file, dashes or underscores. InputError for an unknown one."""
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot read the configuration {path}: {error.strerror or error}") from None
+    except ValueError as error:
+        raise InputError(f"{path} is not TOML: {error}") from None
+    found = {key.replace("-", "_"): value for key, value in data.items()}
+    known = {*RELEASE_KEYS, *Policy.model_fields}
+    for key in found:
+        if key not in known:
+            raise InputError(f"{path}: unknown key {key!r}; known are {', '.join(sorted(known))}")
+    return found
+
+
+def check_environment(flags: Iterable[str], environment: Mapping[str, str] = os.environ) -> None:
+    """InputError for an FMWEM_ variable that no flag has."""
+    known = {f"FMWEM_{flag.upper()}" for flag in flags} | set(NOT_SETTINGS)
+    for name in environment:
+        if name.startswith("FMWEM_") and name not in known:
+            raise InputError(f"unknown environment variable {name}; known are {', '.join(sorted(known))}")
+
+
+def merge(flags: Mapping[str, Any], file: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings in force: what a flag (or its variable) gives, else what the file gives."""
+    given = {key: value for key, value in flags.items() if value is not None}
+    return {**file, **given}
+
+
+def policy_from(settings: Mapping[str, Any]) -> Policy:
+    """The policy among the settings; InputError where a value does not fit."""
+    return Policy.of(**{key: value for key, value in settings.items() if key in Policy.model_fields})

@@ -1,0 +1,87 @@
+"""The model file: a zip of plain arrays and JSON, versioned, with no pickle in it. It holds the noisy answers of every measurement."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from pydantic import ValidationError
+
+from factored_mwem.domain import Domain
+from factored_mwem.errors import FmwemError, InputError
+from factored_mwem.manifest import Manifest
+from factored_mwem.model import Factor, ProductModel
+from factored_mwem.output import check_target, replacing
+from factored_mwem.privacy.access import Measurement
+from factored_mwem.privacy.noise import Composition
+
+if TYPE_CHECKING:
+    from factored_mwem.flow import Release
+
+VERSION = 1
+
+
+def save(release: Release, path: Path, *, overwrite: bool) -> None:
+    """Write the model file, whole or not at all."""
+    check_target(path, overwrite=overwrite)
+    model = release.model
+    header = {
+        "fmwem_model": VERSION,
+        "domain": model.domain.to_dict(),
+        "total": model.total,
+        "rows": release.rows,
+        "seed": release.seed,
+        "factors": [list(factor.positions) for factor in model.components],
+        "measurements": [{"positions": list(m.positions), "scale": m.scale, "composition": m.composition} for m in release.measurements],
+        "manifest": release.manifest.model_dump(mode="json"),
+    }
+    arrays = {f"weights_{i}": factor.weights for i, factor in enumerate(model.components)}
+    arrays |= {f"noisy_{i}": m.noisy for i, m in enumerate(release.measurements)}
+    arrays |= {"header": _bytes(json.dumps(header).encode()), "schema": _bytes(release.schema.serialize().to_pybytes())}
+    with replacing(path) as temporary, open(temporary, "wb") as file:
+        np.savez_compressed(file, allow_pickle=False, **arrays)
+
+
+def _bytes(content: bytes) -> np.ndarray:
+    return np.frombuffer(content, dtype=np.uint8)
+
+
+def load(path: Path) -> dict[str, Any]:
+    """The fields of a Release. InputError where the file is not a model file of this version, or is damaged."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            header = json.loads(file["header"].tobytes())
+            if header.get("fmwem_model") != VERSION:
+                raise InputError(f"{path} is a model file of version {header.get('fmwem_model')}, this program reads version {VERSION}; update it")
+            return _fields(header, file)
+    except FileNotFoundError:
+        raise InputError(f"no model file {path}") from None
+    except FmwemError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, EOFError, IndexError, AttributeError, zipfile.BadZipFile, pa.ArrowException, ValidationError):
+        raise InputError(f"{path} is not a model file, or is damaged; `fmwem release --model` writes them") from None
+
+
+def _fields(header: dict[str, Any], file: Any) -> dict[str, Any]:
+    domain = Domain.from_dict(header["domain"])
+    factors = []
+    for i, positions in enumerate(header["factors"]):
+        shape = tuple(domain.shape[p] for p in positions)
+        factors.append(Factor(tuple(positions), shape, file[f"weights_{i}"].reshape(int(np.prod(shape, dtype=np.int64)))))
+    if sorted(p for factor in factors for p in factor.positions) != list(range(len(domain))):
+        raise ValueError("factors do not cover the domain")
+    return {
+        "model": ProductModel(domain, factors, float(header["total"])),
+        "schema": pa.ipc.read_schema(pa.py_buffer(file["schema"].tobytes())),
+        "measurements": [
+            Measurement(tuple(m["positions"]), file[f"noisy_{i}"], float(m["scale"]), Composition(m["composition"]))
+            for i, m in enumerate(header["measurements"])
+        ],
+        "manifest": Manifest.model_validate(header["manifest"]),
+        "rows": int(header["rows"]),
+        "seed": int(header["seed"]),
+    }

@@ -1,0 +1,199 @@
+"""Table: any input a user has, seen as column names, Arrow types and a stream of record batches that can be read twice."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from factored_mwem.errors import InputError
+
+TEXT_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+BLOCK = 8 << 20
+"""Bytes of CSV text parsed at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """`schema` (names and types: public) and `read`, which starts a fresh pass over the private rows, some columns of them.
+
+    `text` says that every column is raw text whose type only the domain can tell (CSV).
+    """
+
+    schema: pa.Schema
+    text: bool
+    read: Callable[[Sequence[str]], Iterator[pa.RecordBatch]]
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The rows of `columns`, in order; InputError where the file turns out to be broken."""
+        rows = 0
+        for batch in self.read(columns):
+            rows += batch.num_rows
+            yield batch
+        if not rows:
+            raise InputError("the table has no rows; there is nothing to release")
+
+
+def open_table(source: Any) -> Table:
+    """See a path, a pyarrow object or any data frame as a Table. InputError where it cannot be read."""
+    if isinstance(source, Table):
+        return source
+    table = _open_path(Path(source)) if isinstance(source, str | Path) else _open_object(source)
+    names = table.schema.names
+    if not names:
+        raise InputError("the table has no columns")
+    twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+    if twice:
+        raise InputError(f"the table has two columns named {twice[0]!r}; rename one")
+    return table
+
+
+def _open_object(source: Any) -> Table:
+    import pyarrow.dataset as ds
+
+    if isinstance(source, ds.Dataset):
+        return Table(source.schema, False, lambda columns: iter(source.to_batches(columns=list(columns))))
+    if isinstance(source, pa.RecordBatchReader):
+        table = source.read_all()
+    elif isinstance(source, pa.RecordBatch):
+        table = pa.Table.from_batches([source])
+    elif isinstance(source, pa.Table):
+        table = source
+    else:
+        table = _from_frame(source)
+    return Table(table.schema, False, lambda columns: iter(table.select(list(columns)).to_batches()))
+
+
+def _from_frame(source: Any) -> pa.Table:
+    """A data frame of any library, through narwhals, or whatever speaks the Arrow stream protocol."""
+    import narwhals.stable.v2 as nw
+
+    frame = nw.from_native(source, pass_through=True)
+    if isinstance(frame, nw.LazyFrame):
+        frame = frame.collect("pyarrow")
+    if isinstance(frame, nw.DataFrame):
+        return frame.to_arrow().select(frame.columns)  # pandas would add its index as a column
+    if hasattr(source, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(source).read_all()
+    raise InputError(f"cannot read a table from {type(source).__name__}; give a path, a data frame or a pyarrow table")
+
+
+def _open_path(path: Path) -> Table:
+    if not path.exists():
+        raise InputError(f"no file {path}")
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; name a file in it")
+    name = path.name.lower()
+    try:
+        if name.endswith(TEXT_SUFFIXES):
+            return _open_csv(path)
+        if name.endswith((".parquet", ".pq", ".feather", ".arrow")):
+            import pyarrow.dataset as ds
+
+            data = ds.dataset(path, format="parquet" if name.endswith((".parquet", ".pq")) else "ipc")
+            return Table(data.schema, False, lambda columns: _guarded(path, lambda: data.to_batches(columns=list(columns))))
+    except (pa.ArrowInvalid, pa.ArrowException, OSError, EOFError) as error:
+        raise InputError(f"cannot read {path}: {_reason(error)}") from None
+    raise InputError(f"{path}: unknown kind of file; use .csv, .csv.gz, .tsv, .parquet, .feather or .arrow")
+
+
+def _open_csv(path: Path) -> Table:
+    delimiter, names = _header(path)
+    schema = pa.schema([(name, pa.string()) for name in names])
+    return Table(schema, True, lambda columns: _guarded(path, lambda: _read_csv(path, names, delimiter, columns)))
+
+
+def _header(path: Path) -> tuple[str, list[str]]:
+    """Delimiter and column names from the first line alone."""
+    opened = gzip.open if path.name.lower().endswith(".gz") else open
+    try:
+        with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
+            first = file.readline()
+            delimiter = "," if "," in first else next((d for d in "\t;" if d in first), ",")
+            names = next(csv.reader([first], delimiter=delimiter), [])
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not UTF-8 text; convert it first (for example with iconv)") from None
+    if not names:
+        raise InputError(f"{path} is empty; it needs a header and rows")
+    nameless = [i + 1 for i, name in enumerate(names) if not name]
+    if nameless:
+        raise InputError(f"{path}: column {nameless[0]} of the header has no name")
+    return delimiter, names
+
+
+def _read_csv(path: Path, names: Sequence[str], delimiter: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    from pyarrow import csv as pacsv
+
+    return pacsv.open_csv(
+        pa.input_stream(str(path), compression="detect"),
+        read_options=pacsv.ReadOptions(column_names=list(names), skip_rows=1, block_size=BLOCK, use_threads=False),
+        parse_options=pacsv.ParseOptions(delimiter=delimiter, newlines_in_values=True, ignore_empty_lines=len(names) > 1),
+        convert_options=pacsv.ConvertOptions(
+            column_types=dict.fromkeys(columns, pa.string()), include_columns=list(columns), strings_can_be_null=False, null_values=[]
+        ),
+    )
+
+
+def _guarded(path: Path, start: Callable[[], Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+    """The batches; a broken file becomes one line without any value of it."""
+    try:
+        yield from start()
+    except (pa.ArrowInvalid, pa.ArrowException, OSError, EOFError) as error:
+        raise InputError(f"cannot read {path}: {_reason(error)}") from None
+
+
+def _reason(error: Exception) -> str:
+    """What is wrong, in our words: the library's message would quote the row."""
+    text = str(error)
+    if "Empty CSV" in text:
+        return "the table has no rows; there is nothing to release"
+    ragged = re.search(r"Expected (\d+) columns, got (\d+)", text)
+    if ragged:
+        row = re.search(r"Row #(\d+)", text)
+        where = f"row {row.group(1)} (the header is row 1)" if row else "a row"
+        return f"{where} has {ragged.group(2)} fields, the header has {ragged.group(1)}; is a quote or a delimiter missing?"
+    if "UTF8" in text or "UTF-8" in text:
+        return "it is not UTF-8 text; convert it first (for example with iconv)"
+    if isinstance(error, PermissionError):
+        return "permission denied"
+    return "the file is damaged, or not what its name says"
+
+
+def bound_contributions(table: Table, privacy_id: str, most: int) -> Table:
+    """The table without column `privacy_id` and with at most `most` rows of each person: their first ones in the table's order.
+
+    Whose rows are kept depends on that person's rows alone. Rows without an id count as one person's.
+    """
+    if privacy_id not in table.schema.names:
+        raise InputError(f"no column {privacy_id!r} for --privacy-id in the table; it has {', '.join(table.schema.names[:12])}")
+    people = pa.chunked_array([batch.column(0) for batch in table.batches([privacy_id])]).combine_chunks()
+    kept = _first_rows(people, most)
+
+    def read(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        at = 0
+        for batch in table.batches(columns):
+            yield batch.filter(pa.array(kept[at : at + batch.num_rows]))
+            at += batch.num_rows
+
+    position = table.schema.get_field_index(privacy_id)
+    return Table(table.schema.remove(position), table.text, read)
+
+
+def _first_rows(people: pa.Array, most: int) -> np.ndarray:
+    """bool[row]: whether the row is among the first `most` of its person."""
+    if not pa.types.is_dictionary(people.type):
+        people = people.dictionary_encode()
+    person = pc.fill_null(people.indices, -1).to_numpy(zero_copy_only=False)
+    order = np.argsort(person, kind="stable")
+    begins = np.flatnonzero(np.diff(person[order], prepend=np.iinfo(np.int64).min))
+    rank = np.empty(len(person), dtype=np.int64)
+    rank[order] = np.arange(len(person)) - np.repeat(begins, np.diff(begins, append=len(person)))
+    return rank < most

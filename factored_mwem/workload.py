@@ -1,0 +1,164 @@
+"""Workload: the marginals that must come out right. Candidates: what a round may choose to measure for them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import tomllib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from factored_mwem.domain import Clique, Domain
+from factored_mwem.errors import InputError, ResourceError
+
+MAX_CANDIDATES = 20_000_000
+"""More candidate marginals than this are refused: their index alone would fill the memory."""
+
+
+class WorkloadFile(BaseModel):
+    """The file form: `marginals` asks for all K-way marginals, `cliques` lists single ones by attribute names."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    marginals: int | None = Field(default=None, ge=1)
+    cliques: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Marginals by order (`orders`: all of that many attributes) and by name (`named`).
+
+    >>> Workload.marginals(2) + Workload.of([("age", "sex", "race")])
+    Workload(orders=(2,), named=(('age', 'sex', 'race'),))
+    """
+
+    orders: tuple[int, ...] = ()
+    named: tuple[Clique, ...] = ()
+
+    @classmethod
+    def marginals(cls, order: int) -> Workload:
+        """All marginals of `order` attributes, and with them all of fewer."""
+        if order < 1:
+            raise InputError(f"--marginals {order}: marginals have at least one attribute")
+        return cls(orders=(order,))
+
+    @classmethod
+    def of(cls, cliques: Iterable[Sequence[str]]) -> Workload:
+        """The marginals over these attribute names."""
+        named = tuple(tuple(clique) for clique in cliques)
+        if any(not clique for clique in named):
+            raise InputError("a workload lists an empty marginal; name at least one attribute")
+        return cls(named=named)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Workload:
+        """Read a workload file (TOML or JSON): `marginals = 3` and/or `cliques = [["age", "sex"], ...]`."""
+        path = Path(path)
+        try:
+            text = path.read_text(encoding="utf-8")
+            data: Any = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+            spec = WorkloadFile.model_validate(data)
+        except OSError as error:
+            raise InputError(f"cannot read the workload file {path}: {error.strerror or error}") from None
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise InputError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        except ValueError as error:
+            raise InputError(f"{path}: not a workload file ({error})") from None
+        workload = cls.of(spec.cliques)
+        return workload + cls.marginals(spec.marginals) if spec.marginals else workload
+
+    def __add__(self, other: Workload) -> Workload:
+        return Workload(self.orders + other.orders, self.named + other.named)
+
+    def targets(self, domain: Domain) -> tuple[Clique, ...]:
+        """Every marginal asked for, in domain order. InputError where one does not fit the domain."""
+        self._check(domain)
+        found = {domain.clique(clique): None for clique in self.named}
+        for order in self.orders:
+            found.update(dict.fromkeys(itertools.combinations(domain.names, order)))
+        return tuple(found)
+
+    def candidates(self, domain: Domain) -> Candidates:
+        """The targets and every marginal inside one: a small marginal is often the cheaper way to a large one."""
+        self._check(domain)
+        top = max(self.orders, default=0)
+        rows = [itertools.combinations(range(len(domain)), order) for order in range(1, top + 1)]
+        inside = {
+            sub
+            for clique in self.named
+            for order in range(1, len(clique) + 1)
+            for sub in itertools.combinations([domain.index(name) for name in domain.clique(clique)], order)
+            if order > top
+        }
+        width = max([top, *(len(sub) for sub in inside)])
+        parts = [_padded(list(subsets), width) for subsets in [*rows, sorted(inside)]]
+        return Candidates(domain, np.concatenate(parts))
+
+    def _check(self, domain: Domain) -> None:
+        if not self.orders and not self.named:
+            raise InputError("the workload is empty; give --marginals K or a workload file")
+        for order in self.orders:
+            if order > len(domain):
+                raise InputError(f"--marginals {order}: the table has only {len(domain)} attributes")
+        for clique in self.named:
+            if len(clique) > 20:
+                raise InputError(f"a marginal of {len(clique)} attributes has too many parts; 20 is the most")
+            domain.clique(clique)
+        count = sum(math.comb(len(domain), order) for order in range(1, max(self.orders, default=0) + 1)) + sum(2 ** len(c) for c in self.named)
+        if count > MAX_CANDIDATES:
+            raise ResourceError(f"the workload has {count:,} candidate marginals, more than {MAX_CANDIDATES:,}; lower --marginals or use --columns")
+
+
+def _padded(subsets: list[tuple[int, ...]], width: int) -> np.ndarray:
+    order = len(subsets[0]) if subsets else 0
+    if any(len(subset) != order for subset in subsets):
+        rows = [subset + (-1,) * (width - len(subset)) for subset in subsets]
+        return np.array(rows, dtype=np.int32).reshape(len(rows), width)
+    members = np.full((len(subsets), width), -1, dtype=np.int32)
+    if subsets:
+        members[:, :order] = np.array(subsets, dtype=np.int32)
+    return members
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Candidate marginals as an index: `members: int32[candidate, slot]`, attribute positions ascending, padded with -1."""
+
+    domain: Domain
+    members: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    @cached_property
+    def sizes(self) -> np.ndarray:
+        """int64[candidate, slot]: codes of each member, 1 where padded."""
+        shape = np.array([*self.domain.shape, 1], dtype=np.int64)
+        return shape[self.members]
+
+    @cached_property
+    def orders(self) -> np.ndarray:
+        """int64[candidate]: attributes of each candidate."""
+        return (self.members >= 0).sum(axis=1)
+
+    @cached_property
+    def cells(self) -> np.ndarray:
+        """float64[candidate]: cells of each marginal; a float, so that a huge product cannot wrap around."""
+        return self.sizes.astype(np.float64).prod(axis=1)
+
+    def positions(self, candidate: int) -> tuple[int, ...]:
+        return tuple(int(m) for m in self.members[candidate] if m >= 0)
+
+    def clique(self, candidate: int) -> Clique:
+        return tuple(self.domain.names[m] for m in self.positions(candidate))
+
+    def keep(self, mask: np.ndarray) -> Candidates:
+        """The candidates where `mask: bool[candidate]` holds."""
+        return Candidates(self.domain, self.members[mask])
