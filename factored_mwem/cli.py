@@ -6,6 +6,7 @@ Heavy modules are imported inside the commands, so that `--help` and mistakes an
 from __future__ import annotations
 
 import json
+import re
 import signal
 import sys
 from pathlib import Path
@@ -22,6 +23,9 @@ domain_app = typer.Typer(no_args_is_help=True, help="Domain files: which values 
 datasets_app = typer.Typer(no_args_is_help=True, help="Public tables to try things on.")
 app.add_typer(domain_app, name="domain")
 app.add_typer(datasets_app, name="datasets")
+
+MOST_ROWS = 10**12
+"""More rows than this are a slip of the keyboard: they would fill any disk."""
 
 TablePath = Annotated[Path, typer.Argument(help="CSV (also .gz), TSV, Parquet or Feather file.")]
 Marginals = Annotated[Optional[int], typer.Option("--marginals", envvar="FMWEM_MARGINALS", help="Keep all K-way marginals.")]
@@ -47,7 +51,7 @@ Columns = Annotated[Optional[str], typer.Option(envvar="FMWEM_COLUMNS", help="Co
 Config = Annotated[Optional[Path], typer.Option(envvar="FMWEM_CONFIG", help="TOML file with any of these settings.")]
 Overwrite = Annotated[Optional[bool], typer.Option("--overwrite", envvar="FMWEM_OVERWRITE", help="Replace existing files.")]
 SampleSeed = Annotated[Optional[int], typer.Option(envvar="FMWEM_SAMPLE_SEED", help="Seed of the sampling only: noise has no seed.", min=0)]
-Rows = Annotated[Optional[int], typer.Option(envvar="FMWEM_ROWS", help="Synthetic rows.  [default: the noisy count]", min=0)]
+Rows = Annotated[Optional[int], typer.Option(envvar="FMWEM_ROWS", help="Synthetic rows.  [default: the noisy count]", min=0, max=MOST_ROWS)]
 Json = Annotated[bool, typer.Option("--json", help="Machine output only: no summary, errors as JSON on stdout.")]
 Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="A line a round.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No summary.")]
@@ -135,7 +139,7 @@ def check(
 @app.command()
 def sample(
     model: Annotated[Path, typer.Argument(help="Model file that `fmwem release --model` wrote.")],
-    n: Annotated[int, typer.Option("-n", "--rows", help="Rows to draw.", min=0)],
+    n: Annotated[int, typer.Option("-n", "--rows", help="Rows to draw.", min=0, max=MOST_ROWS)],
     output: Annotated[Optional[Path], typer.Option("-o", "--output", help="Output file.  [default: MODEL.sample.parquet]")] = None,
     sample_seed: SampleSeed = None,
     overwrite: Overwrite = None,
@@ -193,17 +197,20 @@ def datasets_fetch(
 
 def _names(columns: Any) -> list[str] | None:
     """Column names from a comma-separated flag or a list in a file."""
-    if columns is None or isinstance(columns, list):
-        return columns
-    return [name.strip() for name in str(columns).split(",") if name.strip()]
+    if columns is None:
+        return None
+    names = columns if isinstance(columns, list) else [name.strip() for name in str(columns).split(",") if name.strip()]
+    if not names:
+        raise InputError("--columns names no column; leave it out to release all of them")
+    return names
 
 
 def _settings(flags: dict[str, Any], config: Path | None) -> dict[str, Any]:
     from factored_mwem.settings import check_environment, merge, read_config
 
-    check_environment(release.__annotations__)
+    check_environment()
     settings = merge(flags, read_config(config) if config else {})
-    if str(settings.get("rounds", "")).lstrip("-").isdigit():
+    if re.fullmatch("-?[0-9]{1,18}", str(settings.get("rounds", ""))):
         settings["rounds"] = int(settings["rounds"])
     settings["columns"] = _names(settings.get("columns"))
     return settings
@@ -215,6 +222,8 @@ def main() -> None:
     as_json = "--json" in sys.argv
     try:
         code = app(standalone_mode=False)
+        if code == 130:  # the parser swallows ctrl-C and returns its exit code
+            raise KeyboardInterrupt
         sys.exit(code if isinstance(code, int) else 0)
     except FmwemError as error:
         _fail(str(error), error.exit_code, as_json, spent=error.budget_spent)
@@ -227,6 +236,9 @@ def main() -> None:
     except Exception as error:  # noqa: BLE001 - the last line of defence
         # The text of an unknown error may quote the data, so it stays unsaid.
         shown = getattr(error, "format_message", None)
+        if type(error).__name__ == "NoArgsIsHelpError":
+            print(shown() if shown else "see --help", file=sys.stderr)
+            sys.exit(2)
         if shown is not None:  # the command-line parser's own complaints: usage, exit code 2
             _fail(str(shown()) or "see --help", getattr(error, "exit_code", 2), as_json)
         _fail(f"unexpected {type(error).__name__} at {_place(error)}; please report it", 1, as_json)

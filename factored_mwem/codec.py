@@ -55,8 +55,17 @@ def fit_columns(domain: Domain, table: Table, columns: Sequence[str] | None) -> 
         arrow = OWN_TYPE[attribute.type] if table.text else table.schema.field(name).type
         if not table.text:
             check_type(attribute, arrow)
+            arrow = _writable(attribute, arrow)
         fields.append(pa.field(name, arrow, nullable=attribute.nullable))
     return Domain(domain[f.name] for f in fields), pa.schema(fields)
+
+
+def _writable(attribute: Attribute, arrow: pa.DataType) -> pa.DataType:
+    """The column's type, but for two dictionaries: an index too small for the values drawn, and text that Parquet cannot write so."""
+    if not pa.types.is_dictionary(arrow):
+        return arrow
+    values = pa.large_string() if pa.types.is_string_view(arrow.value_type) else arrow.value_type
+    return pa.dictionary(arrow.index_type if attribute.categorical else pa.int32(), values, ordered=arrow.ordered)
 
 
 def check_type(attribute: Attribute, arrow: pa.DataType) -> None:
@@ -73,9 +82,19 @@ def check_type(attribute: Attribute, arrow: pa.DataType) -> None:
     if not (kinds[attribute.type] or is_text(value)):
         raise InputError(f"column {attribute.name!r} is {arrow} in the table but {attribute.type} in the domain; correct the domain")
     try:
-        _typed(_extremes(attribute), arrow, safe=True)
+        fits = _survives(attribute, _typed(attribute, _extremes(attribute), arrow, safe=True))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise InputError(f"column {attribute.name!r}: the domain's values do not fit its type {arrow}; narrow the domain") from None
+        fits = False
+    if not fits:
+        raise InputError(f"column {attribute.name!r}: the domain's values do not fit its type {arrow}; correct the domain")
+
+
+def _survives(attribute: Attribute, extremes: pa.Array) -> bool:
+    """Whether the column's type tells the extremes apart (0.5 is no integer, 99 no boolean) and holds them (1e300 is no float32)."""
+    if attribute.type == "number" and not attribute.categorical:
+        return not np.isinf(read_units(attribute, _plain(extremes)).filled(0)).any()
+    last = attribute.size - attribute.nullable - 1
+    return encode(attribute, extremes).tolist() == (list(range(last + 1)) if attribute.categorical else [0, last])
 
 
 def is_text(arrow: pa.DataType) -> bool:
@@ -91,17 +110,16 @@ def _extremes(attribute: Attribute) -> pa.Array:
     if attribute.categorical:
         return pa.array(attribute.values, type=OWN_TYPE[attribute.type])
     cuts = attribute.cuts
-    ends = [cuts[0], cuts[-1] - 1 if attribute.type != "number" else np.floor(cuts[-1])]
+    ends = [cuts[0], cuts[-1] - 1 if attribute.type != "number" else np.nextafter(cuts[-1], -np.inf)]
     return _from_units(attribute, np.array(ends))
 
 
 def encode(attribute: Attribute, column: pa.Array) -> np.ndarray:
     """uint8, uint16 or uint32[row]: the codes of a column, every value mapped by the attribute's rules."""
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
+    column = _plain(column)
     if is_text(column.type):
-        column = column.cast(pa.string())
-        missing = pa.array(attribute.missing_values if attribute.missing_values is not None else [""], type=pa.string())
+        texts = ("",) if attribute.missing_values is None else attribute.missing_values
+        missing = pa.array([text for text in texts if text not in attribute.values], type=pa.string())  # a listed value is a value
         null = pc.or_(pc.is_null(column), pc.is_in(column, value_set=missing))
     else:
         null = pc.is_null(column, nan_is_null=True)
@@ -111,6 +129,13 @@ def encode(attribute: Attribute, column: pa.Array) -> np.ndarray:
     mask = null.to_numpy(zero_copy_only=False)
     codes[mask] = attribute.null_code if attribute.null_code is not None else attribute.fallback_code
     return codes.astype(code_dtype(attribute))
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    """The column without dictionaries, its text of the one type that every function takes."""
+    if pa.types.is_dictionary(column.type):
+        return _plain(column.dictionary).take(column.indices)
+    return column.cast(pa.string()) if is_text(column.type) else column
 
 
 def encode_table(domain: Domain, table: Table) -> list[np.ndarray]:
@@ -127,11 +152,15 @@ def code_dtype(attribute: Attribute) -> type[np.unsignedinteger]:
 
 
 def _listed_codes(attribute: Attribute, column: pa.Array) -> np.ndarray:
-    own = OWN_TYPE[attribute.type]
-    if attribute.type != "string":
-        column = pa.array(read_units(attribute, column), from_pandas=True).cast(pa.float64())
-        own = pa.float64()
-    listed = pa.array([float(v) if own == pa.float64() else v for v in attribute.values], type=own)
+    if attribute.type == "string":
+        listed = pa.array(attribute.values, type=pa.string())
+    else:
+        original, units = column.type, read_units(attribute, column)
+        kind = np.int64 if attribute.type == "integer" else np.float64  # a float cannot tell integers beyond 2^53 apart
+        column = pa.array(units.filled(0).astype(kind) + kind(0), mask=np.ma.getmaskarray(units))  # -0.0 + 0.0 is 0.0
+        values = np.array(attribute.values, dtype=kind) + kind(0)
+        narrow = kind if is_text(original) or not pa.types.is_floating(original) else original.to_pandas_dtype()
+        listed = pa.array(values.astype(narrow).astype(kind))  # 0.1 in a float32 column is the float32 nearest to 0.1
     found = pc.index_in(column, value_set=listed, skip_nulls=True)
     return pc.fill_null(found, -1).to_numpy(zero_copy_only=False).astype(np.int64)
 
@@ -156,14 +185,25 @@ def read_units(attribute: Attribute, column: pa.Array) -> np.ma.MaskedArray:
             return _read_number(column, whole=attribute.type == "integer")
         return _read_moment(attribute, column)
     if attribute.type in ("date", "datetime"):
-        zone = column.type.tz if pa.types.is_timestamp(column.type) else None
-        micros = _masked(column.cast(pa.timestamp("us", tz=zone), safe=False).cast(pa.int64()), np.int64)
+        micros = _read_ticks(column)
         return micros // 86_400_000_000 if attribute.type == "date" else micros
-    if attribute.type == "integer" and pa.types.is_integer(column.type) and column.type != pa.uint64():
+    if attribute.type == "integer" and pa.types.is_integer(column.type):
+        if column.type == pa.uint64():
+            column = pc.min_element_wise(column, pa.scalar(2**62, pa.uint64()), skip_nulls=False)
         return _masked(column.cast(pa.int64()), np.int64)
     numbers = _masked(column.cast(pa.float64(), safe=False) if not pa.types.is_boolean(column.type) else column.cast(pa.int8()), np.float64)
     numbers = np.ma.masked_where(np.isnan(numbers.filled(np.nan)), numbers)
     return np.ma.floor(np.ma.clip(numbers, -(2.0**62), 2.0**62)) if attribute.type == "integer" else numbers
+
+
+def _read_ticks(column: pa.Array) -> np.ma.MaskedArray:
+    """Microseconds since 1970 of dates and timestamps; a moment that 64 bits cannot hold is clipped, as Arrow's cast would not do."""
+    if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
+        return _masked(column.cast(pa.int64()), np.int64) // 1000
+    unit = "day" if pa.types.is_date32(column.type) else "ms" if pa.types.is_date64(column.type) else column.type.unit
+    micros = {"day": 86_400_000_000, "s": 1_000_000, "ms": 1000, "us": 1}[unit]
+    most = (2**63 - 1) // micros
+    return np.ma.clip(_masked(column.cast(pa.int32() if unit == "day" else pa.int64()), np.int64), -most, most) * micros
 
 
 def _masked(column: pa.Array, dtype: type) -> np.ma.MaskedArray:
@@ -224,17 +264,27 @@ def decode(attribute: Attribute, codes: np.ndarray, field: pa.Field, rng: np.ran
     null = codes == attribute.null_code if attribute.nullable else None
     if attribute.categorical:
         listed = pa.array(attribute.values, type=OWN_TYPE[attribute.type])
+        if pa.types.is_dictionary(field.type):  # the same dictionary in every batch
+            return _dictionary(pa.array(codes, mask=null), _typed(attribute, listed, field.type.value_type, safe=False), field.type)
         values = listed.take(pa.array(codes, mask=null))
     else:
         inside = np.where(null, 0, codes) if null is not None else codes
         lower, upper = attribute.cuts[inside], attribute.cuts[inside + 1]
-        if attribute.type == "number":
-            drawn = lower + rng.random(len(codes)) * (upper - lower)
-            drawn = np.where(drawn >= upper, lower, drawn)
-        else:
-            drawn = rng.integers(lower, upper)
+        drawn = _draw_numbers(lower, upper, field.type, rng) if attribute.type == "number" else rng.integers(lower, upper)
         values = _from_units(attribute, drawn, null)
-    return _typed(values, field.type, safe=False)
+    return _typed(attribute, values, field.type, safe=False)
+
+
+def _draw_numbers(lower: np.ndarray, upper: np.ndarray, arrow: pa.DataType, rng: np.random.Generator) -> np.ndarray:
+    """float64[row]: uniform over the numbers of type `arrow` in [lower, upper); the nearest above `lower` where there are none."""
+    arrow = arrow.value_type if pa.types.is_dictionary(arrow) else arrow
+    if pa.types.is_integer(arrow) or pa.types.is_decimal(arrow):
+        steps = 10.0 ** (arrow.scale if pa.types.is_decimal(arrow) else 0)
+        first, beyond = np.ceil(lower * steps), np.ceil(upper * steps)
+        return (first + np.floor(rng.random(len(lower)) * np.maximum(beyond - first, 1))) / steps
+    drawn = lower + rng.random(len(lower)) * (upper - lower)
+    narrow = arrow.to_pandas_dtype() if pa.types.is_floating(arrow) else np.float64
+    return np.where(drawn.astype(narrow) >= upper, lower, drawn)
 
 
 def _from_units(attribute: Attribute, units: np.ndarray, null: np.ndarray | None = None) -> pa.Array:
@@ -245,18 +295,32 @@ def _from_units(attribute: Attribute, units: np.ndarray, null: np.ndarray | None
     return storage.cast(own) if own != storage.type else storage
 
 
-def _typed(values: pa.Array, arrow: pa.DataType, *, safe: bool) -> pa.Array:
+def _typed(attribute: Attribute, values: pa.Array, arrow: pa.DataType, *, safe: bool) -> pa.Array:
     """`values` in another type; ArrowInvalid where `safe` and they do not fit."""
     if pa.types.is_dictionary(arrow):
-        plain = values.cast(arrow.value_type, safe=safe)
-        encoded = plain.dictionary_encode()
-        return pa.DictionaryArray.from_arrays(encoded.indices.cast(arrow.index_type, safe=safe), encoded.dictionary, ordered=arrow.ordered)
-    if pa.types.is_decimal(arrow) and pa.types.is_floating(values.type):
-        return pa.array([None if v is None else round(v, max(arrow.scale, 0)) for v in values.to_pylist()], pa.float64()).cast(arrow, safe=safe)
+        plain = _typed(attribute, values, pa.string() if is_text(arrow.value_type) else arrow.value_type, safe=safe).dictionary_encode()
+        return _dictionary(plain.indices, plain.dictionary, arrow)
+    if pa.types.is_decimal(arrow):
+        return _decimals(values, arrow, safe=safe)
+    if is_text(arrow) and pa.types.is_temporal(values.type) and attribute.format not in ("default", "any"):
+        values = pc.strftime(values.cast(pa.timestamp("s"), safe=False), format=attribute.format)
     if pa.types.is_date(arrow) and pa.types.is_timestamp(values.type):
         safe = False
-    if pa.types.is_integer(arrow) and pa.types.is_floating(values.type):
+    if pa.types.is_integer(arrow) and pa.types.is_floating(values.type) and not attribute.categorical:
         values = pc.floor(values)
     if pa.types.is_timestamp(arrow) and pa.types.is_timestamp(values.type) and arrow.tz is not None:
         values = pc.assume_timezone(values, "UTC")
+    if is_text(arrow):
+        values = values.cast(pa.string())  # the only text that everything can be cast to
     return values.cast(arrow, safe=safe)
+
+
+def _dictionary(indices: pa.Array, values: pa.Array, arrow: pa.DataType) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(indices.cast(arrow.index_type), values.cast(arrow.value_type), ordered=arrow.ordered)
+
+
+def _decimals(values: pa.Array, arrow: pa.DataType, *, safe: bool) -> pa.Array:
+    """Numbers as decimals: Arrow refuses integers of fewer digits than the type could hold, and cuts floats off."""
+    if pa.types.is_integer(values.type):
+        return values.cast(pa.decimal128(38, 0)).cast(arrow, safe=safe)
+    return pa.array([None if v is None else round(v, arrow.scale) for v in values.to_pylist()], pa.float64()).cast(arrow, safe=safe)

@@ -7,13 +7,17 @@ Only `reveal` gives the numbers out, and only `Access.open` in privacy/access.py
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NoReturn
 
 import numpy as np
 
 from factored_mwem.errors import ResourceError
-from factored_mwem.kernels import count_binary
+from factored_mwem.kernels import count_binary, count_rows
 from factored_mwem.workload import Candidates
+
+BLOCK = 2**13
+"""Rows counted at a time."""
 
 
 class Sealed:
@@ -48,12 +52,13 @@ class Tables:
 
     def marginal(self, positions: Sequence[int]) -> np.ndarray:
         """int64[cells]: the counts over attributes at `positions`; over none, the number of rows."""
-        shape = [self.candidates.domain.shape[p] for p in positions]
+        sizes, cells = self.candidates.domain.shape, 1
         cell = np.zeros(len(self.codes[0]), dtype=np.int64)
-        for position, size in zip(positions, shape, strict=True):
-            cell *= size
+        for position in positions:
+            cell *= sizes[position]
             cell += self.codes[position]
-        return np.bincount(cell, minlength=int(np.prod(shape, dtype=np.int64))).astype(np.int64)
+            cells *= sizes[position]
+        return np.bincount(cell, minlength=cells).astype(np.int64)
 
 
 class PrivateCounts(Sealed):
@@ -74,7 +79,7 @@ def offsets_of(candidates: Candidates) -> np.ndarray:
 
 def bytes_of(candidates: Candidates) -> float:
     """Memory of the counts, their index and the model's working tables, from public facts."""
-    return 4.0 * float(candidates.cells.sum()) + 40.0 * candidates.members.size
+    return 4.0 * float(candidates.cells.sum()) + 64.0 * (candidates.members.size + len(candidates))
 
 
 def check_memory(candidates: Candidates, limit: float) -> None:
@@ -91,6 +96,7 @@ def count_all(codes: Sequence[np.ndarray], candidates: Candidates, offsets: np.n
     """int32[all cells]: the counts of every candidate, one after the other."""
     counts = np.zeros(int(offsets[-1]), dtype=np.int32)
     binary = (candidates.sizes <= 2).all(axis=1) & (candidates.cells == 2.0**candidates.orders) & (candidates.orders >= 2)
+    binary &= candidates.orders <= 6  # beyond, a word of 64 rows would be read once for every cell, more often than row by row
     if binary.sum() > 100:
         _count_binary(codes, candidates, offsets, binary, counts)
     else:
@@ -124,17 +130,11 @@ def _packed(column: np.ndarray, words: int) -> np.ndarray:
 
 
 def _count_other(codes: Sequence[np.ndarray], candidates: Candidates, offsets: np.ndarray, which: np.ndarray, counts: np.ndarray) -> None:
-    """One bincount a candidate; the cell index over all but the last attribute is shared by neighbours in the list."""
-    shape = candidates.domain.shape
-    last: tuple[int, ...] | None = None
-    prefix = np.zeros(len(codes[0]), dtype=np.int64)
-    for c in which:
-        positions = candidates.positions(c)
-        if positions[:-1] != last:
-            last = positions[:-1]
-            prefix = np.zeros(len(codes[0]), dtype=np.int64)
-            for p in last:
-                prefix *= shape[p]
-                prefix += codes[p]
-        cell = prefix * shape[positions[-1]] + codes[positions[-1]]
-        counts[offsets[c] : offsets[c + 1]] = np.bincount(cell, minlength=int(offsets[c + 1] - offsets[c]))
+    """Block after block of rows, each small enough to stay in the cache; two workers take half of the candidates each."""
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        for at in range(0, len(codes[0]), BLOCK):
+            columns = np.array([column[at : at + BLOCK] for column in codes], dtype=np.int32)
+            halves = np.array_split(which, 2)
+            jobs = [pool.submit(count_rows, columns, candidates.members, candidates.sizes, half, offsets, counts) for half in halves]
+            for job in jobs:
+                job.result()

@@ -28,6 +28,10 @@ DEFAULT_BINS = 32
 ONE_BIN_EACH = 128
 """Integer and date attributes with at most this many values get a bin for each."""
 
+MOST = 1e300
+"""Numbers lie between -MOST and MOST, so that the width of any bin is a finite float."""
+
+_WITHIN = {"integer": " between -2^62 and 2^62", "number": " between -1e300 and 1e300"}
 _EPOCH = datetime.date(1970, 1, 1)
 _EPOCH_UTC = datetime.datetime(1970, 1, 1)
 Scalar = bool | int | float | str
@@ -117,7 +121,7 @@ class Attribute(BaseModel):
             raise ValueError("needs constraints.minimum and constraints.maximum (or edges, or categories)")
         if self.edges is not None and self.bins is not None:
             raise ValueError("takes bins or edges, not both")
-        if np.any(np.diff(self.cuts) <= 0):
+        if not np.all(self.cuts[1:] > self.cuts[:-1]):
             raise ValueError("needs edges that increase (minimum below maximum, no more bins than values)")
 
     @property
@@ -172,7 +176,7 @@ class Attribute(BaseModel):
                     moment = moment.astimezone(datetime.UTC).replace(tzinfo=None)
                 return (moment - _EPOCH_UTC) // datetime.timedelta(microseconds=1)
             number = float(value)
-            if not math.isfinite(number):
+            if not abs(number) <= MOST:
                 raise ValueError(value)
             if self.type == "number":
                 return number
@@ -180,7 +184,7 @@ class Attribute(BaseModel):
                 raise ValueError(value)
             return int(value)
         except (ValueError, TypeError, OverflowError):
-            raise ValueError(f"has the bound {value!r}, which is not a {self.type}") from None
+            raise ValueError(f"has the bound {value!r}, which is not a {self.type}{_WITHIN.get(self.type, '')}") from None
 
     @property
     def size(self) -> int:

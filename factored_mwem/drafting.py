@@ -7,9 +7,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from factored_mwem.domain import Attribute, Domain
+from factored_mwem.domain import MOST, Attribute, Domain
+from factored_mwem.errors import InputError
 from factored_mwem.profile import KINDS, NARROWER, ColumnProfile, kind_of, profile
 from factored_mwem.table import open_table
 
@@ -20,6 +19,9 @@ MOST_CATEGORIES = 200
 def draft(source: Any, columns: Sequence[str] | None = None) -> Domain:
     """NOT PRIVATE: categories, bounds and nulls are those of the data. Review every field, widen bounds to what is publicly known."""
     table = open_table(source)
+    for name in columns or ():
+        if name not in table.schema.names:
+            raise InputError(f"no column {name!r} in the table; it has {', '.join(table.schema.names[:12])}")
     names = [name for name in table.schema.names if columns is None or name in columns]
     profiles = profile(table, names)
     return Domain(_attribute(name, profiles[name], None if table.text else kind_of(table.schema.field(name))) for name in names)
@@ -54,11 +56,14 @@ def _kind(votes: dict[str, int]) -> str:
 
 def _ends(kind: str, least: float, most: float) -> tuple[Any, Any]:
     if kind == "integer":
-        return int(least), int(max(most, least))
+        first_whole, last_whole = (int(min(max(end, -(2**62 - 1024)), 2**62 - 1024)) for end in (least, most))
+        return first_whole, last_whole
     if kind == "number":
-        return (least, most) if most > least else (least, float(np.nextafter(least, math.inf)) + abs(least))
+        least, most = (min(max(end, -MOST / 4), MOST / 4) for end in (least, most))
+        size = max(abs(least), abs(most), 1e-290)
+        return (least, most) if most - least > 1e-9 * size else (least, least + max(size, 1.0))
     epoch = datetime.datetime(1970, 1, 1)
-    first, last = (epoch + datetime.timedelta(days=d) for d in (math.floor(least), math.ceil(most)))
+    first, last = (epoch + datetime.timedelta(days=min(max(d, -719_162), 2_932_895)) for d in (math.floor(least), math.ceil(most)))
     if kind == "date":
         return first.date().isoformat(), last.date().isoformat()
     return first.isoformat(), (last + datetime.timedelta(days=1)).isoformat()

@@ -57,13 +57,9 @@ def _codes(source: Any, domain: Domain, columns: Sequence[str]) -> list[np.ndarr
 
 def _distance(ours: list[np.ndarray], theirs: list[np.ndarray], domain: Domain, clique: tuple[int, ...]) -> float:
     """Only the cells that either table fills are touched, so that a marginal may have any number of cells."""
-    cells = []
-    for codes in (ours, theirs):
-        cell = np.zeros(len(codes[0]), dtype=np.int64)
-        for p in clique:
-            cell = cell * domain.shape[p] + codes[p]
-        cells.append(cell)
-    filled, where = np.unique(np.concatenate(cells), return_inverse=True)
-    first, second = where[: len(cells[0])], where[len(cells[0]) :]
+    cell = np.zeros(len(ours[0]) + len(theirs[0]), dtype=np.int64)
+    for p in clique:  # renumbered at every step, so that the number never exceeds rows x codes
+        filled, cell = np.unique(cell * domain.shape[p] + np.concatenate([ours[p], theirs[p]]), return_inverse=True)
+    first, second = cell[: len(ours[0])], cell[len(ours[0]) :]
     gap = np.bincount(first, minlength=len(filled)) / len(first) - np.bincount(second, minlength=len(filled)) / len(second)
     return float(np.abs(gap).sum())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +16,7 @@ from factored_mwem import store
 from factored_mwem.codec import encode_table, fit_columns
 from factored_mwem.counts import PrivateCounts, check_memory
 from factored_mwem.domain import Domain
-from factored_mwem.errors import FmwemError, InputError
+from factored_mwem.errors import FmwemError, InputError, ResourceError
 from factored_mwem.manifest import Manifest, Output, describe
 from factored_mwem.model import ProductModel
 from factored_mwem.mwem import Progress, mwem
@@ -51,14 +50,26 @@ def release(
     Raises InputError, BudgetExceeded or ResourceError before anything is spent, wherever that can be known from public facts.
     """
     workload = Workload.marginals(workload) if isinstance(workload, int) else workload
+    _check_arguments(workload, columns, policy, choices, rows=rows, sample_seed=sample_seed)
     policy = policy if policy is not None else Policy.of(**choices)
-    if rows is not None and rows < 0:
-        raise InputError(f"rows={rows}: must not be negative")
     private = open_table(table)  # nothing but names and types is read before the checks below have passed
     declared = Domain.load(domain) if isinstance(domain, str | Path) else domain
     if policy.privacy_id is not None:
         columns = [c for c in columns or private.schema.names if c != policy.privacy_id]
     return _release(private, workload, policy, declared, columns, rows, sample_seed, report, noise=None)
+
+
+def _check_arguments(workload: Any, columns: Any, policy: Policy | None, choices: Any, **numbers: Any) -> None:
+    """InputError for what a typed caller could not have passed: better now than after the budget is spent."""
+    if not isinstance(workload, Workload):
+        raise InputError(f"workload={workload!r}: must be a Workload, or the order K of all K-way marginals")
+    if isinstance(columns, str) or columns == []:
+        raise InputError(f"columns={columns!r}: must be a list of one column name or more")
+    if policy is not None and choices:
+        raise InputError(f"{next(iter(choices))} is given beside a policy; put it into the policy")
+    for name, value in numbers.items():
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
+            raise InputError(f"{name}={value!r}: must be a whole number, 0 or more")
 
 
 def _release(
@@ -100,13 +111,14 @@ def _run(
     if policy.privacy_id is not None:
         private = bound_contributions(private, policy.privacy_id, policy.contributions)
     if declared is None:
+        workload.check([name for name in private.schema.names if columns is None or name in columns])  # before anything is spent
         learnt = discover(private, columns, policy=policy, access=access)
         domain, schema = fit_columns(learnt, private, columns)
         candidates = usable(workload, domain, policy)
     codes = encode_table(domain, private)  # ---- private from here ...
     known_total = len(codes[0]) if policy.unit.total_is_public else None
     fit = mwem(PrivateCounts(codes, candidates), candidates, policy, access=access, known_total=known_total, report=report)  # ---- ... to here
-    warnings = _warnings(policy, domain, candidates)
+    warnings = _warnings(policy, left_out=len(workload.candidates(domain)) - len(candidates))
     manifest = describe(policy, workload, domain, access.ledger, fit.model, fit.measurements, rounds=fit.rounds, warnings=warnings)
     seed = secrets.randbits(64) if sample_seed is None else sample_seed
     return Release(fit.model, schema, fit.measurements, manifest, rows=round(fit.model.total) if rows is None else rows, seed=seed)
@@ -114,10 +126,12 @@ def _run(
 
 def usable(workload: Workload, domain: Domain, policy: Policy) -> Candidates:
     """The candidates of the workload that fit the cell cap; ResourceError where they need more memory than the machine has to give."""
+    for attribute in domain:
+        if attribute.size > policy.max_cells:
+            size, cap = attribute.size, policy.max_cells
+            raise ResourceError(f"attribute {attribute.name!r} has {size:,} codes, more than --max-cells {cap:,}; use fewer bins or raise it")
     candidates = workload.candidates(domain)
     fitting = candidates.keep(candidates.cells <= policy.max_cells)
-    if not len(fitting):
-        raise InputError(f"no marginal of the workload fits --max-cells {policy.max_cells}; raise it or use fewer bins")
     check_memory(fitting, memory_limit())
     if policy.components == "one" and domain.cells > policy.max_cells:
         raise InputError(f"components='one' needs {domain.cells:,} cells, more than max_cells={policy.max_cells}; use fewer columns")
@@ -129,14 +143,13 @@ def memory_limit() -> float:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2
 
 
-def _warnings(policy: Policy, domain: Domain, candidates: Candidates) -> tuple[str, ...]:
+def _warnings(policy: Policy, left_out: int) -> tuple[str, ...]:
     """What a reader of the manifest should know; public facts only."""
     found = []
     if policy.epsilon > 10:
         found.append(f"epsilon {policy.epsilon:g} promises little; values up to 10 are common")
-    asked = math.comb(len(domain), int(candidates.orders.max()))
-    if (candidates.orders == candidates.orders.max()).sum() < asked:
-        found.append("some marginals have more cells than --max-cells and were never measured as a whole")
+    if left_out:
+        found.append(f"{left_out} candidate marginals have more than {policy.max_cells} cells (--max-cells) and could not be measured as a whole")
     return tuple(found)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,8 +39,10 @@ def run(table: Path, settings: Mapping[str, Any], report: Callable[[Progress], N
     output = Path(settings.get("output") or f"{stem(table)}.synthetic.parquet")
     model = Path(settings["model"]) if settings.get("model") else None
     overwrite = bool(settings.get("overwrite"))
-    _check_outputs([output, manifest_path(output)] + ([model] if model else []), table, overwrite=overwrite)
     path = domain_path(table, settings.get("domain"))
+    workload_file = Path(settings["workload"]) if settings.get("workload") else None
+    check_format(output)
+    _check_outputs([output, manifest_path(output)] + ([model] if model else []), [table, path, workload_file], overwrite=overwrite)
     made = release(
         table, workload, policy, domain=path, columns=settings.get("columns"),
         rows=settings.get("rows"), sample_seed=settings.get("sample_seed"), report=report,
@@ -68,13 +71,12 @@ def run(table: Path, settings: Mapping[str, Any], report: Callable[[Progress], N
     return Done(made, manifest, files, f"declared in {path}" if path else "none declared", facts)
 
 
-def _check_outputs(targets: Sequence[Path], table: Path, *, overwrite: bool) -> None:
-    check_format(targets[0])
-    if len({target.absolute() for target in targets}) < len(targets):
+def _check_outputs(targets: Sequence[Path], inputs: Sequence[Path | None], *, overwrite: bool) -> None:
+    if len({os.path.realpath(target) for target in targets}) < len(targets):
         raise InputError("the output, its manifest and the model need three different paths")
     for target in targets:
-        if target.exists() and table.exists() and target.samefile(table):
-            raise InputError(f"{target} is the input; choose another path")
+        if os.path.realpath(target) in {os.path.realpath(path) for path in inputs if path}:
+            raise InputError(f"{target} is an input; choose another path")
         check_target(target, overwrite=overwrite)
 
 
@@ -90,6 +92,8 @@ def domain_path(table: Path, given: Any) -> Path | None:
     """The domain file: the one given, else NAME.domain.json beside the table, else none."""
     if given:
         return Path(given)
+    if not table.name:  # "." or "/", which opening will refuse
+        return None
     beside = table.with_name(f"{stem(table)}.domain.json")
     return beside if beside.exists() else None
 

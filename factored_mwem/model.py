@@ -96,8 +96,8 @@ class ProductModel:
     def uniform(cls, domain: Domain, total: float, *, joined: bool = False) -> ProductModel:
         """Every attribute alone, or (`joined`) all in one component; all cells equal."""
         everything = tuple(range(len(domain)))
-        blocks = [everything] if joined else [(p,) for p in everything]
-        return cls(domain, [Factor.uniform(block, [domain.shape[p] for p in block]) for block in blocks], total)
+        blocks, shape = [everything] if joined else [(p,) for p in everything], domain.shape
+        return cls(domain, [Factor.uniform(block, [shape[p] for p in block]) for block in blocks], total)
 
     @property
     def components(self) -> list[Factor]:
@@ -123,10 +123,10 @@ class ProductModel:
         table = parts[0].weights
         for part in parts[1:]:
             table = np.multiply.outer(table, part.weights).ravel()
-        axes = np.argsort(order)
-        table = table.reshape([self.domain.shape[p] for p in order]).transpose(axes)
+        axes, shape = np.argsort(order), self.domain.shape
+        table = table.reshape([shape[p] for p in order]).transpose(axes)
         merged = tuple(sorted(order))
-        factor = Factor(merged, tuple(self.domain.shape[p] for p in merged), np.ascontiguousarray(table).ravel())
+        factor = Factor(merged, tuple(shape[p] for p in merged), np.ascontiguousarray(table).ravel())
         self.replace(factor)
         return factor
 
@@ -138,5 +138,5 @@ class ProductModel:
             inside = [p for p in positions if self.factor_of[p] == id_]
             table = np.multiply.outer(table, self.factors[id_].marginal(inside)).ravel()
             order += inside
-        shape = [self.domain.shape[p] for p in order]
-        return np.ascontiguousarray(table.reshape(shape).transpose(np.argsort(order))).ravel()
+        shape = self.domain.shape
+        return np.ascontiguousarray(table.reshape([shape[p] for p in order]).transpose(np.argsort(order))).ravel()

@@ -61,8 +61,8 @@ class Fit:
     def refresh_total(self) -> bool:
         """Estimate the number of rows again once that halves its variance; True where it moved (every cached score is stale then)."""
         if self.known_total is not None:
-            moved = self.model.total != self.known_total
-            self.model.total = float(self.known_total)
+            known = max(1.0, float(self.known_total))  # steps divide by it
+            moved, self.model.total = self.model.total != known, known
             return moved
         total, error = estimate_total(self.measurements)
         if error**2 > self._total_error**2 / 2:
@@ -151,7 +151,8 @@ class Offer:
 
     def open(self, model: ProductModel) -> np.ndarray:
         """int64[k]: candidates whose merged component fits the cap and that were not measured (all that fit, once all were)."""
-        self._fits = _merged_size(self._candidates, model) <= self._limit
+        touched = np.flatnonzero(self._stale)  # no other's components have changed
+        self._fits[touched] = _merged_size(self._candidates.members[touched], model) <= self._limit
         left = np.flatnonzero(self._fits & ~self._measured)
         if not len(left):
             self._measured[:] = False
@@ -172,18 +173,16 @@ class Offer:
         self._stale |= True if everything else changed[self._candidates.members].any(axis=1)
 
 
-def _merged_size(candidates: Candidates, model: ProductModel) -> np.ndarray:
-    """float64[candidate]: log2 of the cells of the component that measuring it would make."""
-    size_of = {id_: float(np.log2(np.array(factor.shape, dtype=np.float64)).sum()) for id_, factor in model.factors.items()}
-    ids = np.append(model.factor_of, -1)[candidates.members]
+def _merged_size(members: np.ndarray, model: ProductModel) -> np.ndarray:
+    """float64[candidate]: log2 of the cells of the component that measuring each of `members` would make."""
+    size_of = np.zeros(max(model.factors) + 2)  # a last entry stands for padding, -1
+    for id_, factor in model.factors.items():
+        size_of[id_] = np.log2(np.array(factor.shape, dtype=np.float64)).sum()
+    ids = np.append(model.factor_of, -1)[members]
     ids.sort(axis=1)
-    sizes = np.append([size_of[int(id_)] for id_ in model.factor_of], 0.0)
-    by_attribute = dict(zip(model.factor_of.tolist(), sizes[:-1].tolist(), strict=True))
-    lookup = np.zeros(max(by_attribute) + 2)
-    lookup[list(by_attribute)] = list(by_attribute.values())
     first = np.ones(ids.shape, dtype=bool)
     first[:, 1:] = ids[:, 1:] != ids[:, :-1]
-    return np.where(first & (ids >= 0), lookup[ids], 0.0).sum(axis=1)
+    return np.where(first, size_of[ids], 0.0).sum(axis=1)
 
 
 def _progress(fit: Fit, schedule: Schedule, attributes: Sequence[str]) -> Progress:

@@ -120,7 +120,11 @@ def _write_parquet(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBat
 
 
 def _write_arrow(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+    options = pa.ipc.IpcWriteOptions(unify_dictionaries=True)
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema, options=options) as writer:
+        if any(pa.types.is_dictionary(kind) for kind in schema.types):  # the format has room for one dictionary a column
+            writer.write_table(pa.Table.from_batches(batches, schema=schema))
+            return
         for batch in batches:
             writer.write_batch(batch)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, ValidationError
 
 from factored_mwem.domain import Domain
 from factored_mwem.errors import InputError
@@ -30,13 +30,13 @@ class Policy(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    epsilon: float = 1.0
-    delta: float = 1e-9
+    epsilon: StrictFloat = 1.0
+    delta: StrictFloat = 1e-9
     neighbours: Neighbours = Neighbours.ADD_REMOVE
-    contributions: int = Field(default=1, ge=1)
+    contributions: StrictInt = Field(default=1, ge=1)
     privacy_id: str | None = None
-    rounds: int | Literal["adaptive"] | None = None
-    max_cells: int = Field(default=2**20, ge=1)
+    rounds: StrictInt | Literal["adaptive"] | None = None
+    max_cells: int = Field(default=2**20, ge=1, le=2**40)
     domain_budget: float = Field(default=0.1, gt=0, lt=1)
     initial: Literal["one-way", "histogram", "none"] = "one-way"
     initial_share: float | None = Field(default=None, gt=0, lt=1)
@@ -94,9 +94,10 @@ class Schedule:
     adaptive: bool = False
     done: int = 0
     _price: Fraction = field(default=Fraction(0))
+    _least: Fraction = field(default=Fraction(0))
 
     def __post_init__(self) -> None:
-        self._price = self.ledger.left / max(self.rounds, 1)
+        self._price = self._least = self.ledger.left / max(self.rounds, 1)
 
     def __iter__(self) -> Iterator[Round]:
         while self.done < self.rounds if not self.adaptive else self.ledger.left >= self._price:
@@ -111,7 +112,8 @@ class Schedule:
     def note(self, signal: float, noise: float) -> None:
         """`signal`: L1 gap between a measurement and the model before it; `noise`: the gap that noise alone is expected to make."""
         if self.adaptive and signal <= noise * math.sqrt(2):
-            self._price = min(self._price * 2, max(self.ledger.left, Fraction(1, 2**80)))
+            # Never below the first price: what rounding left over after the last round is no budget for another.
+            self._price = min(self._price * 2, max(self.ledger.left, self._least))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,4 +156,5 @@ def plan(domain: Domain, candidates: Candidates, policy: Policy, budget: Budget,
 def initial_shares(domain: Domain) -> list[Fraction]:
     """How the one-way marginals share their budget: in proportion to size^(2/3), which evens out their relative errors."""
     weights = [Fraction(round(size ** (2 / 3) * 1024), 1024) for size in domain.shape]
-    return [weight / sum(weights) for weight in weights]
+    total = sum(weights)
+    return [weight / total for weight in weights]

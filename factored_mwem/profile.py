@@ -49,7 +49,7 @@ COARSE = {"number": _number_grid(np.array([1.0, 2.0, 5.0])), "month": _first_day
 """Some of the same points, few enough for a noisy histogram between them."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ColumnProfile:
     """Counts over one column: votes for each kind, values below and above every grid point, and distinct text."""
 
@@ -139,3 +139,17 @@ def kind_of(field: pa.Field) -> str:
     if pa.types.is_date(arrow) or pa.types.is_timestamp(arrow):
         return "date" if pa.types.is_date(arrow) else "datetime"
     raise InputError(f"column {field.name!r} has type {field.type}, which fmwem cannot release; leave it out with --columns")
+
+
+def limits_of(field: pa.Field) -> tuple[float, float]:
+    """The least and the greatest number a typed column can hold, from its type alone (public)."""
+    arrow = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    if pa.types.is_integer(arrow):
+        info = np.iinfo(arrow.to_pandas_dtype())
+        return float(info.min), float(info.max)
+    if pa.types.is_decimal(arrow):
+        most = 10.0 ** (arrow.precision - arrow.scale) - 10.0**-arrow.scale
+        return -most, most
+    if pa.types.is_float16(arrow):
+        return -65504.0, 65504.0
+    return -np.inf, np.inf

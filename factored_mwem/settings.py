@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from factored_mwem.errors import InputError
 from factored_mwem.plan import Policy
 
-RELEASE_KEYS = ("marginals", "workload", "domain", "rows", "columns", "output", "model", "overwrite", "sample_seed")
-"""What a configuration file may hold besides the fields of Policy."""
+RELEASE_KEYS: dict[str, tuple[type, str]] = {
+    "marginals": (int, "a whole number"),
+    "workload": (str, "a path in quotes"),
+    "domain": (str, "a path in quotes"),
+    "rows": (int, "a whole number, 0 or more"),
+    "columns": (list, 'a list such as ["age", "sex"]'),
+    "output": (str, "a path in quotes"),
+    "model": (str, "a path in quotes"),
+    "overwrite": (bool, "true or false"),
+    "sample_seed": (int, "a whole number, 0 or more"),
+}
+"""What a configuration file may hold besides the fields of Policy, which checks its own."""
+FLAGS = (*RELEASE_KEYS, "epsilon", "delta", "neighbours", "contributions", "privacy_id", "rounds", "max_cells", "domain_budget")
+"""The settings with a flag and an FMWEM_ variable of their own; the rest of Policy is for files and Python."""
 NOT_SETTINGS = ("FMWEM_DATASETS", "FMWEM_CONFIG", "FMWEM_NO_PROGRESS")
 
 
@@ -29,12 +41,23 @@ def read_config(path: Path) -> dict[str, Any]:
     for key in found:
         if key not in known:
             raise InputError(f"{path}: unknown key {key!r}; known are {', '.join(sorted(known))}")
+        if key in RELEASE_KEYS and not _fits(key, found[key]):
+            raise InputError(f"{path}: {key} = {found[key]!r} must be {RELEASE_KEYS[key][1]}")
     return found
 
 
-def check_environment(flags: Iterable[str], environment: Mapping[str, str] = os.environ) -> None:
+def _fits(key: str, value: Any) -> bool:
+    if key == "columns":
+        return isinstance(value, list) and all(isinstance(name, str) for name in value)
+    if key in ("rows", "sample_seed") and isinstance(value, int) and value < 0:
+        return False
+    kind = RELEASE_KEYS[key][0]
+    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+
+
+def check_environment(environment: Mapping[str, str] = os.environ) -> None:
     """InputError for an FMWEM_ variable that no flag has."""
-    known = {f"FMWEM_{flag.upper()}" for flag in flags} | set(NOT_SETTINGS)
+    known = {f"FMWEM_{flag.upper()}" for flag in FLAGS} | set(NOT_SETTINGS)
     for name in environment:
         if name.startswith("FMWEM_") and name not in known:
             raise InputError(f"unknown environment variable {name}; known are {', '.join(sorted(known))}")

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import struct
+import tokenize
 import zipfile
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +26,12 @@ if TYPE_CHECKING:
     from factored_mwem.flow import Release
 
 VERSION = 1
+BROKEN = (
+    *(OSError, ValueError, KeyError, TypeError, EOFError, IndexError, AttributeError, RuntimeError),  # RuntimeError: an unknown compression
+    *(zipfile.BadZipFile, zlib.error, struct.error, pa.ArrowException, ValidationError),
+    *(SyntaxError, tokenize.TokenError, ArithmeticError),  # numpy reads the heads of arrays as Python literals
+)
+"""What reading a damaged or foreign file can raise."""
 
 
 def save(release: Release, path: Path, *, overwrite: bool) -> None:
@@ -62,7 +71,7 @@ def load(path: Path) -> dict[str, Any]:
         raise InputError(f"no model file {path}") from None
     except FmwemError:
         raise
-    except (OSError, ValueError, KeyError, TypeError, EOFError, IndexError, AttributeError, zipfile.BadZipFile, pa.ArrowException, ValidationError):
+    except BROKEN:
         raise InputError(f"{path} is not a model file, or is damaged; `fmwem release --model` writes them") from None
 
 

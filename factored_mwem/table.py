@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import re
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,10 @@ import pyarrow.compute as pc
 from factored_mwem.errors import InputError
 
 TEXT_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+BROKEN = (pa.ArrowException, OSError, EOFError, zlib.error)
+"""What the libraries raise over a file or a frame that cannot be read. Their texts may quote it: `_reason` says it in our words."""
+MOST_HEADER = 4 << 20
+"""Bytes of a header."""
 BLOCK = 8 << 20
 """Bytes of CSV text parsed at a time."""
 
@@ -60,39 +65,46 @@ def _open_object(source: Any) -> Table:
     import pyarrow.dataset as ds
 
     if isinstance(source, ds.Dataset):
-        return Table(source.schema, False, lambda columns: iter(source.to_batches(columns=list(columns))))
-    if isinstance(source, pa.RecordBatchReader):
-        table = source.read_all()
-    elif isinstance(source, pa.RecordBatch):
-        table = pa.Table.from_batches([source])
-    elif isinstance(source, pa.Table):
-        table = source
-    else:
-        table = _from_frame(source)
+        return Table(source.schema, False, lambda columns: _guarded("the dataset", lambda: source.to_batches(columns=list(columns))))
+    try:
+        table = _whole(source)
+    except BROKEN as error:
+        raise InputError(f"cannot read the {type(source).__name__}: {_reason(error)}") from None
     return Table(table.schema, False, lambda columns: iter(table.select(list(columns)).to_batches()))
+
+
+def _whole(source: Any) -> pa.Table:
+    if isinstance(source, pa.RecordBatchReader):
+        return source.read_all()
+    if isinstance(source, pa.RecordBatch):
+        return pa.Table.from_batches([source])
+    return source if isinstance(source, pa.Table) else _from_frame(source)
 
 
 def _from_frame(source: Any) -> pa.Table:
     """A data frame of any library, through narwhals, or whatever speaks the Arrow stream protocol."""
     import narwhals.stable.v2 as nw
 
-    frame = nw.from_native(source, pass_through=True)
+    try:
+        frame = nw.from_native(source, pass_through=True)
+    except nw.exceptions.DuplicateError:
+        raise InputError("the table has two columns of the same name; rename one") from None
     if isinstance(frame, nw.LazyFrame):
         frame = frame.collect("pyarrow")
     if isinstance(frame, nw.DataFrame):
         return frame.to_arrow().select(frame.columns)  # pandas would add its index as a column
-    if hasattr(source, "__arrow_c_stream__"):
+    if hasattr(source, "__arrow_c_stream__") and hasattr(source, "columns"):  # a lone series streams too, but is no table
         return pa.RecordBatchReader.from_stream(source).read_all()
     raise InputError(f"cannot read a table from {type(source).__name__}; give a path, a data frame or a pyarrow table")
 
 
 def _open_path(path: Path) -> Table:
-    if not path.exists():
-        raise InputError(f"no file {path}")
-    if path.is_dir():
-        raise InputError(f"{path} is a folder; name a file in it")
     name = path.name.lower()
     try:
+        if not path.exists():
+            raise InputError(f"no file {path}")
+        if path.is_dir():
+            raise InputError(f"{path} is a folder; name a file in it")
         if name.endswith(TEXT_SUFFIXES):
             return _open_csv(path)
         if name.endswith((".parquet", ".pq", ".feather", ".arrow")):
@@ -100,7 +112,7 @@ def _open_path(path: Path) -> Table:
 
             data = ds.dataset(path, format="parquet" if name.endswith((".parquet", ".pq")) else "ipc")
             return Table(data.schema, False, lambda columns: _guarded(path, lambda: data.to_batches(columns=list(columns))))
-    except (pa.ArrowInvalid, pa.ArrowException, OSError, EOFError) as error:
+    except BROKEN as error:
         raise InputError(f"cannot read {path}: {_reason(error)}") from None
     raise InputError(f"{path}: unknown kind of file; use .csv, .csv.gz, .tsv, .parquet, .feather or .arrow")
 
@@ -112,13 +124,16 @@ def _open_csv(path: Path) -> Table:
 
 
 def _header(path: Path) -> tuple[str, list[str]]:
-    """Delimiter and column names from the first line alone."""
+    """Delimiter and column names from the first line alone: were a quote missing there, the next lines would turn into a name."""
     opened = gzip.open if path.name.lower().endswith(".gz") else open
     try:
-        with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
-            first = file.readline()
+        with opened(path, "rb") as file:
+            line = file.readline(MOST_HEADER)  # as bytes: a text file would decode rows beyond it
+            first = re.split(b"\r|\n", line)[0].decode("utf-8-sig")
             delimiter = "," if "," in first else next((d for d in "\t;" if d in first), ",")
-            names = next(csv.reader([first], delimiter=delimiter), [])
+            names = next(csv.reader([first], delimiter=delimiter, strict=True), [])
+    except csv.Error:
+        raise InputError(f"{path}: the header cannot be read; is a quote missing, or does a name hold a line break?") from None
     except UnicodeDecodeError:
         raise InputError(f"{path} is not UTF-8 text; convert it first (for example with iconv)") from None
     if not names:
@@ -133,7 +148,7 @@ def _read_csv(path: Path, names: Sequence[str], delimiter: str, columns: Sequenc
     from pyarrow import csv as pacsv
 
     return pacsv.open_csv(
-        pa.input_stream(str(path), compression="detect"),
+        pa.input_stream(str(path), compression="gzip" if path.name.lower().endswith(".gz") else None),
         read_options=pacsv.ReadOptions(column_names=list(names), skip_rows=1, block_size=BLOCK, use_threads=False),
         parse_options=pacsv.ParseOptions(delimiter=delimiter, newlines_in_values=True, ignore_empty_lines=len(names) > 1),
         convert_options=pacsv.ConvertOptions(
@@ -142,18 +157,18 @@ def _read_csv(path: Path, names: Sequence[str], delimiter: str, columns: Sequenc
     )
 
 
-def _guarded(path: Path, start: Callable[[], Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+def _guarded(path: Path | str, start: Callable[[], Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
     """The batches; a broken file becomes one line without any value of it."""
     try:
         yield from start()
-    except (pa.ArrowInvalid, pa.ArrowException, OSError, EOFError) as error:
+    except BROKEN as error:
         raise InputError(f"cannot read {path}: {_reason(error)}") from None
 
 
 def _reason(error: Exception) -> str:
     """What is wrong, in our words: the library's message would quote the row."""
     text = str(error)
-    if "Empty CSV" in text:
+    if "Empty CSV" in text or "Could not skip initial" in text:
         return "the table has no rows; there is nothing to release"
     ragged = re.search(r"Expected (\d+) columns, got (\d+)", text)
     if ragged:
@@ -162,6 +177,11 @@ def _reason(error: Exception) -> str:
         return f"{where} has {ragged.group(2)} fields, the header has {ragged.group(1)}; is a quote or a delimiter missing?"
     if "UTF8" in text or "UTF-8" in text:
         return "it is not UTF-8 text; convert it first (for example with iconv)"
+    mixed = re.search(r"Conversion failed for column (.+) with type object", text)
+    if mixed:
+        return f"column {mixed.group(1)!r} holds values of several types; convert it to one, for example text"
+    if "straddling" in text:
+        return f"a row is longer than {BLOCK >> 20} MB; is a quote missing?"
     if isinstance(error, PermissionError):
         return "permission denied"
     return "the file is damaged, or not what its name says"

@@ -79,7 +79,7 @@ class Workload:
 
     def targets(self, domain: Domain) -> tuple[Clique, ...]:
         """Every marginal asked for, in domain order. InputError where one does not fit the domain."""
-        self._check(domain)
+        self.check(domain.names)
         found = {domain.clique(clique): None for clique in self.named}
         for order in self.orders:
             found.update(dict.fromkeys(itertools.combinations(domain.names, order)))
@@ -87,9 +87,8 @@ class Workload:
 
     def candidates(self, domain: Domain) -> Candidates:
         """The targets and every marginal inside one: a small marginal is often the cheaper way to a large one."""
-        self._check(domain)
+        self.check(domain.names)
         top = max(self.orders, default=0)
-        rows = [itertools.combinations(range(len(domain)), order) for order in range(1, top + 1)]
         inside = {
             sub
             for clique in self.named
@@ -98,32 +97,38 @@ class Workload:
             if order > top
         }
         width = max([top, *(len(sub) for sub in inside)])
-        parts = [_padded(list(subsets), width) for subsets in [*rows, sorted(inside)]]
-        return Candidates(domain, np.concatenate(parts))
+        parts = [_all_of(len(domain), order, width) for order in range(1, top + 1)]
+        listed = [sub + (-1,) * (width - len(sub)) for sub in sorted(inside)]
+        return Candidates(domain, np.concatenate([*parts, np.array(listed, dtype=np.int32).reshape(-1, width)]))
 
-    def _check(self, domain: Domain) -> None:
+    def check(self, names: Sequence[str]) -> None:
+        """InputError or ResourceError where the workload does not fit attributes of these names."""
         if not self.orders and not self.named:
             raise InputError("the workload is empty; give --marginals K or a workload file")
         for order in self.orders:
-            if order > len(domain):
-                raise InputError(f"--marginals {order}: the table has only {len(domain)} attributes")
+            if order > len(names):
+                raise InputError(f"--marginals {order}: the table has only {len(names)} attributes")
+        known = set(names)
         for clique in self.named:
             if len(clique) > 20:
                 raise InputError(f"a marginal of {len(clique)} attributes has too many parts; 20 is the most")
-            domain.clique(clique)
-        count = sum(math.comb(len(domain), order) for order in range(1, max(self.orders, default=0) + 1)) + sum(2 ** len(c) for c in self.named)
+            unknown = [name for name in clique if name not in known]
+            if unknown:
+                raise InputError(f"the workload names {unknown[0]!r}, which is not among the attributes")
+        count = sum(2 ** len(c) for c in self.named)
+        for order in range(1, max(self.orders, default=0) + 1):
+            count += math.comb(len(names), order)
+            if count > MAX_CANDIDATES:
+                break
         if count > MAX_CANDIDATES:
-            raise ResourceError(f"the workload has {count:,} candidate marginals, more than {MAX_CANDIDATES:,}; lower --marginals or use --columns")
+            raise ResourceError(f"the workload has more than {MAX_CANDIDATES:,} candidate marginals; lower --marginals or use --columns")
 
 
-def _padded(subsets: list[tuple[int, ...]], width: int) -> np.ndarray:
-    order = len(subsets[0]) if subsets else 0
-    if any(len(subset) != order for subset in subsets):
-        rows = [subset + (-1,) * (width - len(subset)) for subset in subsets]
-        return np.array(rows, dtype=np.int32).reshape(len(rows), width)
-    members = np.full((len(subsets), width), -1, dtype=np.int32)
-    if subsets:
-        members[:, :order] = np.array(subsets, dtype=np.int32)
+def _all_of(attributes: int, order: int, width: int) -> np.ndarray:
+    """int32[candidate, width]: all combinations of `order` attributes, padded; streamed, for there may be millions."""
+    members = np.full((math.comb(attributes, order), width), -1, dtype=np.int32)
+    flat = itertools.chain.from_iterable(itertools.combinations(range(attributes), order))
+    members[:, :order] = np.fromiter(flat, dtype=np.int32, count=len(members) * order).reshape(-1, order)
     return members
 
 

@@ -17,6 +17,8 @@ from factored_mwem.privacy.noise import Composition, Noise
 
 SCORE_GRID = 2**20
 """Scores count records in units of 2^-20, so that model answers become integers and the sensitivity stays exact."""
+MOST_ROWS = 2.0**40
+"""A model's total and a penalty are cut off here before they become scores: beyond 2^42 they would overflow, and the sensitivity with them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,10 +81,10 @@ def select(counts: PrivateCounts, answers: Answers, offered: np.ndarray, *, pena
     fresh = np.empty(len(answers.which), dtype=np.int64)
     distances(
         answers.which, tables.candidates.sizes[answers.which], answers.slots, answers.strides, answers.starts, answers.parts,
-        answers.total, tables.counts, tables.offsets, float(SCORE_GRID), fresh,
+        min(answers.total, MOST_ROWS), tables.counts, tables.offsets, float(SCORE_GRID), fresh,
     )  # fmt: skip
     tables.distances[answers.which] = fresh
-    scores = tables.distances[offered] - np.rint(penalty * SCORE_GRID).astype(np.int64)
+    scores = tables.distances[offered] - np.rint(np.minimum(penalty, MOST_ROWS) * SCORE_GRID).astype(np.int64)
     return int(offered[access.noise.select(scores, scale=scale)])
 
 

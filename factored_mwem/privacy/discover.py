@@ -20,8 +20,8 @@ from factored_mwem.errors import InputError
 from factored_mwem.plan import Policy
 from factored_mwem.privacy.access import Access
 from factored_mwem.privacy.ledger import Entry, Mechanism, scale_for
-from factored_mwem.privacy.noise import threshold_cost
-from factored_mwem.profile import COARSE, GRIDS, KINDS, NARROWER, ColumnProfile, kind_of, profile
+from factored_mwem.privacy.noise import threshold_delta
+from factored_mwem.profile import COARSE, GRIDS, KINDS, NARROWER, ColumnProfile, kind_of, limits_of, profile
 from factored_mwem.table import Table
 
 OTHER = "other"
@@ -36,8 +36,8 @@ PER_MILLE = 1000
 def discover(table: Table, columns: Sequence[str] | None, *, policy: Policy, access: Access) -> Domain:
     """A domain for `columns` of the private `table`, at a cost of `policy.domain_budget` of the whole budget and of delta.
 
-    Sensitivities, k rows a person: vote and thresholded counts L2 k (add-remove) or sqrt(2) k (replace); a quantile's score moves by at most
-    max(a, 1 - a) a row. Sources: Smith 2011 (quantiles); Rogers 2023 (unknown domains), both as in OpenDP. InputError where delta is 0.
+    Sensitivities, k rows a person: vote and thresholded counts L2 k (add-remove) or sqrt(2) k (replace); a quantile's score moves by
+    at most k PER_MILLE under either relation. Sources: Smith 2011 (quantiles); Rogers 2023 (unknown domains). InputError where delta is 0.
     """
     if policy.delta == 0:
         raise InputError("no domain is declared and --delta is 0: categories can only be learnt with delta > 0; write one with `fmwem domain draft`")
@@ -46,6 +46,8 @@ def discover(table: Table, columns: Sequence[str] | None, *, policy: Policy, acc
         for name in columns:
             if name not in names:
                 raise InputError(f"no column {name!r} in the table; it has {', '.join(table.schema.names[:12])}")
+    if not names:
+        raise InputError("no columns are left to release; name at least one with --columns")
     profiles = {name: Sealed(found) for name, found in profile(table, names).items()}
     share = access.ledger.budget.amount * Fraction(policy.domain_budget) / len(names)
     delta = access.ledger.budget.discovery_delta / len(names)
@@ -65,6 +67,8 @@ def _attribute(name: str, sealed: Sealed, table: Table, cost: Fraction, delta: F
     if kind == "boolean":
         return Attribute.model_validate({**facts, "constraints": {"required": not nullable}})
     lower, upper = _bounds(name, kind, sealed, rest, max(votes[1:].sum(), 1.0), access)
+    if not table.text:
+        lower, upper = _within(lower, upper, *limits_of(field))
     return Attribute.model_validate({**facts, "edges": edges_for(kind, lower, upper), "constraints": {"required": not nullable}})
 
 
@@ -98,7 +102,7 @@ def _bounds(name: str, kind: str, sealed: Sealed, cost: Fraction, present: float
     inside = np.flatnonzero((GRIDS[grid] >= lowest) & (GRIDS[grid] <= highest))
     if kind == "integer":
         inside = inside[GRIDS[grid][inside] % 1 == 0]
-    sensitivity = access.unit.l1_of_score * PER_MILLE
+    sensitivity = access.unit.of_counting_query * PER_MILLE  # a row adds between -quantile and PER_MILLE - quantile to a score
     scale = scale_for(Mechanism.EXPONENTIAL, cost / 3, sensitivity=sensitivity)
     rank = min(max(math.ceil((math.log(len(inside)) + 2) * scale / present), 2), PER_MILLE // 20)
     picked = []
@@ -111,6 +115,12 @@ def _bounds(name: str, kind: str, sealed: Sealed, cost: Fraction, present: float
     if lower_bound == upper_bound:
         upper_bound = float(GRIDS[grid][min(int(np.searchsorted(GRIDS[grid], upper_bound)) + 1, len(GRIDS[grid]) - 1)])
     return lower_bound, upper_bound
+
+
+def _within(lower: float, upper: float, least: float, most: float) -> tuple[float, float]:
+    """The bounds moved to what the column's type can hold: a quantile of noisy counts may land beyond."""
+    lower, upper = min(max(lower, least), most), max(min(upper, most), least)
+    return (lower, upper) if lower < upper else (lower - 1, upper) if lower >= most else (lower, lower + 1)
 
 
 def _magnitude(name: str, grid: str, sealed: Sealed, cost: Fraction, access: Access) -> tuple[float, float]:
@@ -133,20 +143,20 @@ def _categories(name: str, sealed: Sealed, cost: Fraction, delta: Fraction, acce
     unit = access.unit
     sensitivity = unit.l2_squared_of_marginal
     scale = scale_for(Mechanism.THRESHOLD, cost, sensitivity=sensitivity)
-    threshold, charged = threshold_for(scale, delta, l0=unit.l0_of_marginal, l2_squared=sensitivity, linf=unit.linf_of_marginal)
+    threshold, charged = threshold_for(scale, delta, l0=unit.l0_of_marginal, linf=unit.linf_of_marginal)
     column: ColumnProfile = access.open(sealed, Entry("discover", Mechanism.THRESHOLD, (name, "categories"), scale, sensitivity, charged))
     kept = access.noise.threshold(dict(column.texts), scale=scale, threshold=threshold)
     return [*sorted(set(kept) - {OTHER}), OTHER]
 
 
-def threshold_for(scale: float, delta: Fraction, *, l0: int, l2_squared: int, linf: int) -> tuple[int, Fraction]:
-    """The least threshold whose delta, by OpenDP's proof, is at most `delta`; and that delta."""
-    low, high = 1, max(2, math.ceil(linf + scale * (math.sqrt(2 * math.log(l0 / float(delta))) + 2)))
+def threshold_for(scale: float, delta: Fraction, *, l0: int, linf: int) -> tuple[int, Fraction]:
+    """The least threshold whose delta is at most `delta`; and that delta."""
+    low, high = linf, math.ceil(linf + 2 + scale * (math.sqrt(2 * math.log(l0 / float(delta))) + 2))
     while high - low > 1:
         middle = (low + high) // 2
-        ok = threshold_cost(scale=scale, threshold=middle, l0=l0, l2_squared=l2_squared, linf=linf)[1] <= delta
+        ok = threshold_delta(scale=scale, threshold=middle, l0=l0, linf=linf) <= delta
         low, high = (low, middle) if ok else (middle, high)
-    return high, Fraction(threshold_cost(scale=scale, threshold=high, l0=l0, l2_squared=l2_squared, linf=linf)[1])
+    return high, Fraction(threshold_delta(scale=scale, threshold=high, l0=l0, linf=linf))
 
 
 def edges_for(kind: str, lower: float, upper: float) -> list[Any]:

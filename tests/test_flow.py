@@ -1,0 +1,211 @@
+"""The Python interface end to end: any data frame in, the same columns, types and nulls out."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+from factored_mwem import Attribute, Domain, InputError, Policy, Release, ResourceError, Workload, release
+
+ROWS = 3000
+
+
+@pytest.fixture(scope="module")
+def table() -> pa.Table:
+    """People with a region, a postcode, an age, a score, a birthday and a last visit; the score has gaps."""
+    rng = np.random.default_rng(5)
+    region = rng.integers(0, 3, ROWS)
+    days = rng.integers(0, 365, ROWS)
+    start = datetime.datetime(2024, 1, 1)
+    return pa.table(
+        {
+            "region": pa.array(np.array(["north", "south", "west"])[region]).dictionary_encode(),
+            "postcode": pa.array(np.array(["0311", "0312", "9000"])[(region + (rng.random(ROWS) < 0.1)) % 3]),
+            "age": pa.array(rng.integers(18, 90, ROWS), pa.int16()),
+            "score": pa.array(rng.normal(50, 10, ROWS), pa.float32(), mask=rng.random(ROWS) < 0.2),
+            "member": pa.array(region == 0),
+            "born": pa.array([start.date() + datetime.timedelta(days=int(d)) for d in days]),
+            "seen": pa.array([start + datetime.timedelta(days=int(d), seconds=int(d) * 97) for d in days], pa.timestamp("ms", "Europe/Paris")),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def domain() -> Domain:
+    def bounded(name: str, type_: str, low: Any, high: Any, required: bool = True) -> Attribute:
+        return Attribute.model_validate(
+            {"name": name, "type": type_, "bins": 8, "constraints": {"minimum": low, "maximum": high, "required": required}}
+        )
+
+    must = {"required": True}
+    return Domain(
+        [
+            Attribute.model_validate({"name": "region", "categories": ["north", "south", "west"], "constraints": must}),
+            Attribute.model_validate({"name": "postcode", "categories": ["0311", "0312", "9000"], "constraints": must}),
+            bounded("age", "integer", 18, 89),
+            bounded("score", "number", 0, 100, required=False),
+            Attribute.model_validate({"name": "member", "type": "boolean", "constraints": must}),
+            bounded("born", "date", "2024-01-01", "2024-12-31"),
+            bounded("seen", "datetime", "2024-01-01", "2025-01-02"),
+        ]
+    )
+
+
+@pytest.fixture(scope="module")
+def made(table: pa.Table, domain: Domain) -> Release:
+    return release(table, 2, domain=domain, epsilon=5.0)
+
+
+def test_values_come_back_as_they_came(table: pa.Table, made: Release) -> None:
+    out = made.to_arrow()
+    assert out.schema.names == table.schema.names
+    assert out.schema.types == table.schema.types
+    assert set(out["postcode"].to_pylist()) <= {"0311", "0312", "9000"}
+    assert {name for name in out.schema.names if out[name].null_count} == {"score"}
+    share = out["score"].null_count / len(out)
+    assert 0.1 < share < 0.3
+    assert abs(len(out) - ROWS) < 200
+
+
+def test_marginals_are_kept(table: pa.Table, made: Release) -> None:
+    """Region and postcode agree in nine rows of ten; independent columns would agree in a third."""
+    twin = {"0311": "north", "0312": "south", "9000": "west"}
+    rows = made.to_arrow().select(["region", "postcode"]).to_pylist()
+    agree = sum(twin[row["postcode"]] == row["region"] for row in rows) / len(rows)
+    assert 0.8 < agree < 0.97
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "lazy", "duckdb", "reader", "dataset", "csv", "parquet", "feather"])
+def test_every_kind_of_table_is_taken(kind: str, table: pa.Table, domain: Domain, tmp_path: Path) -> None:
+    """The same people arrive through every door: each gives the columns back, and the number of rows that `replace` makes public."""
+    source = as_kind(kind, table, tmp_path)
+    out = release(source, 1, domain=domain, neighbours="replace", epsilon=5.0).to_arrow()
+    assert out.schema.names == table.schema.names
+    assert len(out) == ROWS
+    assert min(out["age"].to_pylist()) >= 18
+
+
+def as_kind(kind: str, table: pa.Table, folder: Path) -> Any:
+    plain = table.set_column(0, "region", table["region"].cast(pa.string()))
+    if kind == "pandas":
+        return plain.to_pandas().set_index(np.arange(ROWS) * 2)
+    if kind in ("polars", "lazy"):
+        import polars as pl
+
+        frame = pl.from_arrow(plain)
+        return frame.lazy() if kind == "lazy" else frame
+    if kind == "duckdb":
+        import duckdb
+
+        return duckdb.from_arrow(plain)
+    if kind == "reader":
+        return table.to_reader(max_chunksize=700)
+    if kind == "dataset":
+        return ds.dataset(table)
+    return write_as(kind, plain, folder)
+
+
+def write_as(kind: str, table: pa.Table, folder: Path) -> Path:
+    path = folder / f"people.{kind}"
+    if kind == "csv":
+        from pyarrow import csv
+
+        csv.write_csv(table, path)
+    elif kind == "parquet":
+        pq.write_table(table, path)
+    else:
+        from pyarrow import feather
+
+        feather.write_feather(table, path)
+    return path
+
+
+def test_the_same_rows_at_every_call_and_others_on_request(made: Release) -> None:
+    assert made.to_arrow() == made.to_arrow()
+    assert made.sample(50, seed=3) == made.sample(50, seed=3)
+    assert made.sample(50, seed=3) != made.sample(50, seed=4)
+    assert made.sample(0).num_rows == 0
+
+
+def test_written_and_loaded_again(made: Release, tmp_path: Path) -> None:
+    path = tmp_path / "out.parquet"
+    manifest = made.write(path)
+    made.save(tmp_path / "out.fmwem")
+    again = Release.load(tmp_path / "out.fmwem")
+    assert pq.read_table(path).equals(made.to_arrow())
+    assert again.to_arrow() == made.to_arrow()
+    assert again.manifest == made.manifest
+    assert [m.noisy.tolist() for m in again.measurements] == [m.noisy.tolist() for m in made.measurements]
+    assert json.loads((tmp_path / "out.manifest.json").read_text())["output"]["sha256"] == manifest.output.sha256  # type: ignore[union-attr]
+
+
+def test_the_guarantee_is_what_the_ledger_says(made: Release) -> None:
+    manifest = made.manifest
+    assert manifest.recompute() == manifest.guarantee.spent_epsilon <= 5.0
+    assert manifest.guarantee.spent_epsilon > 4.99, "the budget is there to be used"
+    assert abs(sum(stage.share for stage in manifest.stages) - 1) < 1e-6
+
+
+def test_pure_privacy_has_no_delta(table: pa.Table, domain: Domain) -> None:
+    guarantee = release(table, 2, domain=domain, epsilon=2.0, delta=0.0).manifest.guarantee
+    assert (guarantee.delta, guarantee.composition) == (0.0, "pure")
+    assert 1.99 < guarantee.spent_epsilon <= 2.0
+
+
+def test_a_domain_is_learnt_inside_the_budget(table: pa.Table) -> None:
+    made = release(table, 2, epsilon=20.0)
+    assert [a.type for a in made.domain] == ["string", "string", "integer", "number", "boolean", "date", "datetime"]
+    assert made.manifest.guarantee.spent_epsilon <= 20.0
+    assert made.manifest.stages[0].stage == "discover"
+    assert 0.08 < made.manifest.stages[0].share <= 0.1, "a boolean column needs no more than its vote; the rest goes to the measurements"
+    assert all(a.domain == "learnt" for a in made.manifest.attributes)
+
+
+def test_a_person_with_many_rows_is_cut_to_k(domain: Domain) -> None:
+    """One person with 2,000 rows of the south and 500 with one of the north each: with K = 2 the south all but disappears."""
+    people = ["glutton"] * 2000 + [f"p{i}" for i in range(500)]
+    table = pa.table({"who": people, "region": ["south"] * 2000 + ["north"] * 500})
+    policy = Policy.of(epsilon=20.0, privacy_id="who", contributions=2)
+    out = release(table, 1, policy, domain=domain.project(["region"])).to_arrow()
+    assert out.schema.names == ["region"]
+    assert out["region"].to_pylist().count("south") < 40
+    assert 400 < len(out) < 600
+
+
+@pytest.mark.parametrize(
+    ("choices", "word"),
+    [
+        ({"epsilon": 0.0}, "epsilon"),
+        ({"epsilon": float("nan")}, "epsilon"),
+        ({"delta": 1.0}, "delta"),
+        ({"columns": ["age", "height"]}, "height"),
+        ({"rows": -1}, "rows"),
+        ({"privacy_id": "who"}, "who"),
+        ({"max_cells": 2}, "max"),
+        ({"colour": 3}, "colour"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_spent(choices: dict[str, Any], word: str, table: pa.Table, domain: Domain) -> None:
+    with pytest.raises((InputError, ResourceError), match=word) as caught:
+        release(table, 2, domain=domain, **choices)
+    assert not caught.value.budget_spent
+    assert "\n" not in str(caught.value)
+
+
+def test_a_workload_too_large_is_refused_before_a_domain_is_learnt(table: pa.Table) -> None:
+    with pytest.raises(InputError, match="only 7 attributes") as caught:
+        release(table, 8)
+    assert not caught.value.budget_spent
+
+
+def test_only_some_columns(table: pa.Table, domain: Domain) -> None:
+    out = release(table, Workload.of([("age", "member")]), domain=domain, columns=["member", "age"]).to_arrow()
+    assert out.schema.names == ["age", "member"]

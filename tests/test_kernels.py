@@ -1,0 +1,313 @@
+"""Every kernel against brute force, on shapes with a name: a wrong stride or digit shows on at least one of them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from naive import Dense, cells_of, count, l1
+
+from factored_mwem import kernels
+from factored_mwem.answers import Answerer
+from factored_mwem.counts import count_all, offsets_of
+from factored_mwem.domain import Domain
+from factored_mwem.fit import update
+from factored_mwem.kernels import FLOOR, LARGEST, PAPER, SCALED, WORDS, count_binary, count_rows, distances, marginal_into, multiply_by
+from factored_mwem.model import Factor, ProductModel
+from factored_mwem.privacy.access import SCORE_GRID, Measurement
+from factored_mwem.privacy.noise import Composition
+from factored_mwem.workload import Candidates, Workload
+
+# name -> (sizes of the attributes, marginals)
+CASES = {
+    "tree": ((2, 3, 2, 4), [(0, 1), (1, 2), (1, 3)]),
+    "cyclic": ((2, 3, 2, 2), [(0, 1), (1, 2), (2, 3), (0, 3)]),
+    "missing attribute": ((3, 2, 5), [(0, 1), (1,)]),
+    "full": ((2, 3, 4), [(0, 1, 2)]),
+    "singletons": ((4, 1, 3), [(0,), (1,), (2,)]),
+    "size one inside": ((2, 1, 3), [(0, 1, 2), (0, 2), (1, 2)]),
+    "size one last": ((2, 3, 1, 1), [(0, 1, 2, 3), (1, 2), (2, 3), (3,)]),
+    "size one first": ((1, 1, 2), [(0, 1, 2), (0, 1), (0, 2)]),
+    "one attribute": ((7,), [(0,)]),
+}
+named = pytest.mark.parametrize(("shape", "marginals"), CASES.values(), ids=CASES)
+
+
+def candidates_of(shape: tuple[int, ...], marginals: list[tuple[int, ...]]) -> Candidates:
+    domain = Domain.from_dict({f"a{i}": size for i, size in enumerate(shape)})
+    return Workload.of([[domain.names[p] for p in m] for m in marginals]).candidates(domain)
+
+
+def columns_of(rows: list[tuple[int, ...]], attributes: int) -> list[np.ndarray]:
+    return list(np.array(rows, dtype=np.uint8).reshape(len(rows), attributes).T.copy())
+
+
+def random_rows(shape: tuple[int, ...], n: int, rng: np.random.Generator) -> list[tuple[int, ...]]:
+    """Rows over half of the cells: the others have none."""
+    cells = cells_of(shape)
+    some = [cells[i] for i in rng.permutation(len(cells))[: (len(cells) + 1) // 2]]
+    return [some[i] for i in rng.integers(len(some), size=n)]
+
+
+def score(model: ProductModel, candidates: Candidates, counts: np.ndarray, offsets: np.ndarray, grid: float = SCORE_GRID) -> np.ndarray:
+    answers = Answerer(candidates).answers(model, np.arange(len(candidates)))
+    out = np.empty(len(candidates), dtype=np.int64)
+    distances(
+        answers.which, candidates.sizes, answers.slots, answers.strides, answers.starts, answers.parts, answers.total, counts, offsets, grid, out
+    )
+    return out
+
+
+def grown(shape: tuple[int, ...], merges: list[tuple[int, ...]], total: float, rng: np.random.Generator) -> ProductModel:
+    """Components that are anything but uniform."""
+    model = ProductModel.uniform(Domain.from_dict({f"a{i}": size for i, size in enumerate(shape)}), total)
+    for positions in [*((p,) for p in range(len(shape))), *merges]:
+        factor = model.merge(positions)
+        model.replace(Factor(factor.positions, factor.shape, rng.dirichlet(np.ones(len(factor.weights)))))
+    return model
+
+
+# ---- marginals and products
+
+
+@named
+def test_marginal_into_adds_the_marginal(shape: tuple[int, ...], marginals: list[tuple[int, ...]]) -> None:
+    rng = np.random.default_rng(1)
+    weights = rng.dirichlet(np.ones(math.prod(shape)))
+    factor = Factor(tuple(range(len(shape))), shape, weights)
+    oracle = Dense(shape, dict(zip(cells_of(shape), weights.tolist(), strict=True)))
+    for positions in marginals:
+        expected = oracle.answer(positions, 1.0)
+        out = np.ones(len(expected))
+        marginal_into(weights, *factor.index(positions), out)
+        np.testing.assert_allclose(out - 1, expected, atol=1e-12)
+
+
+@named
+def test_multiply_by_reweights_every_cell(shape: tuple[int, ...], marginals: list[tuple[int, ...]]) -> None:
+    rng = np.random.default_rng(2)
+    factor = Factor(tuple(range(len(shape))), shape, rng.dirichlet(np.ones(math.prod(shape))))
+    for positions in marginals:
+        ratio = rng.uniform(0.5, 2, size=math.prod(shape[p] for p in positions))
+        by_cell = dict(zip(cells_of(shape, positions), ratio, strict=True))
+        weights = factor.weights.copy()
+        multiply_by(weights, *factor.index(positions), ratio)
+        expected = [w * by_cell[tuple(cell[p] for p in positions)] for w, cell in zip(factor.weights, cells_of(shape), strict=True)]
+        np.testing.assert_allclose(weights, expected, rtol=1e-15)
+
+
+def test_no_weight_becomes_zero() -> None:
+    weights = np.array([0.5, 0.5])
+    for _ in range(3):
+        multiply_by(weights, np.array([0]), np.array([0, 1]), np.array([1e-200, 1.0]))
+    assert weights.tolist() == [FLOOR, 0.5]
+
+
+# ---- replay
+
+
+@named
+@pytest.mark.parametrize("rule", [PAPER, SCALED], ids=["paper", "scaled"])
+def test_replay_is_the_oracles(shape: tuple[int, ...], marginals: list[tuple[int, ...]], rule: int) -> None:
+    """Both step rules, several sweeps, noise below zero and above n, and components whose attributes are not 0, 1, 2."""
+    rng = np.random.default_rng([3, rule])
+    for n in (1.0, 30.0, 5000.0):
+        start = rng.dirichlet(np.ones(math.prod(shape)))
+        factor = Factor(tuple(2 * p + 1 for p in range(len(shape))), shape, start)
+        oracle = Dense(shape, dict(zip(cells_of(shape), start.tolist(), strict=True)))
+        measured = [
+            (p, (rng.normal(n / len(cells_of(shape, p)), n / 2, size=len(cells_of(shape, p)))).tolist(), float(rng.uniform(0.1, n / 5)))
+            for p in marginals
+        ]
+        ours = [Measurement(tuple(2 * p + 1 for p in m[0]), np.array(m[1]), m[2], Composition.ZCDP) for m in measured]
+        updated = update(factor, ours, n, sweeps=6, rule=rule)
+        (oracle.replay if rule == PAPER else oracle.replay_scaled)(measured, n, 6)
+        np.testing.assert_allclose(updated.weights, list(oracle.shares.values()), rtol=1e-11)
+
+
+def test_replay_leaves_alone_what_fits() -> None:
+    """A gap within the noise is no reason to move; sweeping on would fit the noise. The return value counts the sweeps that moved."""
+    layout, index = np.array([[0, 1, 1, 2, 0, 2]]), np.array([0, 0, 1])
+    for noisy, stddev, moves in (([52.0, 48.0], 3.0, 0), ([90.0, 10.0], 1.0, 2), ([52.0, 48.0], 2.4, 1)):
+        weights = np.array([0.5, 0.5])
+        swept = kernels.replay(weights, index, layout, np.array(noisy), np.array([stddev]), 100.0, 2, SCALED)
+        assert swept == moves
+        assert (weights == 0.5).all() == (moves == 0)
+
+
+def test_the_papers_replay_sweeps_to_the_end() -> None:
+    layout, index = np.array([[0, 1, 1, 2, 0, 2]]), np.array([0, 0, 1])
+    assert kernels.replay(np.array([0.5, 0.5]), index, layout, np.array([50.0, 50.0]), np.array([99.0]), 100.0, 4, PAPER) == 4
+
+
+# ---- distances
+
+
+@named
+@pytest.mark.parametrize("merges", [[], [(0, -1)], [(0, 1), (1, 2)], [range(4)]], ids=["alone", "ends", "chain", "joined"])
+def test_distances_are_l1_on_the_grid(shape: tuple[int, ...], marginals: list[tuple[int, ...]], merges: list[tuple[int, ...]]) -> None:
+    """Every way in which a candidate can lie across components: alone, first with last (their slots interleave), a chain, one component."""
+    rng = np.random.default_rng(4)
+    width = len(shape)
+    model = grown(shape, [tuple(sorted({min(p, width - 1) % width for p in m})) for m in merges], 61.0, rng)
+    candidates = candidates_of(shape, marginals)
+    for n in (0, 1, 57):
+        rows = random_rows(shape, n, rng)
+        offsets = offsets_of(candidates)
+        found = score(model, candidates, count_all(columns_of(rows, width), candidates, offsets), offsets)
+        for c, distance in enumerate(found.tolist()):
+            answer, true = model.marginal(candidates.positions(c)), count(rows, shape, candidates.positions(c))
+            rounded = sum(abs(math.floor(a * SCORE_GRID + 0.5) - t * SCORE_GRID) for a, t in zip(answer, true, strict=True))
+            assert abs(distance - rounded) <= len(true), "one unit a cell: a float's last digit can turn the rounding"
+            assert abs(distance / SCORE_GRID - l1(answer.tolist(), true)) <= len(true) / SCORE_GRID
+
+
+def test_rounding_is_to_the_nearest_unit_of_the_grid() -> None:
+    """With a grid of 1 the model's 2.5 and 1.5 become 3 and 2: halves go up, as floor(x + 1/2) does."""
+    candidates = candidates_of((2,), [(0,)])
+    model = ProductModel(candidates.domain, [Factor((0,), (2,), np.array([0.625, 0.375]))], 4.0)
+    found = score(model, candidates, np.array([0, 0], dtype=np.int32), offsets_of(candidates), grid=1.0)
+    assert found.tolist() == [3 + 2]
+
+
+@named
+def test_one_row_moves_a_distance_by_at_most_one_record(shape: tuple[int, ...], marginals: list[tuple[int, ...]]) -> None:
+    """The stated sensitivity, exactly and in integers: SCORE_GRID and not one unit more; and it is reached, so it is not slack."""
+    rng = np.random.default_rng(6)
+    candidates, reached = candidates_of(shape, marginals), 0
+    offsets = offsets_of(candidates)
+    for _ in range(3):
+        model = grown(shape, [(0, len(shape) - 1)] if len(shape) > 1 else [], float(rng.uniform(1, 40)), rng)
+        rows = random_rows(shape, int(rng.integers(0, 30)), rng)
+        before = score(model, candidates, count_all(columns_of(rows, len(shape)), candidates, offsets), offsets)
+        for cell in cells_of(shape):
+            after = score(model, candidates, count_all(columns_of([*rows, cell], len(shape)), candidates, offsets), offsets)
+            assert np.abs(after - before).max() <= SCORE_GRID
+            reached += int((np.abs(after - before) == SCORE_GRID).sum())
+    assert reached
+
+
+def test_distances_of_the_largest_counts_do_not_wrap_round() -> None:
+    """Two cells of 2^31 - 1 rows against a model of one record: 2^52 units, far inside 64 bits."""
+    candidates = candidates_of((2,), [(0,)])
+    model = ProductModel.uniform(candidates.domain, 1.0)
+    found = score(model, candidates, np.full(2, LARGEST, dtype=np.int32), offsets_of(candidates))
+    assert found.tolist() == [2 * (LARGEST * SCORE_GRID - SCORE_GRID // 2)]
+
+
+# ---- counting
+
+
+def packed(columns: list[np.ndarray], rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Bits by plain arithmetic: row r is bit r % 64 of word r // 64."""
+    words = -(-rows // 64)
+    bits = np.zeros((len(columns), words), dtype=np.uint64)
+    valid = np.zeros(words, dtype=np.uint64)
+    for r in range(rows):
+        valid[r // 64] |= np.uint64(1 << (r % 64))
+        for p, column in enumerate(columns):
+            if column[r]:
+                bits[p, r // 64] |= np.uint64(1 << (r % 64))
+    return bits, valid
+
+
+@pytest.mark.parametrize("rows", [0, 1, 63, 64, 65, 128, 129, 200])
+@pytest.mark.parametrize("order", [1, 2, 3, 4, 6])
+def test_count_binary_counts_every_cell(rows: int, order: int) -> None:
+    """Around the width of a word, and with an attribute that is always 0 and one that is always 1."""
+    rng = np.random.default_rng([rows, order])
+    columns = [*rng.integers(0, 2, size=(5, rows)).astype(np.uint8), np.zeros(rows, dtype=np.uint8), np.ones(rows, dtype=np.uint8)]
+    table = list(zip(*(c.tolist() for c in columns), strict=True))
+    members = np.array(list(itertools.combinations(range(7), order)), dtype=np.int32)
+    out = np.full(len(members) << order, -1, dtype=np.int32)
+    count_binary(*packed(columns, rows), members, order, out)
+    expected = [c for m in members.tolist() for c in count(table, (2,) * 7, tuple(m))]
+    assert out.tolist() == expected
+
+
+def test_count_binary_over_many_blocks_of_words() -> None:
+    """Rows beyond one block of words: the blocks' counts add up."""
+    rng = np.random.default_rng(1)
+    rows = 64 * WORDS * 2 + 77
+    columns = rng.integers(0, 2, size=(3, rows)).astype(np.uint8)
+    bits = np.zeros((3, -(-rows // 64) * 8), dtype=np.uint8)
+    bits[:, : -(-rows // 8)] = np.packbits(columns, axis=1, bitorder="little")
+    valid = np.zeros(bits.shape[1], dtype=np.uint8)
+    valid[: -(-rows // 8)] = np.packbits(np.ones(rows, dtype=np.uint8), bitorder="little")
+    out = np.empty(8, dtype=np.int32)
+    count_binary(bits.view(np.uint64), valid.view(np.uint64), np.array([[0, 1, 2]], dtype=np.int32), 3, out)
+    assert out.tolist() == np.bincount(columns[0] * 4 + columns[1] * 2 + columns[2], minlength=8).tolist()
+
+
+@named
+@pytest.mark.parametrize("n", [0, 1, 40])
+def test_count_rows_adds_a_block(shape: tuple[int, ...], marginals: list[tuple[int, ...]], n: int) -> None:
+    """Any subset of the candidates, in any order, on top of what earlier blocks counted; the others are left alone."""
+    rng = np.random.default_rng(n)
+    candidates, rows = candidates_of(shape, marginals), random_rows(shape, n, rng)
+    offsets = offsets_of(candidates)
+    which = rng.permutation(len(candidates))[: 1 + len(candidates) // 2]
+    out = np.full(offsets[-1], 5, dtype=np.int32)
+    columns = np.array(columns_of(rows, len(shape)), dtype=np.int32)
+    count_rows(columns, candidates.members, candidates.sizes, which, offsets, out)
+    for c in range(len(candidates)):
+        expected = np.array(count(rows, shape, candidates.positions(c))) * (c in which) + 5
+        assert out[offsets[c] : offsets[c + 1]].tolist() == expected.tolist()
+
+
+def test_counts_stop_at_what_32_bits_hold() -> None:
+    """Wrapping round would move a score by 2^32 for one row; standing still keeps the sensitivity. Beyond 2 thousand million rows only."""
+    candidates = candidates_of((2,), [(0,)])
+    out = np.array([LARGEST - 1, LARGEST], dtype=np.int32)
+    columns = np.array([[0, 1, 0, 1]], dtype=np.int32)
+    count_rows(columns, candidates.members, candidates.sizes, np.array([0]), offsets_of(candidates), out)
+    assert out.tolist() == [LARGEST, LARGEST]
+
+
+@pytest.mark.slow
+def test_binary_counts_stop_at_what_32_bits_hold() -> None:
+    """2^31 + 64 rows, all ones: a quarter of a gigabyte of bits."""
+    ones = np.full((1, 2**25 + 1), 2**64 - 1, dtype=np.uint64)
+    out = np.empty(4, dtype=np.int32)
+    count_binary(ones, ones[0], np.array([[0, 0]], dtype=np.int32), 2, out)
+    assert out[3] == LARGEST
+
+
+SIGNATURES = """
+import numpy as np
+from factored_mwem import kernels
+from factored_mwem.counts import PrivateCounts
+from factored_mwem.domain import Domain
+from factored_mwem.mwem import mwem
+from factored_mwem.plan import Policy
+from factored_mwem.privacy.access import Access
+from factored_mwem.privacy.ledger import Budget, Ledger
+from factored_mwem.privacy.neighbours import Unit
+from factored_mwem.privacy.noise import OpenDPNoise
+from factored_mwem.workload import Workload
+
+rng = np.random.default_rng(0)
+for shape, order, known in (((2,) * 16, 2, None), ((3, 1, 300), 2, 100)):
+    candidates = Workload.marginals(order).candidates(Domain.from_dict({f"a{i}": s for i, s in enumerate(shape)}))
+    codes = [rng.integers(0, s, size=100).astype(np.uint8 if s < 256 else np.uint16) for s in shape]
+    budget = Budget.of(1.0, 0.0)
+    access = Access(Ledger(budget), Unit(), OpenDPNoise(budget.composition))
+    mwem(PrivateCounts(codes, candidates), candidates, Policy.of(delta=0.0), access=access, known_total=known)
+for name, kernel in vars(kernels).items():
+    if hasattr(kernel, "signatures"):
+        print(name, len(kernel.signatures))
+"""
+
+
+def test_every_kernel_has_one_signature() -> None:
+    """Wrappers hand over one dtype and layout each: a second one would be compiled at a user's first run. In a process of its own,
+    because the tests above call kernels as they like."""
+    output = subprocess.run([sys.executable, "-c", SIGNATURES], check=True, capture_output=True, text=True).stdout.split()
+    found = dict(zip(output[::2], map(int, output[1::2]), strict=True))
+    # A kernel inside another may be compiled for slices as well; what Python calls may not.
+    called = {"marginal_into", "replay", "distances", "count_binary", "count_rows"}
+    assert {name: found[name] for name in called} == dict.fromkeys(called, 1)

@@ -1,0 +1,253 @@
+"""A file appears whole or not at all, and a data file without its matching manifest is not a release."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.feather as pf
+import pyarrow.parquet as pq
+import pytest
+
+from factored_mwem import Domain, Release, flow, output, release
+from factored_mwem.errors import InputError, ResourceError
+from factored_mwem.output import METADATA_KEY, check_format, check_target, manifest_path, replacing, write_batches, write_text
+
+TABLE = pa.table({"s": ["0311", "b", None] * 40, "n": [1, 2, 3] * 40})
+DOMAIN = Domain.from_dict({"fields": [{"name": "s", "categories": ["0311", "b"]}, {"name": "n", "type": "integer", "categories": [1, 2, 3]}]})
+
+
+@pytest.fixture(scope="module")
+def made() -> Release:
+    return release(TABLE, 2, domain=DOMAIN, rows=50, sample_seed=1)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(os.listdir(folder))
+
+
+def test_the_manifest_names_the_very_file_beside_it(tmp_path: Path, made: Release) -> None:
+    written = made.write(tmp_path / "t.parquet")
+    beside = json.loads((tmp_path / "t.manifest.json").read_text())
+    assert beside == written.model_dump(mode="json")
+    assert beside["output"] == {"file": "t.parquet", "rows": 50, "sha256": hashlib.sha256((tmp_path / "t.parquet").read_bytes()).hexdigest()}
+    inside = json.loads(pq.read_schema(tmp_path / "t.parquet").metadata[METADATA_KEY])
+    assert inside["output"].pop("sha256") is None  # a file cannot hold its own hash
+    del beside["output"]["sha256"]
+    assert inside == beside
+    assert names(tmp_path) == ["t.manifest.json", "t.parquet"]
+
+
+@pytest.mark.parametrize("suffix", output.FORMATS)
+def test_every_format_holds_the_same_rows(tmp_path: Path, made: Release, suffix: str) -> None:
+    path = tmp_path / f"t{suffix}"
+    made.write(path)
+    if suffix == ".csv":
+        lines = path.read_text().splitlines()
+        assert lines[0] == "s,n"
+        assert [line.split(",")[0] or None for line in lines[1:]] == made.to_arrow()["s"].to_pylist()
+        return
+    found = pq.read_table(path) if suffix == ".parquet" else pf.read_table(path)
+    assert found.to_pylist() == made.to_arrow().to_pylist()
+    assert found.schema.remove_metadata() == made.schema
+
+
+def test_dictionaries_that_differ_between_batches_fit_an_arrow_file(tmp_path: Path) -> None:
+    schema = pa.schema([("c", pa.dictionary(pa.int32(), pa.int64()))])
+    batches = [pa.RecordBatch.from_arrays([pa.array(values).dictionary_encode()], schema=schema) for values in ([1, 2], [3, 2])]
+    write_batches(tmp_path / "t.feather", schema, iter(batches))
+    assert pf.read_table(tmp_path / "t.feather")["c"].to_pylist() == [1, 2, 3, 2]
+
+
+def test_existing_outputs_are_kept(tmp_path: Path, made: Release) -> None:
+    (tmp_path / "t.parquet").write_text("precious")
+    with pytest.raises(InputError, match="exists; use --overwrite or another -o"):
+        made.write(tmp_path / "t.parquet")
+    (tmp_path / "u.manifest.json").write_text("precious")  # a manifest alone is somebody's file too
+    with pytest.raises(InputError, match="exists; use --overwrite"):
+        made.write(tmp_path / "u.parquet")
+    assert (tmp_path / "t.parquet").read_text() == (tmp_path / "u.manifest.json").read_text() == "precious"
+    assert names(tmp_path) == ["t.parquet", "u.manifest.json"]
+
+
+def test_overwriting_removes_the_old_manifest_first(tmp_path: Path, made: Release, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A crash between data and manifest must leave no manifest, for the old one would vouch for the new data."""
+    made.write(tmp_path / "t.parquet")
+    seen: list[list[str]] = []
+
+    def crash(*_: Any, **__: Any) -> None:
+        seen.append(names(tmp_path))
+        raise RuntimeError("power cut")
+
+    monkeypatch.setattr(flow, "write_text", crash)
+    with pytest.raises(RuntimeError, match="power cut"):
+        made.write(tmp_path / "t.parquet", overwrite=True)
+    assert seen == [["t.parquet"]]
+    monkeypatch.undo()
+    monkeypatch.setattr(flow, "write_batches", crash)
+    made.save(tmp_path / "other")
+    write_text(tmp_path / "t.manifest.json", "old")
+    with pytest.raises(RuntimeError, match="power cut"):
+        made.write(tmp_path / "t.parquet", overwrite=True)
+    assert "t.manifest.json" not in seen[-1]
+
+
+def test_a_failing_write_leaves_nothing(tmp_path: Path) -> None:
+    schema = pa.schema([("n", pa.int64())])
+
+    def batches() -> Any:
+        yield pa.RecordBatch.from_pylist([{"n": 1}], schema=schema)
+        raise KeyboardInterrupt
+
+    for suffix in output.FORMATS:
+        with pytest.raises(KeyboardInterrupt):
+            write_batches(tmp_path / f"t{suffix}", schema, batches())
+    assert names(tmp_path) == []
+
+
+def test_replacing_keeps_the_old_file_until_the_new_one_is_whole(tmp_path: Path) -> None:
+    target = tmp_path / "t.txt"
+    target.write_text("old")
+    with pytest.raises(RuntimeError), replacing(target) as temporary:
+        temporary.write_text("half")
+        raise RuntimeError
+    assert target.read_text() == "old"
+    with replacing(target) as temporary:
+        temporary.write_text("new")
+        assert target.read_text() == "old"
+    assert target.read_text() == "new"
+    assert target.stat().st_mode & 0o777 == 0o666 & ~output._umask()  # not the private mode of a temporary file
+    assert names(tmp_path) == ["t.txt"]
+
+
+def test_targets_are_judged_before_anything_is_spent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_target(tmp_path / "new.parquet", overwrite=False)
+    assert names(tmp_path) == []
+    with pytest.raises(InputError, match=r"no folder .*; create it first"):
+        check_target(tmp_path / "none" / "t.parquet", overwrite=False)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="permission denied"):
+        check_target(tmp_path / "file" / "t.parquet", overwrite=False)
+    with pytest.raises(InputError, match="is a folder"):
+        check_target(tmp_path, overwrite=True)
+    with pytest.raises(InputError, match=r"unknown output format; use one of \.parquet"):
+        check_format(Path("t.xlsx"))
+    for error, expected, words in (
+        (13, InputError, "permission denied"),
+        (30, InputError, "read-only file system"),
+        (28, ResourceError, "no space left"),
+    ):
+
+        def refuse(*_: Any, number: int = error, **__: Any) -> None:
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr(output.tempfile, "mkstemp", refuse)  # root may write everywhere
+        with pytest.raises(expected, match=words):
+            check_target(tmp_path / "t.parquet", overwrite=False)
+
+
+def test_a_read_only_folder(tmp_path: Path) -> None:
+    mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", tmp_path], capture_output=True, check=False)
+    if mount.returncode:
+        pytest.skip("this machine may not mount")
+    try:
+        with pytest.raises(InputError, match="read-only file system"):
+            check_target(tmp_path / "t.parquet", overwrite=False)
+    finally:
+        subprocess.run(["umount", tmp_path], check=True)
+
+
+WRITER = """
+import os, resource, signal, sys, time
+import pyarrow as pa
+from pathlib import Path
+from factored_mwem import cli, output
+
+schema = pa.schema([("n", pa.float64())])
+def batches():
+    import random
+    for i in range(400):
+        yield pa.RecordBatch.from_arrays([pa.array([random.random() for _ in range(1000)])], schema=schema)
+        if i == 2 and sys.argv[1] == "wait":
+            print("writing", flush=True)
+            time.sleep(60)
+
+def write(**_):
+    output.write_batches(Path(sys.argv[2]), schema, batches())
+
+if sys.argv[1] == "limit":
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+cli.app = write
+cli.main()
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, -9), (signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["kill", "ctrl-C", "terminate"])
+def test_a_process_stopped_while_writing_leaves_no_output(tmp_path: Path, number: int, code: int) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", WRITER, "wait", str(tmp_path / "t.parquet")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "writing\n"
+    assert names(tmp_path) != []  # it is in the middle: its temporary file is there
+    time.sleep(0.1)
+    process.send_signal(number)
+    _, error = process.communicate(timeout=30)
+    assert process.returncode == code
+    assert "t.parquet" not in names(tmp_path)
+    assert "Traceback" not in error
+    if number != signal.SIGKILL:
+        assert names(tmp_path) == []
+    if number == signal.SIGINT:
+        assert error == "fmwem: interrupted; nothing was left half-written\n"
+
+
+@pytest.mark.parametrize("suffix", output.FORMATS)
+def test_a_file_that_grows_too_large_is_one_line_and_gone(tmp_path: Path, suffix: str) -> None:
+    done = subprocess.run([sys.executable, "-c", WRITER, "limit", tmp_path / f"t{suffix}"], capture_output=True, text=True, check=False)
+    assert done.returncode == 4, done.stderr
+    assert "no space left to write" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert names(tmp_path) == []
+
+
+def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path: Path, made: Release) -> None:
+    mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", tmp_path], capture_output=True, check=False)
+    if mount.returncode:
+        pytest.skip("this machine may not mount")
+    try:
+        schema = pa.schema([("n", pa.int64())])
+        batch = pa.RecordBatch.from_arrays([pa.array(range(100_000))], schema=schema)
+        for suffix in output.FORMATS:
+            with pytest.raises(ResourceError, match="no space left to write"):
+                write_batches(tmp_path / f"t{suffix}", schema, [batch])
+            assert names(tmp_path) == []
+        (tmp_path / "ballast").write_bytes(b"x" * 65_536)
+        with pytest.raises(ResourceError, match="no space left"):
+            made.save(tmp_path / "model")
+        assert names(tmp_path) == ["ballast"]
+    finally:
+        subprocess.run(["umount", tmp_path], check=True)
+
+
+def test_a_file_reaches_the_disk_before_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Renamed first, a file may be empty after a power cut; and the folder must be synced for the name to last."""
+    steps: list[str] = []
+    sync, rename = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda handle: (steps.append("sync"), sync(handle))[1])
+    monkeypatch.setattr(os, "replace", lambda old, new: (steps.append("rename"), rename(old, new))[1])
+    write_text(tmp_path / "t.txt", "x")
+    assert steps == ["sync", "rename", "sync"]
+
+
+def test_names_of_manifests() -> None:
+    assert manifest_path(Path("a/adult.synthetic.parquet")) == Path("a/adult.synthetic.manifest.json")

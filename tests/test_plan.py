@@ -1,0 +1,220 @@
+"""Policy and plan: every choice is checked, and every number follows from public facts."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import math
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+import pytest
+
+from factored_mwem.domain import Domain
+from factored_mwem.errors import InputError
+from factored_mwem.plan import MAX_ROUNDS, Plan, Policy, Schedule, initial_shares, plan
+from factored_mwem.privacy.ledger import Budget, Ledger
+from factored_mwem.privacy.neighbours import Neighbours, Unit
+from factored_mwem.workload import Workload
+
+
+@cache
+def budget_of(epsilon: float, delta: float) -> Budget:
+    return Budget.of(epsilon, delta)
+
+
+def planned(shape: tuple[int, ...], order: int = 2, *, epsilon: float = 1.0, delta: float = 1e-9, rows: float = 1e4, **choices: object) -> Plan:
+    domain = Domain.from_dict({f"a{i}": size for i, size in enumerate(shape)})
+    policy = Policy.of(epsilon=epsilon, delta=delta, **choices)
+    return plan(domain, Workload.marginals(order).candidates(domain), policy, budget_of(epsilon, delta), rows)
+
+
+# ---- the plan
+
+
+def test_the_plan_sees_no_table() -> None:
+    """Its parameters are the domain, the workload's candidates, the policy, the budget and a public or noisy number of rows."""
+    assert list(inspect.signature(plan).parameters) == ["domain", "candidates", "policy", "budget", "rows"]
+    assert planned((3, 4, 2)) == planned((3, 4, 2))
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-9])
+@pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 10.0, 100.0])
+@pytest.mark.parametrize("shape", [(2, 2), (2,) * 14, (5, 20, 100, 3, 3), (1, 1, 1), (1000, 2)], ids=str)
+def test_rounds_and_shares_lie_in_their_ranges(shape: tuple[int, ...], epsilon: float, delta: float) -> None:
+    choices = len(shape) * (len(shape) - 1) // 2
+    for rows in (-5.0, 0.0, 1.0, 1e3, 1e6, 1e12):
+        found = planned(shape, epsilon=epsilon, delta=delta, rows=rows)
+        assert 0 < found.rounds <= min(choices, MAX_ROUNDS)
+        assert 0.03 <= float(found.initial_share) <= 0.5
+
+
+def test_more_signal_means_more_rounds_and_a_smaller_start() -> None:
+    """Monotone in rows and in epsilon, down to the noise floor and up to the limits."""
+    by_rows = [planned((4,) * 14, rows=rows) for rows in np.geomspace(10, 1e9, 40)]
+    by_epsilon = [planned((4,) * 14, epsilon=epsilon) for epsilon in (0.01, 0.1, 1.0, 10.0)]
+    for plans in (by_rows, by_epsilon):
+        for less, more in itertools.pairwise(plans):
+            assert less.rounds <= more.rounds and less.initial_share >= more.initial_share
+        assert plans[0].rounds < plans[-1].rounds and plans[0].initial_share > plans[-1].initial_share
+
+
+def test_no_round_where_nothing_is_left_to_choose() -> None:
+    """K = 1 after the one-way marginals: all of the budget goes to those. A cap that only they fit: the same."""
+    assert planned((4, 4, 4), 1) == planned((4, 4, 4), 2, max_cells=4) == planned((4, 4, 4), 1, rounds=7) == Plan(0, Fraction(1))
+    assert planned((4, 4, 4), 1, rounds="adaptive") == Plan(0, Fraction(1))
+    assert planned((4, 4, 4), 1, initial="none").rounds == 3
+
+
+@pytest.mark.parametrize(("rounds", "expected"), [(1, 1), (5, 5), (6, 6), (10**9, 6)])
+def test_a_users_rounds_are_taken_up_to_what_there_is(rounds: int, expected: int) -> None:
+    assert planned((2, 2, 2, 2), rounds=rounds).rounds == expected
+
+
+def test_a_user_may_ask_for_more_rounds_than_the_default() -> None:
+    assert planned((2,) * 20, rounds=MAX_ROUNDS + 10).rounds == MAX_ROUNDS + 10
+
+
+def test_adaptive_starts_from_many_cheap_rounds() -> None:
+    assert planned((2, 2, 2), rounds="adaptive").rounds == 16
+    assert planned((2,) * 10, rounds="adaptive").rounds == 40
+    assert planned((2,) * 200, rounds="adaptive").rounds == MAX_ROUNDS
+
+
+def test_a_users_share_is_taken() -> None:
+    assert planned((2, 2, 2), initial_share=0.3).initial_share == Fraction(0.3)
+    assert planned((2, 2, 2), initial="none", initial_share=0.3).initial_share == 0
+
+
+@pytest.mark.parametrize("shape", [(1,), (2,) * 1000, (7, 1, 99, 10_000, 3), (3, 5, 7)], ids=lambda s: f"{len(s)} attributes")
+def test_initial_shares_sum_to_one_exactly(shape: tuple[int, ...]) -> None:
+    """In proportion to size^(2/3): a float's rounding must not overdraw the budget."""
+    shares = initial_shares(Domain.from_dict({f"a{i}": size for i, size in enumerate(shape)}))
+    assert sum(shares) == 1 and all(share > 0 for share in shares)
+    for (size, share), (other, another) in itertools.pairwise(zip(shape, shares, strict=True)):
+        assert float(share / another) == pytest.approx((size / other) ** (2 / 3), rel=2e-3)
+
+
+# ---- the schedule
+
+
+@pytest.mark.parametrize("rounds", [1, 3, 7, 128])
+@pytest.mark.parametrize("epsilon", [1 / 3, 0.1, 1e-9, 10.0])
+def test_a_fixed_schedule_sums_exactly(rounds: int, epsilon: float) -> None:
+    """Rounds get equal parts of what is left; charged in full, they sum to the budget without a remainder."""
+    ledger = Ledger(budget_of(epsilon, 0.0))
+    prices = []
+    for step in Schedule(ledger, rounds, Fraction(0.1)):
+        assert step.select == (step.select + step.measure) * Fraction(0.1)
+        prices.append(step.select + step.measure)
+        ledger.spent += prices[-1]
+    assert len(prices) == rounds and len(set(prices)) == 1
+    assert ledger.spent == ledger.budget.amount and ledger.left == 0
+
+
+def test_a_fixed_schedule_ignores_signals_and_hands_on_what_is_left() -> None:
+    """A round that spends less leaves more for the others; a signal changes nothing."""
+    ledger = Ledger(budget_of(1.0, 0.0))
+    prices = []
+    for step in (schedule := Schedule(ledger, 4, Fraction(1, 10))):
+        prices.append(step.select + step.measure)
+        ledger.spent += prices[-1] / 2 if len(prices) == 1 else prices[-1]
+        schedule.note(0.0, 1.0)
+    assert prices[0] < prices[1] == prices[2] == prices[3]
+    assert ledger.left == 0
+
+
+def test_no_rounds_no_spending() -> None:
+    assert list(Schedule(Ledger(budget_of(1.0, 0.0)), 0, Fraction(1, 10))) == []
+
+
+def test_an_adaptive_schedule_without_doubling_is_the_fixed_one() -> None:
+    ledger = Ledger(budget_of(1.0, 0.0))
+    prices = []
+    for step in (schedule := Schedule(ledger, 8, Fraction(1, 10), adaptive=True)):
+        prices.append(step.select + step.measure)
+        ledger.spent += prices[-1]
+        schedule.note(2.0, 1.0)
+    assert prices == [ledger.budget.amount / 8] * 8
+
+
+def test_what_counts_as_noise() -> None:
+    """A gap of sqrt(2) times the expected noise is still noise: two noisy things differ by that much."""
+    for signal, doubled in ((1.41, True), (1.42, False), (0.0, True)):
+        ledger = Ledger(budget_of(1.0, 0.0))
+        schedule = Schedule(ledger, 100, Fraction(1, 10), adaptive=True)
+        rounds = iter(schedule)
+        first = next(rounds)
+        ledger.spent += first.select + first.measure
+        schedule.note(signal, 1.0)
+        second = next(rounds)
+        assert (second.measure == 2 * first.measure) == doubled
+
+
+# ---- the policy
+
+
+REFUSED = [
+    ({"epsilom": 1}, "epsilom: Extra inputs"),
+    ({"epsilon": "much"}, "epsilon='much': "),
+    ({"rounds": 0}, "rounds=0: at least one, or 'adaptive'"),
+    ({"rounds": -3}, "rounds=-3: "),
+    ({"rounds": "many"}, "rounds='many': "),
+    ({"rounds": 1.5}, "rounds=1.5: "),
+    ({"iterate": "average"}, "iterate='average' needs components='one'"),
+    ({"iterate": "best"}, "iterate='best': "),
+    ({"contributions": 0}, "contributions=0: "),
+    ({"select_share": 0}, "select_share=0: "),
+    ({"select_share": 1}, "select_share=1: "),
+    ({"select_share": math.nan}, "select_share=nan: "),
+    ({"initial_share": 0}, "initial_share=0: "),
+    ({"initial_share": 1.0}, "initial_share=1.0: "),
+    ({"domain_budget": 0}, "domain_budget=0: "),
+    ({"domain_budget": 1}, "domain_budget=1: "),
+    ({"max_cells": 0}, "max_cells=0: "),
+    ({"neighbours": "edit"}, "neighbours='edit': "),
+    ({"initial": "two-way"}, "initial='two-way': "),
+    ({"step": "big"}, "step='big': "),
+    ({"components": "two"}, "components='two': "),
+    ({"replay": "maybe"}, "replay='maybe': "),
+]
+
+
+@pytest.mark.parametrize(("choices", "message"), REFUSED, ids=str)
+def test_a_choice_that_does_not_fit_is_refused_in_one_line(choices: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError) as refusal:
+        Policy.of(**choices)
+    assert str(refusal.value).startswith(message) and "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("epsilon", [math.nan, math.inf, 0.0, -1.0])
+def test_an_epsilon_that_promises_nothing_is_refused(epsilon: float) -> None:
+    """By the budget, which every use of a policy goes through."""
+    with pytest.raises(InputError, match="epsilon"):
+        Policy.of(epsilon=epsilon).budget(learn_domain=False)
+
+
+@pytest.mark.parametrize("delta", [math.nan, 1.0, -1e-9])
+def test_a_delta_outside_its_range_is_refused(delta: float) -> None:
+    with pytest.raises(InputError, match="delta"):
+        Policy.of(delta=delta).budget(learn_domain=False)
+
+
+def test_every_default_can_be_built() -> None:
+    policy = Policy.of()
+    assert (policy.epsilon, policy.delta, policy.unit) == (1.0, 1e-9, Unit(Neighbours.ADD_REMOVE))
+    assert Policy.of(iterate="average", components="one", neighbours="replace", contributions=3, privacy_id="who").unit == Unit(
+        Neighbours.REPLACE, 3, by_id=True
+    )
+
+
+def test_a_share_of_delta_is_kept_only_where_the_domain_is_learnt() -> None:
+    policy = Policy.of(domain_budget=0.25)
+    assert policy.budget(learn_domain=False).discovery_delta == 0
+    assert policy.budget(learn_domain=True).discovery_delta == Fraction(1e-9) / 4
+
+
+def test_a_policy_does_not_change() -> None:
+    with pytest.raises(Exception, match="frozen"):
+        Policy.of().epsilon = 9.0  # type: ignore[misc]

@@ -1,0 +1,183 @@
+"""A model file gives the same rows again, holds every noisy answer, and can run no code when it is opened."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from factored_mwem import Domain, Release, release
+from factored_mwem.errors import InputError
+from factored_mwem.store import VERSION
+
+DOMAIN = Domain.from_dict(
+    {
+        "fields": [
+            {"name": "s", "categories": ["0311", "b"]},
+            {"name": "n", "type": "number", "constraints": {"minimum": 0, "maximum": 1}, "bins": 4},
+            {"name": "t", "type": "datetime", "constraints": {"minimum": "2020-01-01", "maximum": "2020-12-31"}, "bins": 4},
+        ]
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def made() -> Release:
+    table = pa.table(
+        {"s": ["0311", "b", None] * 40, "n": [0.1, 0.5, 0.9] * 40, "t": pa.array([0, 1, 2] * 40, pa.timestamp("ms", tz="Europe/Berlin"))}
+    )
+    return release(table, 2, domain=DOMAIN, sample_seed=7)
+
+
+@pytest.fixture
+def path(made: Release, tmp_path: Path) -> Path:
+    made.save(tmp_path / "t.model")
+    return tmp_path / "t.model"
+
+
+def test_a_loaded_release_is_the_saved_one(made: Release, path: Path) -> None:
+    again = Release.load(path)
+    assert again.to_arrow().equals(made.to_arrow())
+    assert again.sample(100, seed=3).equals(made.sample(100, seed=3))
+    assert again.schema == made.schema
+    assert again.domain == made.domain
+    assert again.manifest == made.manifest
+    assert again.manifest.recompute() == pytest.approx(made.manifest.recompute())
+    assert Release.load(str(path)).rows == made.rows
+
+
+def test_every_noisy_answer_is_in_the_file(made: Release, path: Path) -> None:
+    """A third party can fit another model to the measurements; the manifest lists them in the same order."""
+    again = Release.load(path)
+    assert [m.noisy.tolist() for m in again.measurements] == [m.noisy.tolist() for m in made.measurements]
+    assert [tuple(made.domain.names[p] for p in m.positions) for m in again.measurements] == [m.attributes for m in made.manifest.measurements]
+    assert [m.scale for m in again.measurements] == [m.scale for m in made.manifest.measurements]
+    assert made.measurements
+
+
+def test_the_file_holds_arrays_and_no_objects(path: Path) -> None:
+    with zipfile.ZipFile(path) as file:
+        assert all(name.endswith(".npy") for name in file.namelist())
+    with np.load(path, allow_pickle=False) as file:  # would raise at an object array, which is a pickle
+        kinds = {file[name].dtype.kind for name in file.files}
+    assert kinds <= set("uif")
+
+
+def test_saving_keeps_existing_files(made: Release, path: Path) -> None:
+    with pytest.raises(InputError, match="exists; use --overwrite"):
+        made.save(path)
+    made.save(path, overwrite=True)
+    assert sorted(os.listdir(path.parent)) == ["t.model"]
+
+
+def changed(path: Path, edit: Any) -> None:
+    """Rewrite the model file after `edit` has changed its header and arrays."""
+    with np.load(path) as file:
+        arrays = {name: file[name] for name in file.files}
+    header = json.loads(arrays["header"].tobytes())
+    edit(header, arrays)
+    arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+    with open(path, "wb") as file:
+        np.savez_compressed(file, **arrays)
+
+
+def test_another_version_is_told_apart_from_damage(path: Path) -> None:
+    changed(path, lambda header, arrays: header.update(fmwem_model=VERSION + 1))
+    with pytest.raises(InputError, match=rf"is a model file of version {VERSION + 1}, this program reads version {VERSION}; update it"):
+        Release.load(path)
+
+
+DAMAGE: dict[str, Any] = {
+    "no weights": lambda header, arrays: arrays.pop("weights_0"),
+    "no schema": lambda header, arrays: arrays.pop("schema"),
+    "wrong shape": lambda header, arrays: arrays.update(weights_0=arrays["weights_0"][:-1]),
+    "an attribute too few": lambda header, arrays: header["factors"].pop(),
+    "an attribute twice": lambda header, arrays: (
+        header["factors"].append(header["factors"][0]) or arrays.update({f"weights_{len(header['factors']) - 1}": arrays["weights_0"]})
+    ),
+    "unknown attribute": lambda header, arrays: header["factors"][0].append(99),
+    "no domain": lambda header, arrays: header.pop("domain"),
+    "broken domain": lambda header, arrays: header.update(domain={"fields": [{"name": "s"}]}),
+    "broken manifest": lambda header, arrays: header["manifest"].pop("ledger"),
+    "unknown composition": lambda header, arrays: header["measurements"][0].update(composition="x"),
+    "not an object": lambda header, arrays: header.update(measurements=5),
+    "words for numbers": lambda header, arrays: header.update(total="many"),
+    "short schema": lambda header, arrays: arrays.update(schema=arrays["schema"][:20]),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_a_model_that_contradicts_itself_is_refused(path: Path, kind: str) -> None:
+    changed(path, DAMAGE[kind])
+    with pytest.raises(InputError, match=r"is not a model file, or is damaged|needs at least one category") as refused:
+        Release.load(path)
+    assert "\n" not in str(refused.value)
+
+
+def _zip(path: Path, content: dict[str, bytes]) -> None:
+    with zipfile.ZipFile(path, "w") as file:
+        for name, data in content.items():
+            file.writestr(name, data)
+
+
+def test_files_that_are_no_models(path: Path) -> None:
+    whole = path.read_bytes()
+    other = path.with_name("other")
+    contents = [
+        b"",
+        b"random bytes" * 50,
+        os.urandom(2000),
+        whole[: len(whole) // 2],
+        whole[:-1],
+        b"a,b\n1,2\n",
+        b"\x93NUMPY\x01\x00v\x00{}",
+        b"PK\x03\x04",
+    ]
+    for content in contents:
+        other.write_bytes(content)
+        with pytest.raises(InputError, match="is not a model file, or is damaged; `fmwem release --model` writes them"):
+            Release.load(other)
+    for members in ({"word/document.xml": b"<x/>"}, {"header.npy": b"nonsense"}, {"header": b"{}"}, {}):
+        _zip(other, members)
+        with pytest.raises(InputError, match="is not a model file, or is damaged"):
+            Release.load(other)
+    for strange, message in ((path.parent, "is not a model file"), (path.with_name("none"), "no model file")):
+        with pytest.raises(InputError, match=message):
+            Release.load(strange)
+
+
+def test_flipped_bytes_never_end_in_a_traceback(path: Path) -> None:
+    """A zip's checksums catch most of it; whatever they miss must still be a refusal or a model."""
+    whole = bytearray(path.read_bytes())
+    rng = np.random.default_rng(0)
+    for position in rng.integers(0, len(whole), 150):
+        damaged = whole.copy()
+        damaged[position] ^= 0xFF
+        path.write_bytes(damaged)
+        try:
+            Release.load(path)
+        except InputError as error:
+            assert "\n" not in str(error)
+
+
+def test_a_pickle_is_not_opened(path: Path, tmp_path: Path) -> None:
+    trap = tmp_path / "trap"
+
+    class Trap:
+        def __reduce__(self) -> Any:
+            return (Path.touch, (trap,))
+
+    with open(path, "wb") as file:
+        np.savez(file, header=np.array([Trap()], dtype=object), allow_pickle=True)
+    with pytest.raises(InputError, match="is not a model file"):
+        Release.load(path)
+    np.array([Trap()], dtype=object).dump(path)
+    with pytest.raises(InputError, match="is not a model file"):
+        Release.load(path)
+    assert not trap.exists()

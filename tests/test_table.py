@@ -1,0 +1,243 @@
+"""Any table a user has opens, or is refused in one line; and no message quotes a cell, because cells are private."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.feather as pf
+import pyarrow.parquet as pq
+import pytest
+
+from factored_mwem import table as table_module
+from factored_mwem.errors import InputError
+from factored_mwem.table import Table, bound_contributions, open_table
+
+CANARY = "CANARY-4711"
+ROWS = [{"id": 1, "name": "a"}, {"id": 2, "name": None}, {"id": 3, "name": "c"}]
+
+
+def rows_of(table: Table, columns: list[str] | None = None) -> list[dict[str, Any]]:
+    return [row for batch in table.batches(columns or table.schema.names) for row in batch.to_pylist()]
+
+
+def read(path: Path, content: bytes) -> list[dict[str, Any]]:
+    path.write_bytes(content)
+    return rows_of(open_table(path))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "rows"),
+    [
+        ("plain.csv", b"a,b\n1,x\n", [{"a": "1", "b": "x"}]),
+        ("upper.CSV", b"a,b\n1,x\n", [{"a": "1", "b": "x"}]),
+        ("packed.csv.gz", gzip.compress(b"a,b\n1,x\n"), [{"a": "1", "b": "x"}]),
+        ("packed.CSV.GZ", gzip.compress(b"a,b\n1,x\n"), [{"a": "1", "b": "x"}]),
+        ("bom.csv", b'\xef\xbb\xbf"a",b\n1,x\n', [{"a": "1", "b": "x"}]),
+        ("crlf.csv", b"a,b\r\n1,x\r\n", [{"a": "1", "b": "x"}]),
+        ("noend.csv", b"a,b\n1,x", [{"a": "1", "b": "x"}]),
+        ("quoted.csv", b'a,b\n"1,\n""2""",x\n', [{"a": '1,\n"2"', "b": "x"}]),
+        ("tab.tsv", b"a\tb\n1\tx,y\n", [{"a": "1", "b": "x,y"}]),
+        ("semicolon.csv", b"a;b\n1;x\n", [{"a": "1", "b": "x"}]),
+        ("gaps.csv", b"a,b\n,x\n\n,\n", [{"a": "", "b": "x"}, {"a": "", "b": ""}]),
+        ("zeros.csv", b"a,b\n0311,NA\n", [{"a": "0311", "b": "NA"}]),
+        ("one.csv", b"a\n1\n2\n", [{"a": "1"}, {"a": "2"}]),
+        ("nul.csv", b"a,b\n1\x00,x\n", [{"a": "1\x00", "b": "x"}]),
+    ],
+)
+def test_text_tables_come_as_text(tmp_path: Path, name: str, content: bytes, rows: list[dict[str, Any]]) -> None:
+    assert read(tmp_path / name, content) == rows
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("ragged.csv", f"a,b\n1,2\n{CANARY},2,3\n".encode(), r"row 3 \(the header is row 1\) has 3 fields, the header has 2"),
+        ("short.csv", f"a,b\n1,2\n{CANARY}\n".encode(), r"row 3 \(the header is row 1\) has 1 fields, the header has 2"),
+        ("latin.csv", f"a,b\n1,{CANARY}\xe9\n".encode("latin1"), "not UTF-8 text; convert it first"),
+        ("header.csv", "a,\xe9\n1,2\n".encode("latin1"), "not UTF-8 text; convert it first"),
+        ("utf16.csv", f"a,b\n1,{CANARY}\n".encode("utf-16"), "not UTF-8 text; convert it first"),
+        ("open.csv", f'a,b\n"{CANARY},2\n3,4\n'.encode(), "is a quote or a delimiter missing"),
+        ("quote.csv", f'"a,b\n{CANARY},2\n'.encode(), "the header cannot be read; is a quote missing"),
+        ("empty.csv", b"", "is empty; it needs a header and rows"),
+        ("blank.csv", b"\n\n", "is empty; it needs a header and rows"),
+        ("names.csv", b"a,b\n", "no rows; there is nothing to release"),
+        ("names-only.csv", b"a,b", "no rows; there is nothing to release"),
+        ("twice.csv", b"a,b,a\n1,2,3\n", "two columns named 'a'; rename one"),
+        ("nameless.csv", b"a,,c\n1,2,3\n", "column 2 of the header has no name"),
+        ("fake.csv.gz", b"a,b\n1,2\n", "damaged, or not what its name says"),
+        ("cut.csv.gz", gzip.compress(b"a,b\n" + b"1,2\n" * 10_000)[:-40], "damaged, or not what its name says"),
+        ("broken.csv.gz", gzip.compress(b"a,b\n" + b"1,2\n" * 10)[:10] + b"\xff" * 40, "damaged, or not what its name says"),
+        ("fake.parquet", b"PAR1 nonsense PAR1", "damaged, or not what its name says"),
+        ("empty.parquet", b"", "damaged, or not what its name says"),
+        ("fake.feather", b"nonsense", "damaged, or not what its name says"),
+        ("table.txt", b"a,b\n1,2\n", "unknown kind of file; use .csv"),
+    ],
+)
+def test_bad_files_are_refused_in_one_line_without_a_value(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    with pytest.raises(InputError, match=message) as refused:
+        read(tmp_path / name, content)
+    assert "CANARY" not in str(refused.value)
+    assert "\n" not in str(refused.value)
+    assert refused.value.__cause__ is None
+    assert refused.value.__suppress_context__ or refused.value.__context__ is None  # a traceback would print the library's own message
+
+
+def test_paths_that_are_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match="no file"):
+        open_table(tmp_path / "none.csv")
+    with pytest.raises(InputError, match="is a folder; name a file in it"):
+        open_table(tmp_path)
+    with pytest.raises(InputError, match="cannot read"):
+        open_table(tmp_path / ("x" * 300 + ".csv"))
+
+    def denied(*_: Any, **__: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    (tmp_path / "t.csv").write_text("a\n1\n")
+    monkeypatch.setattr(table_module, "_header", denied)  # root may read everything, so no real file can show this
+    with pytest.raises(InputError, match="permission denied"):
+        open_table(tmp_path / "t.csv")
+
+
+def test_a_header_is_all_that_opening_reads(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_bytes(b"a,b\n\xff\xfe garbage,,,,\n")
+    assert open_table(tmp_path / "t.csv").schema.names == ["a", "b"]
+
+
+def test_columns_are_read_in_the_order_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,b,c\n1,2,3\n")
+    assert list(rows_of(open_table(tmp_path / "t.csv"), ["c", "a"])[0].items()) == [("c", "3"), ("a", "1")]
+
+
+def _parquet(path: Path) -> Any:
+    pq.write_table(pa.Table.from_pylist(ROWS), path / "t.parquet")
+    return path / "t.parquet"
+
+
+def _feather(path: Path) -> Any:
+    pf.write_feather(pa.Table.from_pylist(ROWS), path / "t.feather")
+    return path / "t.feather"
+
+
+def _polars(path: Path, *, lazy: bool = False) -> Any:
+    frame = pytest.importorskip("polars").DataFrame(ROWS)
+    return frame.lazy() if lazy else frame
+
+
+def _duckdb(path: Path) -> Any:
+    duckdb = pytest.importorskip("duckdb")
+    connection = duckdb.connect()
+    return connection.sql("select * from (values (1, 'a'), (2, null), (3, 'c')) t(id, name)")
+
+
+SOURCES: dict[str, Callable[[Path], Any]] = {
+    "parquet": _parquet,
+    "parquet as str": lambda path: str(_parquet(path)),
+    "feather": _feather,
+    "pandas": lambda path: pd.DataFrame(ROWS),
+    "pandas, custom index": lambda path: pd.DataFrame(ROWS, index=pd.Index([7, 8, 9], name="key")),
+    "pandas, filtered": lambda path: pd.concat([pd.DataFrame(ROWS), pd.DataFrame(ROWS)]).iloc[3:],
+    "polars": _polars,
+    "polars, lazy": lambda path: _polars(path, lazy=True),
+    "duckdb": _duckdb,
+    "table": lambda path: pa.Table.from_pylist(ROWS),
+    "batch": lambda path: pa.RecordBatch.from_pylist(ROWS),
+    "reader": lambda path: pa.Table.from_pylist(ROWS).to_reader(),
+    "dataset": lambda path: ds.dataset(_parquet(path)),
+}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_every_kind_of_table_gives_the_same_rows_twice(tmp_path: Path, name: str) -> None:
+    """Discovery and encoding each take a pass: a reader that can be read once must not come out empty the second time."""
+    table = open_table(SOURCES[name](tmp_path))
+    assert table.schema.names == ["id", "name"]
+    assert not table.text
+    assert rows_of(table) == ROWS
+    assert rows_of(table, ["name"]) == [{"name": row["name"]} for row in ROWS]
+    assert open_table(table) is table
+
+
+@pytest.mark.parametrize(
+    "source", [5, None, {"a": [1]}, [1, 2], np.zeros(3), b"t.csv", pd.Series([1, 2]), pa.array([1])], ids=lambda s: type(s).__name__
+)
+def test_what_is_no_table_is_refused(source: Any) -> None:
+    with pytest.raises(InputError, match=f"cannot read a table from {type(source).__name__}; give a path, a data frame"):
+        open_table(source)
+
+
+def test_frames_that_cannot_be_used() -> None:
+    with pytest.raises(InputError, match="two columns"):
+        open_table(pd.DataFrame([[1, 2]], columns=["a", "a"]))
+    with pytest.raises(InputError, match="two columns named 'a'"):
+        open_table(pa.table([[1], [2]], names=["a", "a"]))
+    with pytest.raises(InputError, match="no columns"):
+        open_table(pa.table({}))
+    with pytest.raises(InputError, match="no rows"):
+        rows_of(open_table(pa.table({"a": pa.array([], pa.int64())})))
+    with pytest.raises(InputError, match="column 'm' holds values of several types") as refused:
+        open_table(pd.DataFrame({"m": [1, CANARY]}))
+    assert "CANARY" not in str(refused.value)
+
+
+def test_a_broken_stream_quotes_nothing(tmp_path: Path) -> None:
+    def batches() -> Any:
+        yield pa.RecordBatch.from_pylist(ROWS[:1])
+        raise pa.ArrowInvalid(f"bad row: {CANARY}")
+
+    reader = pa.RecordBatchReader.from_batches(pa.RecordBatch.from_pylist(ROWS[:1]).schema, batches())
+    (tmp_path / "bad.csv").write_text(f"a,b\n1,2\n{CANARY},2,3\n")
+    for source in (reader, ds.dataset(tmp_path / "bad.csv", schema=pa.schema([("a", pa.string()), ("b", pa.string())]), format="csv")):
+        with pytest.raises(InputError, match="cannot read the") as refused:
+            rows_of(open_table(source))
+        assert "CANARY" not in str(refused.value)
+
+
+def test_dev_files_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="unknown kind of file"):
+        open_table(os.devnull)
+
+
+PEOPLE = ["p", "q", "p", None, "p", "q", None, "r", None]
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())], ids=str)
+@pytest.mark.parametrize("most", [1, 2, 5])
+def test_a_person_keeps_at_most_k_rows(kind: pa.DataType, most: int) -> None:
+    """The privacy promise is about k rows a person: more of one person's rows would break it. Rows without an id count as one person's."""
+    table = pa.table({"who": pa.array(PEOPLE).cast(kind), "row": list(range(len(PEOPLE)))})
+    parts = pa.Table.from_batches([b for at in range(0, len(PEOPLE), 2) for b in table.slice(at, 2).to_batches()])  # a person spans batches
+    bounded = bound_contributions(open_table(parts), "who", most)
+    assert bounded.schema.names == ["row"]
+    kept = [row["row"] for row in rows_of(bounded)]
+    expected = [i for i, person in enumerate(PEOPLE) if PEOPLE[:i].count(person) < most]
+    assert kept == expected  # counting below `most + 1`, the planted bug, keeps one row too many and fails here
+    assert rows_of(bounded) == rows_of(bounded)
+
+
+def test_whose_rows_are_kept_depends_on_that_person_alone() -> None:
+    """Another person's rows must not decide which of mine count: else removing them would change more than k rows."""
+
+    def kept(people: list[str], of: str) -> list[int]:
+        own = [i for i, person in enumerate(people) if person == of]
+        table = pa.table({"who": people, "row": [own.index(i) if i in own else -1 for i in range(len(people))]})
+        return [row["row"] for row in rows_of(bound_contributions(open_table(table), "who", 2)) if row["row"] >= 0]
+
+    assert kept(["b", "a", "b", "a", "a", "b"], "a") == kept(["a", "a", "a"], "a") == [0, 1]
+
+
+def test_integer_ids_and_text_tables(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("who,v\n1,a\n1,b\n2,c\n")
+    assert rows_of(bound_contributions(open_table(tmp_path / "t.csv"), "who", 1)) == [{"v": "a"}, {"v": "c"}]
+    numbered = open_table(pa.table({"v": [1, 2, 3], "who": [9, 9, None]}))
+    assert rows_of(bound_contributions(numbered, "who", 1)) == [{"v": 1}, {"v": 3}]
+    with pytest.raises(InputError, match="no column 'x' for --privacy-id in the table; it has v, who"):
+        bound_contributions(numbered, "x", 1)
