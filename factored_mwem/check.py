@@ -32,8 +32,8 @@ class Forecast:
     round_noise: float
 
 
-def forecast(domain: Domain, asked: Candidates, fitting: Candidates, policy: Policy, *, rows: int) -> Forecast:
-    """The forecast for a table of about `rows` rows (a guess: the plan of a real run uses a noisy count)."""
+def forecast(domain: Domain, fitting: Candidates, left_out: int, policy: Policy, *, rows: int) -> Forecast:
+    """The forecast for a table of about `rows` rows (a guess: a real run plans with a noisy count); `left_out` candidates exceed the cell cap."""
     budget = policy.budget(learn_domain=False)
     access = Access(Ledger(budget), policy.unit, OpenDPNoise(budget.composition))
     chosen = plan(domain, fitting, policy, budget, rows)
@@ -45,8 +45,8 @@ def forecast(domain: Domain, asked: Candidates, fitting: Candidates, policy: Pol
     return Forecast(
         attributes={a.name: a.size for a in domain},
         cells=domain.cells,
-        candidates=len(asked),
-        left_out=len(asked) - len(fitting),
+        candidates=len(fitting) + left_out,
+        left_out=left_out,
         largest_marginal=int(fitting.cells.max()),
         # Counts, two copies of the largest component, and the rows as codes of one to four bytes.
         memory_megabytes=(bytes_of(fitting) + 16.0 * min(policy.max_cells, domain.cells) + 2.0 * rows * len(domain)) / 1e6,

@@ -19,7 +19,7 @@ from factored_mwem.domain import Domain
 from factored_mwem.errors import FmwemError, InputError, ResourceError
 from factored_mwem.manifest import Manifest, Output, describe
 from factored_mwem.model import ProductModel
-from factored_mwem.mwem import Progress, mwem
+from factored_mwem.mwem import Fit, Progress, mwem
 from factored_mwem.output import check_format, check_target, manifest_path, write_batches, write_text
 from factored_mwem.plan import Policy
 from factored_mwem.privacy.access import Access, Measurement
@@ -88,44 +88,44 @@ def _release(
     budget = policy.budget(learn_domain=declared is None)
     access = Access(Ledger(budget), policy.unit, noise or OpenDPNoise(budget.composition))
     try:
-        return _run(private, workload, policy, declared, columns, rows, sample_seed, report, access)
+        schema, fit, warnings = _fit(private, workload, policy, declared, columns, report, access)
     except FmwemError as error:
         error.budget_spent = bool(access.ledger.entries)
         raise
-
-
-def _run(
-    private: Table,
-    workload: Workload,
-    policy: Policy,
-    declared: Domain | None,
-    columns: Sequence[str] | None,
-    rows: int | None,
-    sample_seed: int | None,
-    report: Callable[[Progress], None],
-    access: Access,
-) -> Release:
-    if declared is not None:
-        domain, schema = fit_columns(declared, private, columns)
-        candidates = usable(workload, domain, policy)
-    if policy.privacy_id is not None:
-        private = bound_contributions(private, policy.privacy_id, policy.contributions)
-    if declared is None:
-        workload.check([name for name in private.schema.names if columns is None or name in columns])  # before anything is spent
-        learnt = discover(private, columns, policy=policy, access=access)
-        domain, schema = fit_columns(learnt, private, columns)
-        candidates = usable(workload, domain, policy)
-    codes = encode_table(domain, private)  # ---- private from here ...
-    known_total = len(codes[0]) if policy.unit.total_is_public else None
-    fit = mwem(PrivateCounts(codes, candidates), candidates, policy, access=access, known_total=known_total, report=report)  # ---- ... to here
-    warnings = _warnings(policy, left_out=len(workload.candidates(domain)) - len(candidates))
+    domain = fit.model.domain
     manifest = describe(policy, workload, domain, access.ledger, fit.model, fit.measurements, rounds=fit.rounds, warnings=warnings)
     seed = secrets.randbits(64) if sample_seed is None else sample_seed
     return Release(fit.model, schema, fit.measurements, manifest, rows=round(fit.model.total) if rows is None else rows, seed=seed)
 
 
-def usable(workload: Workload, domain: Domain, policy: Policy) -> Candidates:
-    """The candidates of the workload that fit the cell cap; ResourceError where they need more memory than the machine has to give."""
+def _fit(
+    private: Table,
+    workload: Workload,
+    policy: Policy,
+    declared: Domain | None,
+    columns: Sequence[str] | None,
+    report: Callable[[Progress], None],
+    access: Access,
+) -> tuple[pa.Schema, Fit, tuple[str, ...]]:
+    """The fitted model, the types its rows come back in, and warnings: what can be refused from public facts is refused first."""
+    if declared is not None:
+        domain, schema = fit_columns(declared, private, columns)
+        candidates, left_out = usable(workload, domain, policy)
+    else:
+        workload.check([name for name in private.schema.names if columns is None or name in columns])
+    if policy.privacy_id is not None:
+        private = bound_contributions(private, policy.privacy_id, policy.contributions)
+    if declared is None:
+        domain, schema = fit_columns(discover(private, columns, policy=policy, access=access), private, columns)
+        candidates, left_out = usable(workload, domain, policy)
+    codes = encode_table(domain, private)  # ---- private from here ...
+    known_total = len(codes[0]) if policy.unit.total_is_public else None
+    fit = mwem(PrivateCounts(codes, candidates), candidates, policy, access=access, known_total=known_total, report=report)  # ---- ... to here
+    return schema, fit, _warnings(policy, left_out)
+
+
+def usable(workload: Workload, domain: Domain, policy: Policy) -> tuple[Candidates, int]:
+    """The candidates that fit the cell cap, and how many do not; ResourceError where they need more memory than the machine has to give."""
     for attribute in domain:
         if attribute.size > policy.max_cells:
             size, cap = attribute.size, policy.max_cells
@@ -135,7 +135,7 @@ def usable(workload: Workload, domain: Domain, policy: Policy) -> Candidates:
     check_memory(fitting, memory_limit())
     if policy.components == "one" and domain.cells > policy.max_cells:
         raise InputError(f"components='one' needs {domain.cells:,} cells, more than max_cells={policy.max_cells}; use fewer columns")
-    return fitting
+    return fitting, len(candidates) - len(fitting)
 
 
 def memory_limit() -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,8 +122,8 @@ def dry_run(table: Path, settings: Mapping[str, Any], rows: int) -> tuple[Foreca
     if policy.privacy_id is not None:
         columns = [c for c in columns or private.schema.names if c != policy.privacy_id]
     domain, _ = fit_columns(Domain.load(path), private, columns)
-    asked = workload.candidates(domain)
-    return forecast(domain, asked, usable(workload, domain, policy), policy, rows=rows), policy.budget(learn_domain=False).unit
+    fitting, left_out = usable(workload, domain, policy)
+    return forecast(domain, fitting, left_out, policy, rows=rows), policy.budget(learn_domain=False).unit
 
 
 def draw(model: Path, rows: int, output: Path, *, seed: int | None, overwrite: bool) -> dict[str, Any]:
@@ -130,8 +131,6 @@ def draw(model: Path, rows: int, output: Path, *, seed: int | None, overwrite: b
     check_format(output)
     check_target(output, overwrite=overwrite)
     made = Release.load(model)
-    import secrets
-
     batches = made.batches(rows, seed=secrets.randbits(64) if seed is None else seed)
     digest = write_batches(output, made.schema, batches)
     return {"output": str(output), "rows": rows, "sha256": digest, "spent_epsilon": 0}

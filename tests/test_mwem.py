@@ -469,6 +469,22 @@ def test_scores_that_were_kept_are_those_of_a_fresh_start(seed: int, initial: st
     assert np.array_equal(whole(kept.model), whole(fresh.model))
 
 
+def test_a_moved_total_makes_every_score_stale(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scores compare counts with answers that are scaled to the total: when its estimate moves, none of the kept ones holds."""
+    seen: list[tuple[float, bool, bool]] = []
+    note = Offer.measured
+
+    def spy(self: Offer, candidate: int, model: ProductModel, *, everything: bool) -> None:
+        note(self, candidate, model, everything=everything)
+        seen.append((model.total, everything, bool(self._stale.all())))
+
+    monkeypatch.setattr(Offer, "measured", spy)
+    run(draw_rows((2, 2, 2), 300, 1), (2, 2, 2), 1, fake=Fake(width=50), known=False, initial="none", rounds=3)
+    for before, after in itertools.pairwise([(0.0, False, False), *seen]):
+        assert after[1] == after[2] == (before[0] != after[0])
+    assert seen[0][1] and not all(everything for _, everything, _ in seen)
+
+
 # ---- edges
 
 
