@@ -225,6 +225,7 @@ class Domain:
         if twice:
             raise InputError(f"the domain names {twice[0]!r} twice; give every field its own name")
         self._position = {name: i for i, name in enumerate(self.names)}
+        self._shape = tuple(a.size for a in self.attributes)
 
     def __len__(self) -> int:
         return len(self.attributes)
@@ -256,7 +257,8 @@ class Domain:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return tuple(a.size for a in self.attributes)
+        """Codes of each attribute, in order."""
+        return self._shape
 
     @property
     def cells(self) -> int:

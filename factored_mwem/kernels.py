@@ -103,7 +103,7 @@ def distances(which, sizes, slots, strides, starts, parts, total, counts, offset
 
     The model's marginal of a candidate is a product over its components: attribute slot j of the candidate in row c (of `which` and of all
     two-dimensional arrays) reads the table that begins at `starts[c, slots[c, j]]` of `parts`, with stride `strides[c, j]`. Its cells are
-    rounded to the grid, so a distance is an integer and moves by exactly `grid` when one record enters or leaves one cell.
+    rounded to the grid, so a distance is an integer and moves by at most `grid` when one record enters or leaves one cell.
     """
     width = sizes.shape[1]
     digits = np.zeros(width, dtype=np.int64)
