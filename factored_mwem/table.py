@@ -194,7 +194,10 @@ def bound_contributions(table: Table, privacy_id: str, most: int) -> Table:
     """
     if privacy_id not in table.schema.names:
         raise InputError(f"no column {privacy_id!r} for --privacy-id in the table; it has {', '.join(table.schema.names[:12])}")
-    people = pa.chunked_array([batch.column(0) for batch in table.batches([privacy_id])]).combine_chunks()
+    kind = table.schema.field(privacy_id).type
+    if pa.types.is_floating(kind.value_type if pa.types.is_dictionary(kind) else kind):
+        raise InputError(f"--privacy-id {privacy_id!r} is a column of {kind}: one person may have several spellings; make it text or integers")
+    people = pa.chunked_array([_decoded(batch.column(0)) for batch in table.batches([privacy_id])]).combine_chunks()
     kept = _first_rows(people, most)
 
     def read(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -207,10 +210,14 @@ def bound_contributions(table: Table, privacy_id: str, most: int) -> Table:
     return Table(table.schema.remove(position), table.text, read)
 
 
+def _decoded(column: pa.Array) -> pa.Array:
+    """The values of a dictionary column: a dictionary may repeat a value, or hold a null, and give one person two codes."""
+    return column.dictionary.take(column.indices) if pa.types.is_dictionary(column.type) else column
+
+
 def _first_rows(people: pa.Array, most: int) -> np.ndarray:
     """bool[row]: whether the row is among the first `most` of its person."""
-    if not pa.types.is_dictionary(people.type):
-        people = people.dictionary_encode()
+    people = people.dictionary_encode()
     person = pc.fill_null(people.indices, -1).to_numpy(zero_copy_only=False)
     order = np.argsort(person, kind="stable")
     begins = np.flatnonzero(np.diff(person[order], prepend=np.iinfo(np.int64).min))

@@ -129,8 +129,15 @@ class Blocks:
 
 
 def history(
-    rows: Sequence[Cell], shape: Sequence[int], candidates: Sequence[Positions], noises: Callable[[int, int], Sequence[int]],
-    *, rounds: int, penalty: Sequence[float], sweeps: int, forced: bool,
+    rows: Sequence[Cell],
+    shape: Sequence[int],
+    candidates: Sequence[Positions],
+    noises: Callable[[int, int], Sequence[int]],
+    *,
+    rounds: int,
+    penalty: Sequence[float],
+    sweeps: int,
+    forced: bool,
 ) -> tuple[list[Positions], list[Dense]]:
     """The whole of Figure 1 with n known: marginals chosen, and the iterates A_0 .. A_T.
 

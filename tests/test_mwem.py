@@ -165,9 +165,7 @@ def test_the_loop_is_figure_1(shape: tuple[int, ...], replay: bool, order: int, 
     """Selection, measurement and update together: the marginals chosen and every answer are those of the oracle's own loop."""
     rows, rounds = draw_rows(shape, 997, len(shape) * 10 + order), 3
     fake = Fake(seed=order)
-    fit, _, _ = run(
-        rows, shape, order, fake=fake, rounds=rounds, initial="none", step="paper", components=components, replay=replay, epsilon=5.0
-    )
+    fit, _, _ = run(rows, shape, order, fake=fake, rounds=rounds, initial="none", step="paper", components=components, replay=replay, epsilon=5.0)
     drawn = [m.scale * math.sqrt(2 / math.pi) for m in fit.measurements]
     chosen, iterates = history(
         rows, shape, sorted(closure(itertools.combinations(range(len(shape)), order))), lambda i, _: fake.drawn[i],

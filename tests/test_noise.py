@@ -223,12 +223,18 @@ def test_epsilon_of_is_monotone_also_where_the_closed_form_takes_over() -> None:
 @pytest.mark.parametrize("epsilon", [1e-12, 1e-6, 0.1, 1 / 3, 1.0, 10.0, 20.0, 300.0, 1e5])
 @pytest.mark.parametrize("delta", [1e-300, 1e-9, 1e-5])
 def test_rho_of_stays_within_the_promise_and_is_close(epsilon: float, delta: float) -> None:
-    """The rounding side. At epsilon 1e-12, delta 1e-300 a naive difference of square roots promised 9 % too much."""
+    """The rounding side: within the promise, and no more than the numerics need below it."""
     rho = rho_of(epsilon, Fraction(delta))
     assert 0 < epsilon_of(rho, Fraction(delta)) <= epsilon
     assert epsilon_of(rho * (1 + Fraction(1, 10**4)), Fraction(delta)) > epsilon or epsilon < 1e-10
     if epsilon >= 1e-6:  # where the independent conversion's own numerics hold
         assert converted(float(rho), delta) <= epsilon * (1 + 1e-9)
+
+
+def test_rho_of_does_not_cancel_at_tiny_epsilon() -> None:
+    """sqrt(epsilon + ln(1 / delta)) - sqrt(ln(1 / delta)) has one digit left here and may promise 9 % too much."""
+    for epsilon in np.linspace(1e-12, 3e-12, 9):
+        assert epsilon_of(rho_of(float(epsilon), Fraction(1e-300)), Fraction(1e-300)) <= epsilon
 
 
 def test_a_conversion_at_the_wrong_delta_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

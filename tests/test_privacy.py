@@ -256,9 +256,10 @@ def test_float_scores_fail_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- extremes ---
 
 
-def test_huge_totals_and_penalties_do_not_overflow_a_score() -> None:
-    """An estimate of 10^14 rows (epsilon 10^-12) once wrapped 64 bits, and one record could then move a score by all of them."""
-    model = ProductModel.uniform(TINY, 1e15)
+@pytest.mark.parametrize("total", [2.0**43 + 0.5, 1e15])
+def test_huge_totals_and_penalties_do_not_overflow_a_score(total: float) -> None:
+    """At tiny epsilon the noisy total can be 2^43 rows: a distance then wraps round 64 bits, and one record moves it by 2^64 units, not 2^20."""
+    model = ProductModel.uniform(TINY, total)
     answers = Answerer(CANDIDATES).answers(model, np.arange(len(CANDIDATES)))
     for penalty in (np.zeros(3), np.full(3, 1e30)):
         found = []

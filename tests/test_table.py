@@ -241,3 +241,21 @@ def test_integer_ids_and_text_tables(tmp_path: Path) -> None:
     assert rows_of(bound_contributions(numbered, "who", 1)) == [{"v": 1}, {"v": 3}]
     with pytest.raises(InputError, match="no column 'x' for --privacy-id in the table; it has v, who"):
         bound_contributions(numbered, "x", 1)
+
+
+@pytest.mark.parametrize("dictionary", [["p", "p"], ["p", None, None]], ids=["repeated value", "null value"])
+def test_one_person_under_two_dictionary_codes_is_one_person(dictionary: list[str | None]) -> None:
+    """Seen to keep two rows of one person when the dictionary's codes were taken for people."""
+    codes = pa.array([0, 1, 0, 1]) if None not in dictionary else pa.array([1, 2, 1, None])
+    ids = pa.DictionaryArray.from_arrays(codes, pa.array(dictionary))
+    kept = bound_contributions(open_table(pa.table({"id": ids, "v": [1, 2, 3, 4]})), "id", 1)
+    assert [row["v"] for batch in kept.batches(["v"]) for row in batch.to_pylist()] == [1]
+
+
+@pytest.mark.parametrize("kind", [pa.float64(), pa.dictionary(pa.int32(), pa.float32())], ids=str)
+def test_a_number_with_several_spellings_names_nobody(kind: pa.DataType) -> None:
+    """0.0 and -0.0, or null and NaN, would be two people."""
+    ids = pa.array([0.0, -0.0], kind.value_type if pa.types.is_dictionary(kind) else kind)
+    table = open_table(pa.table({"id": ids.dictionary_encode() if pa.types.is_dictionary(kind) else ids, "v": [1, 2]}))
+    with pytest.raises(InputError, match="spellings"):
+        bound_contributions(table, "id", 1)

@@ -11,4 +11,8 @@ Reading. Private numbers lie in `Sealed` objects. `Access.open` is the one way i
 
 Post-processing. Everything else, the update, the plan, sampling, the manifest, sees only noisy answers and public facts: the names and
 types of columns, the domain, the workload, the policy. It costs nothing.
+
+Limits. The names and types of the input's columns count as public, so a data frame whose types depend on its values (one gap turns pandas
+integers into floats) should be given a fixed schema. A table without any row, or one that cannot be parsed, is refused, and the refusal
+tells that much. How long a run takes and how much memory it uses are not covered.
 """
