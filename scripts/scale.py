@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from factored_mwem import Domain, Policy, Workload
-from factored_mwem import flow, mwem as loop
+from factored_mwem import Domain, Policy, Workload, flow
+from factored_mwem import mwem as loop
 from factored_mwem.domain import Attribute, Constraints
 
 
