@@ -89,12 +89,7 @@ def release(
     no_progress: NoProgress = False,
 ) -> None:
     """Turn a private table into a synthetic one under differential privacy."""
-    flags = {
-        "marginals": marginals, "workload": workload, "domain": domain, "epsilon": epsilon, "delta": delta, "neighbours": neighbours,
-        "contributions": contributions, "privacy_id": privacy_id, "rounds": rounds, "max_cells": max_cells, "domain_budget": domain_budget,
-        "rows": rows, "columns": columns, "output": output, "model": model, "overwrite": overwrite, "sample_seed": sample_seed,
-    }  # fmt: skip
-    settings = _settings(flags, config)
+    settings = _settings(locals())
     from factored_mwem import console, job
 
     with console.progress(show=console.wants_progress(no_progress) and not (quiet or json_only), verbose=verbose) as report:
@@ -123,11 +118,7 @@ def check(
     json_only: Json = False,
 ) -> None:
     """Dry run on public facts only: what a release would do and how noisy it would be. Reads no row, spends nothing."""
-    flags = {
-        "marginals": marginals, "workload": workload, "domain": domain, "epsilon": epsilon, "delta": delta, "neighbours": neighbours,
-        "contributions": contributions, "privacy_id": privacy_id, "rounds": rounds, "max_cells": max_cells, "columns": columns,
-    }  # fmt: skip
-    settings = _settings(flags, config)
+    settings = _settings(locals())
     from dataclasses import asdict
 
     from factored_mwem import console, job
@@ -205,11 +196,12 @@ def _names(columns: Any) -> list[str] | None:
     return names
 
 
-def _settings(flags: dict[str, Any], config: Path | None) -> dict[str, Any]:
-    from factored_mwem.settings import check_environment, merge, read_config
+def _settings(given: dict[str, Any]) -> dict[str, Any]:
+    """The settings in force, from all parameters of a command by name; those that are no settings are left out."""
+    from factored_mwem.settings import FLAGS, check_environment, merge, read_config
 
     check_environment()
-    settings = merge(flags, read_config(config) if config else {})
+    settings = merge({key: given[key] for key in FLAGS if key in given}, read_config(given["config"]) if given["config"] else {})
     if re.fullmatch("-?[0-9]{1,18}", str(settings.get("rounds", ""))):
         settings["rounds"] = int(settings["rounds"])
     settings["columns"] = _names(settings.get("columns"))

@@ -11,13 +11,16 @@ from factored_mwem.codec import decode
 from factored_mwem.model import Factor, ProductModel
 
 BATCH = 2**17
-"""Rows drawn and decoded at a time."""
+"""Most rows drawn and decoded at a time."""
+VALUES = 2**24
+"""Most values at a time: a wide table comes in shorter batches, so that memory does not grow with its columns."""
 
 
 def sample(model: ProductModel, schema: pa.Schema, rows: int, *, rng: np.random.Generator) -> Iterator[pa.RecordBatch]:
     """`rows` rows of the model in batches. In each batch every component's cells come out within one row of their share."""
-    for at in range(0, rows, BATCH):
-        size = min(BATCH, rows - at)
+    batch = min(BATCH, max(VALUES // len(schema), 2**12))
+    for at in range(0, rows, batch):
+        size = min(batch, rows - at)
         codes = draw(model, size, rng)
         columns = [decode(a, c, field, rng) for a, c, field in zip(model.domain, codes, schema, strict=True)]
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
