@@ -9,6 +9,7 @@ import numpy as np
 
 from factored_mwem.counts import bytes_of
 from factored_mwem.domain import Domain
+from factored_mwem.mwem import TOTAL_SHARE
 from factored_mwem.plan import Policy, Round, initial_shares, plan
 from factored_mwem.privacy.access import Access, expected_noise, measurement_scale
 from factored_mwem.privacy.ledger import Ledger
@@ -28,7 +29,7 @@ class Forecast:
     memory_megabytes: float
     rounds: int
     initial_share: float
-    one_way_noise: float
+    initial_noise: float
     round_noise: float
 
 
@@ -37,11 +38,13 @@ def forecast(domain: Domain, fitting: Candidates, left_out: int, policy: Policy,
     budget = policy.budget(learn_domain=False)
     access = Access(Ledger(budget), policy.unit, OpenDPNoise(budget.composition))
     chosen = plan(domain, fitting, policy, budget, rows)
-    price = budget.amount * (1 - chosen.initial_share) / max(chosen.rounds, 1)
+    left = budget.amount * (1 if policy.unit.total_is_public else 1 - TOTAL_SHARE)
+    price = left * (1 - chosen.initial_share) / max(chosen.rounds, 1)
     step = Round(select=price * Fraction(policy.select_share), measure=price * (1 - Fraction(policy.select_share)))
-    shares = initial_shares(domain) if chosen.initial_share else []
-    costs = [budget.amount * chosen.initial_share * share for share in shares]
-    one_way = [expected_noise(measurement_scale(cost, access), budget.composition) for cost in costs] or [0.0]
+    blocks = 1 if policy.components == "one" else len(domain)
+    shares = initial_shares(domain) if policy.initial == "one-way" else [Fraction(1, blocks)] * blocks
+    costs = [left * chosen.initial_share * share for share in shares if chosen.initial_share]
+    initial = [expected_noise(measurement_scale(cost, access), budget.composition) for cost in costs] or [0.0]
     return Forecast(
         attributes={a.name: a.size for a in domain},
         cells=domain.cells,
@@ -52,6 +55,6 @@ def forecast(domain: Domain, fitting: Candidates, left_out: int, policy: Policy,
         memory_megabytes=(bytes_of(fitting) + 16.0 * min(policy.max_cells, domain.cells) + 2.0 * rows * len(domain)) / 1e6,
         rounds=chosen.rounds,
         initial_share=float(chosen.initial_share),
-        one_way_noise=float(np.mean(one_way)),
+        initial_noise=float(np.mean(initial)),
         round_noise=expected_noise(measurement_scale(step.measure, access), budget.composition) if chosen.rounds else 0.0,
     )

@@ -244,11 +244,9 @@ def _place(error: BaseException) -> str:
     return f"{Path(ours[-1].filename).name}:{ours[-1].lineno}" if ours else "unknown place"
 
 
-def _fail(message: str, code: int, as_json: bool, *, spent: bool = False) -> None:
+def _fail(message: str, code: int, as_json: bool, *, spent: bool | None = None) -> None:
+    """One line and the exit code. `spent` is null where it is not known whether the budget was spent: count it as spent."""
     if as_json:
         print(json.dumps({"error": message, "exit_code": code, "budget_spent": spent}))
     print(f"fmwem: {message}" + (" (budget was spent)" if spent else ""), file=sys.stderr)
     sys.exit(code)
-
-
-__all__ = ["InputError", "app", "main"]

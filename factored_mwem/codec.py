@@ -180,7 +180,7 @@ def read_units(attribute: Attribute, column: pa.Array) -> np.ma.MaskedArray:
     if is_text(column.type):
         column = pc.utf8_trim_whitespace(column)
         if attribute.type == "boolean":
-            return _masked(_read_boolean(column), np.float64)
+            return _masked(_read_boolean(attribute, column), np.float64)
         if attribute.type in ("integer", "number"):
             return _read_number(column, whole=attribute.type == "integer")
         return _read_moment(attribute, column)
@@ -211,9 +211,10 @@ def _masked(column: pa.Array, dtype: type) -> np.ma.MaskedArray:
     return np.ma.MaskedArray(pc.fill_null(column, 0).to_numpy(zero_copy_only=False).astype(dtype), mask=null)
 
 
-def _read_boolean(column: pa.Array) -> pa.Array:
+def _read_boolean(attribute: Attribute, column: pa.Array) -> pa.Array:
+    """1.0, 0.0 or null: the attribute's own words, in any case."""
     lower = pc.utf8_lower(column)
-    true, false = pc.is_in(lower, pa.array(["true", "t", "yes", "y", "1"])), pc.is_in(lower, pa.array(["false", "f", "no", "n", "0"]))
+    true, false = (pc.is_in(lower, pa.array([w.lower() for w in words])) for words in (attribute.true_values, attribute.false_values))
     return pc.if_else(true, 1.0, pc.if_else(false, 0.0, pa.scalar(None, pa.float64())))
 
 

@@ -95,7 +95,7 @@ def forecast_text(found: Forecast, rows: int, unit: str) -> str:
         f"candidates  {found.candidates:,} marginals; {found.left_out:,} exceed --max-cells; the largest kept has {found.largest_marginal:,} cells",
         f"memory      about {found.memory_megabytes:,.0f} MB above the interpreter's own",
         f"rounds      {found.rounds} for a table of about {rows:,} rows (--assume-rows; a release uses a noisy count)",
-        f"noise       one-way marginals: {found.one_way_noise:.1f} a cell on average ({found.initial_share:.0%} of the {unit} budget); "
+        f"noise       first measurements: {found.initial_noise:.1f} a cell on average ({found.initial_share:.0%} of the {unit} budget); "
         f"chosen marginals: {found.round_noise:.1f} a cell",
         "no row was read and nothing was spent",
     ]

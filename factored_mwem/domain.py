@@ -31,6 +31,7 @@ ONE_BIN_EACH = 128
 MOST = 1e300
 """Numbers lie between -MOST and MOST, so that the width of any bin is a finite float."""
 
+_WITHOUT_BOUNDS = ("unique", "pattern", "minLength", "maxLength")
 _WITHIN = {"integer": " between -2^62 and 2^62", "number": " between -1e300 and 1e300"}
 _EPOCH = datetime.date(1970, 1, 1)
 _EPOCH_UTC = datetime.datetime(1970, 1, 1)
@@ -66,24 +67,32 @@ class Attribute(BaseModel):
     bins: int | None = Field(default=None, ge=1, le=10_000_000)
     edges: tuple[int | float | str, ...] | None = Field(default=None, min_length=2)
     missing_values: tuple[str, ...] | None = Field(default=None, alias="missingValues")
+    true_values: tuple[str, ...] = Field(default=("true", "t", "yes", "y", "1"), alias="trueValues")
+    false_values: tuple[str, ...] = Field(default=("false", "f", "no", "n", "0"), alias="falseValues")
     learnt: bool = False
     title: str | None = None
     description: str | None = None
 
-    @field_validator("categories", mode="before")
+    @field_validator("categories", "missing_values", mode="before")
     @classmethod
-    def _plain_categories(cls, categories: Any) -> Any:
+    def _plain(cls, values: Any) -> Any:
         """Accept Frictionless's {value, label} form; the value is what the table holds."""
-        if isinstance(categories, list | tuple):
-            return tuple(c["value"] if isinstance(c, dict) and "value" in c else c for c in categories)
-        return categories
+        if isinstance(values, list | tuple):
+            return tuple(v["value"] if isinstance(v, dict) and "value" in v else v for v in values)
+        return values
 
     @model_validator(mode="before")
     @classmethod
-    def _enum_is_categories(cls, data: Any) -> Any:
-        constraints = data.get("constraints") if isinstance(data, dict) else None
-        if isinstance(constraints, dict) and constraints.get("enum") is not None and data.get("categories") is None:
-            return {**data, "categories": constraints["enum"]}
+    def _from_frictionless(cls, data: Any) -> Any:
+        """An enum is a list of categories, a year an integer; constraints that bound no value are dropped."""
+        if not isinstance(data, dict):
+            return data
+        data = {**data, "type": "integer"} if data.get("type") == "year" else data
+        constraints = data.get("constraints")
+        if isinstance(constraints, dict):
+            data = {**data, "constraints": {key: value for key, value in constraints.items() if key not in _WITHOUT_BOUNDS}}
+            if constraints.get("enum") is not None and data.get("categories") is None:
+                data["categories"] = constraints["enum"]
         return data
 
     @model_validator(mode="after")

@@ -20,14 +20,14 @@ from factored_mwem.errors import FmwemError, InputError, ResourceError
 from factored_mwem.manifest import Manifest, Output, describe
 from factored_mwem.model import ProductModel
 from factored_mwem.mwem import Fit, Progress, mwem
-from factored_mwem.output import check_format, check_target, manifest_path, write_batches, write_text
+from factored_mwem.output import check_format, check_target, manifest_path, remove, write_batches, write_text
 from factored_mwem.plan import Policy
 from factored_mwem.privacy.access import Access, Measurement
 from factored_mwem.privacy.discover import discover
 from factored_mwem.privacy.ledger import Ledger
 from factored_mwem.privacy.noise import Noise, OpenDPNoise
 from factored_mwem.sample import sample
-from factored_mwem.table import Table, bound_contributions, open_table
+from factored_mwem.table import Table, bound_contributions, open_table, without
 from factored_mwem.workload import Candidates, Workload
 
 
@@ -36,7 +36,7 @@ def release(
     workload: Workload | int,
     policy: Policy | None = None,
     *,
-    domain: Domain | str | Path | None = None,
+    domain: Domain | dict[str, Any] | str | Path | None = None,
     columns: Sequence[str] | None = None,
     rows: int | None = None,
     sample_seed: int | None = None,
@@ -49,22 +49,23 @@ def release(
     of all K-way marginals. Without `domain` a share of the budget learns one. `choices` are fields of Policy, where no policy is given.
     Raises InputError, BudgetExceeded or ResourceError before anything is spent, wherever that can be known from public facts.
     """
-    workload = Workload.marginals(workload) if isinstance(workload, int) else workload
+    workload = Workload.marginals(workload) if type(workload) is int else workload
     _check_arguments(workload, columns, policy, choices, rows=rows, sample_seed=sample_seed)
+    assert isinstance(workload, Workload)  # as the check has found
     policy = policy if policy is not None else Policy.of(**choices)
     private = open_table(table)  # nothing but names and types is read before the checks below have passed
-    declared = Domain.load(domain) if isinstance(domain, str | Path) else domain
-    if policy.privacy_id is not None:
-        columns = [c for c in columns or private.schema.names if c != policy.privacy_id]
+    declared = Domain.load(domain) if isinstance(domain, str | Path) else Domain.from_dict(domain) if isinstance(domain, dict) else domain
     return _release(private, workload, policy, declared, columns, rows, sample_seed, report, noise=None)
 
 
 def _check_arguments(workload: Any, columns: Any, policy: Policy | None, choices: Any, **numbers: Any) -> None:
     """InputError for what a typed caller could not have passed: better now than after the budget is spent."""
-    if not isinstance(workload, Workload):
+    if not isinstance(workload, Workload) or workload == Workload():
         raise InputError(f"workload={workload!r}: must be a Workload, or the order K of all K-way marginals")
     if isinstance(columns, str) or columns == []:
         raise InputError(f"columns={columns!r}: must be a list of one column name or more")
+    if policy is not None and not isinstance(policy, Policy):
+        raise InputError(f"policy={policy!r}: must be a Policy, for example Policy.of(epsilon=1.0)")
     if policy is not None and choices:
         raise InputError(f"{next(iter(choices))} is given beside a policy; put it into the policy")
     for name, value in numbers.items():
@@ -93,7 +94,9 @@ def _release(
         error.budget_spent = bool(access.ledger.entries)
         raise
     domain = fit.model.domain
-    manifest = describe(policy, workload, domain, access.ledger, fit.model, fit.measurements, rounds=fit.rounds, warnings=warnings)
+    manifest = describe(
+        policy, workload, domain, access.ledger, fit.model, fit.measurements, rounds=fit.rounds, sample_seed=sample_seed, warnings=warnings
+    )
     seed = secrets.randbits(64) if sample_seed is None else sample_seed
     return Release(fit.model, schema, fit.measurements, manifest, rows=round(fit.model.total) if rows is None else rows, seed=seed)
 
@@ -108,11 +111,12 @@ def _fit(
     access: Access,
 ) -> tuple[pa.Schema, Fit, tuple[str, ...]]:
     """The fitted model, the types its rows come back in, and warnings: what can be refused from public facts is refused first."""
+    visible, declared, columns = without_id(policy, private, declared, columns)
     if declared is not None:
-        domain, schema = fit_columns(declared, private, columns)
+        domain, schema = fit_columns(declared, visible, columns)
         candidates, left_out = usable(workload, domain, policy)
     else:
-        workload.check([name for name in private.schema.names if columns is None or name in columns])
+        workload.check([name for name in visible.schema.names if columns is None or name in columns])
     if policy.privacy_id is not None:
         private = bound_contributions(private, policy.privacy_id, policy.contributions)
     if declared is None:
@@ -122,6 +126,20 @@ def _fit(
     known_total = len(codes[0]) if policy.unit.total_is_public else None
     fit = mwem(PrivateCounts(codes, candidates), candidates, policy, access=access, known_total=known_total, report=report)  # ---- ... to here
     return schema, fit, _warnings(policy, left_out)
+
+
+def without_id(
+    policy: Policy, private: Table, declared: Domain | None, columns: Sequence[str] | None
+) -> tuple[Table, Domain | None, Sequence[str] | None]:
+    """Table, domain and columns as if the privacy id were not among them; as they are where there is none."""
+    if declared is not None:  # whatever it says of itself, a domain that is handed in is declared
+        declared = Domain(a.model_copy(update={"learnt": False}) for a in declared)
+    if policy.privacy_id is None:
+        return private, declared, columns
+    if declared is not None and policy.privacy_id in declared:
+        declared = declared.project([name for name in declared.names if name != policy.privacy_id])
+    columns = None if columns is None else [name for name in columns if name != policy.privacy_id]
+    return without(private, policy.privacy_id), declared, columns
 
 
 def usable(workload: Workload, domain: Domain, policy: Policy) -> tuple[Candidates, int]:
@@ -175,6 +193,8 @@ class Release:
 
     def sample(self, rows: int, *, seed: int | None = None) -> pa.Table:
         """`rows` fresh rows; the same ones for the same `seed`."""
+        if rows < 0:
+            raise InputError(f"rows={rows}: must be a whole number, 0 or more")
         return pa.Table.from_batches(self.batches(rows, seed=secrets.randbits(64) if seed is None else seed), schema=self.schema)
 
     def to_arrow(self) -> pa.Table:
@@ -192,12 +212,16 @@ class Release:
         beside = manifest_path(path)
         for target in (path, beside):
             check_target(target, overwrite=overwrite)
-        beside.unlink(missing_ok=True)
+        remove(beside)
         manifest = self.manifest.model_copy(update={"output": Output(file=path.name, rows=self.rows)})
         inside = manifest.model_dump_json() if path.suffix != ".csv" else None
         digest = write_batches(path, self.schema, self.batches(), metadata=inside)
         manifest = manifest.model_copy(update={"output": Output(file=path.name, rows=self.rows, sha256=digest)})
-        write_text(beside, manifest.model_dump_json(indent=1) + "\n")
+        try:
+            write_text(beside, manifest.model_dump_json(indent=1) + "\n")
+        except BaseException:
+            remove(path)  # data without its manifest is not a release
+            raise
         return manifest
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:

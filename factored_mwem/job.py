@@ -14,7 +14,7 @@ from factored_mwem.codec import fit_columns
 from factored_mwem.domain import Domain
 from factored_mwem.errors import FmwemError, InputError
 from factored_mwem.evaluation import Errors, evaluate
-from factored_mwem.flow import Release, release, usable
+from factored_mwem.flow import Release, release, usable, without_id
 from factored_mwem.manifest import Manifest
 from factored_mwem.mwem import Progress
 from factored_mwem.output import check_format, check_target, manifest_path, write_batches
@@ -117,11 +117,9 @@ def dry_run(table: Path, settings: Mapping[str, Any], rows: int) -> tuple[Foreca
     path = domain_path(table, settings.get("domain"))
     if path is None:
         raise InputError("check needs a domain: give --domain FILE, or write one with `fmwem domain draft`")
-    private = open_table(table)
-    columns = settings.get("columns")
-    if policy.privacy_id is not None:
-        columns = [c for c in columns or private.schema.names if c != policy.privacy_id]
-    domain, _ = fit_columns(Domain.load(path), private, columns)
+    visible, declared, columns = without_id(policy, open_table(table), Domain.load(path), settings.get("columns"))
+    assert declared is not None
+    domain, _ = fit_columns(declared, visible, columns)
     fitting, left_out = usable(workload, domain, policy)
     return forecast(domain, fitting, left_out, policy, rows=rows), policy.budget(learn_domain=False).unit
 

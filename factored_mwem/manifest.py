@@ -100,6 +100,7 @@ class Manifest(_Part):
     measurements: tuple[MeasuredMarginal, ...]
     noise_library: str
     estimated_rows: int
+    sample_seed: int | None = None
     warnings: tuple[str, ...] = ()
     output: Output | None = None
 
@@ -119,6 +120,7 @@ def describe(
     measurements: list[Measurement],
     *,
     rounds: int,
+    sample_seed: int | None,
     warnings: tuple[str, ...],
 ) -> Manifest:
     """The manifest of a fitted model. Everything in it is public: parameters, the domain, the ledger and facts about noisy measurements."""
@@ -140,6 +142,7 @@ def describe(
         ),
         noise_library=library_version(),
         estimated_rows=round(model.total),
+        sample_seed=sample_seed,
         warnings=warnings,
     )
 
@@ -159,7 +162,8 @@ def tool_version() -> str:
 
 def _guarantee(policy: Policy, ledger: Ledger) -> Guarantee:
     epsilon, delta = ledger.guarantee()
-    who = "one person" if policy.contributions == 1 else f"one person with at most {policy.contributions} rows"
+    bound = "" if policy.privacy_id is None else f" (bounded by {policy.privacy_id!r})"
+    who = f"one person with at most {policy.contributions} row{'s' * (policy.contributions > 1)}{bound}"
     change = f"{who} added or removed" if policy.neighbours == "add-remove" else f"{who} exchanged for another"
     kind = f"({policy.epsilon:g}, {delta:g})-differential privacy" if delta else f"{policy.epsilon:g}-differential privacy"
     return Guarantee(

@@ -105,6 +105,12 @@ def write_batches(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatc
             return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def remove(path: Path) -> None:
+    """Remove a file, if it is there; a refusal is one line."""
+    with _clear(path):
+        path.unlink(missing_ok=True)
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a text file, whole or not at all."""
     with replacing(path) as temporary:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, ValidationError, model_validator
 
 from factored_mwem.domain import Domain
 from factored_mwem.errors import InputError
@@ -53,14 +53,20 @@ class Policy(BaseModel):
             policy = cls(**choices)
         except ValidationError as error:
             first = error.errors()[0]
-            name = str(first["loc"][0]) if first["loc"] else "policy"
-            value = f"={first['input']!r}" if first["loc"] and first["type"] != "extra_forbidden" else ""
-            raise InputError(f"{name}{value}: {first['msg'].removeprefix('Value error, ')}") from None
-        if isinstance(policy.rounds, int) and policy.rounds < 1:
-            raise InputError(f"rounds={policy.rounds}: at least one, or 'adaptive'")
-        if policy.iterate == "average" and policy.components != "one":
-            raise InputError("iterate='average' needs components='one': an average of products is not a product")
+            reason = first["msg"].removeprefix("Value error, ")
+            if not first["loc"]:
+                raise InputError(reason) from None
+            value = f"={first['input']!r}" if first["type"] != "extra_forbidden" else ""
+            raise InputError(f"{first['loc'][0]}{value}: {reason}") from None
         return policy
+
+    @model_validator(mode="after")
+    def _fits(self) -> Policy:
+        if isinstance(self.rounds, int) and self.rounds < 1:
+            raise ValueError(f"rounds={self.rounds}: at least one, or 'adaptive'")
+        if self.iterate == "average" and self.components != "one":
+            raise ValueError("iterate='average' needs components='one': an average of products is not a product")
+        return self
 
     @property
     def unit(self) -> Unit:

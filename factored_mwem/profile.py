@@ -16,8 +16,8 @@ from factored_mwem.domain import Attribute
 from factored_mwem.errors import InputError
 from factored_mwem.table import Table
 
-KINDS = ("null", "boolean", "integer", "number", "date", "datetime", "string")
-"""What a value can look like; a column of text takes votes over these."""
+KINDS = ("null", "boolean", "integer", "number", "date", "datetime", "code", "string")
+"""What a value can look like; a column of text takes votes over these. A code is digits after a zero: "0311" would lose it as a number."""
 NARROWER = {
     "boolean": ("boolean",),
     "integer": ("integer",),
@@ -28,9 +28,15 @@ NARROWER = {
 """The kinds of value that a column of each kind may hold; everything else is text."""
 MISSING = ("",)
 """Text that counts as null where no domain says otherwise."""
-_LOGICAL = r"(?i)^(true|false)$"
-_INTEGER = r"^[+-]?(0|[1-9][0-9]{0,17})$"  # "0311" is text: a number would lose its zero
-_DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
+_PATTERNS = {
+    "boolean": r"(?i)^(true|false)$",
+    "integer": r"^[+-]?(0|[1-9][0-9]{0,17})$",
+    "code": r"^[+-]?0[0-9]+([.][0-9]*)?$",
+    "number": DECIMAL,
+    "date": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
+    "datetime": MOMENT,
+}
+"""Tried in this order; what matches none is text."""
 
 
 def _number_grid(steps: np.ndarray) -> np.ndarray:
@@ -79,12 +85,10 @@ class ColumnProfile:
         present = column.filter(pc.invert(null))
         self._vote("null", null)
         rest = present
-        for kind, pattern in (("boolean", _LOGICAL), ("integer", _INTEGER), ("number", DECIMAL), ("date", _DAY), ("datetime", MOMENT)):
+        for kind, pattern in _PATTERNS.items():
             match = pc.match_substring_regex(rest, pattern)
-            if kind == "number":  # a decimal with a leading zero before another digit is a code, not a number
-                match = pc.and_not(match, pc.match_substring_regex(rest, r"^[+-]?0[0-9]"))
             self._vote(kind, match)
-            if kind != "boolean":
+            if kind not in ("boolean", "code"):
                 self._place(kind, rest.filter(match))
             rest = rest.filter(pc.invert(match))
         self.votes[KINDS.index("string")] += len(rest)

@@ -130,18 +130,25 @@ def _header(path: Path) -> tuple[str, list[str]]:
         with opened(path, "rb") as file:
             line = file.readline(MOST_HEADER)  # as bytes: a text file would decode rows beyond it
             first = re.split(b"\r|\n", line)[0].decode("utf-8-sig")
-            delimiter = "," if "," in first else next((d for d in "\t;" if d in first), ",")
+            delimiter = _delimiter(path, first)
             names = next(csv.reader([first], delimiter=delimiter, strict=True), [])
     except csv.Error:
         raise InputError(f"{path}: the header cannot be read; is a quote missing, or does a name hold a line break?") from None
     except UnicodeDecodeError:
         raise InputError(f"{path} is not UTF-8 text; convert it first (for example with iconv)") from None
     if not names:
-        raise InputError(f"{path} is empty; it needs a header and rows")
+        raise InputError(f"{path} {'starts with a blank line' if line else 'is empty'}; it needs a header and rows")
     nameless = [i + 1 for i, name in enumerate(names) if not name]
     if nameless:
         raise InputError(f"{path}: column {nameless[0]} of the header has no name")
     return delimiter, names
+
+
+def _delimiter(path: Path, header: str) -> str:
+    """The tab of a .tsv file, else the first of comma, tab and semicolon that the header holds."""
+    if path.name.lower().endswith((".tsv", ".tsv.gz")):
+        return "\t"
+    return next((d for d in ",\t;" if d in header), ",")
 
 
 def _read_csv(path: Path, names: Sequence[str], delimiter: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -192,11 +199,7 @@ def bound_contributions(table: Table, privacy_id: str, most: int) -> Table:
 
     Whose rows are kept depends on that person's rows alone. Rows without an id count as one person's.
     """
-    if privacy_id not in table.schema.names:
-        raise InputError(f"no column {privacy_id!r} for --privacy-id in the table; it has {', '.join(table.schema.names[:12])}")
-    kind = table.schema.field(privacy_id).type
-    if pa.types.is_floating(kind.value_type if pa.types.is_dictionary(kind) else kind):
-        raise InputError(f"--privacy-id {privacy_id!r} is a column of {kind}: one person may have several spellings; make it text or integers")
+    rest = without(table, privacy_id)
     people = pa.chunked_array([_decoded(batch.column(0)) for batch in table.batches([privacy_id])]).combine_chunks()
     kept = _first_rows(people, most)
 
@@ -206,8 +209,18 @@ def bound_contributions(table: Table, privacy_id: str, most: int) -> Table:
             yield batch.filter(pa.array(kept[at : at + batch.num_rows]))
             at += batch.num_rows
 
-    position = table.schema.get_field_index(privacy_id)
-    return Table(table.schema.remove(position), table.text, read)
+    return Table(rest.schema, table.text, read)
+
+
+def without(table: Table, privacy_id: str) -> Table:
+    """The table as if it had no such column. InputError where it has none, or of a type that does not name people exactly."""
+    if privacy_id not in table.schema.names:
+        raise InputError(f"no column {privacy_id!r} for --privacy-id in the table; it has {', '.join(table.schema.names[:12])}")
+    kind = table.schema.field(privacy_id).type
+    value = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if pa.types.is_floating(value) or pa.types.is_nested(value):
+        raise InputError(f"--privacy-id {privacy_id!r} is a column of {kind}: one person may have several spellings; make it text or integers")
+    return Table(table.schema.remove(table.schema.get_field_index(privacy_id)), table.text, table.read)
 
 
 def _decoded(column: pa.Array) -> pa.Array:

@@ -77,14 +77,6 @@ class Workload:
     def __add__(self, other: Workload) -> Workload:
         return Workload(self.orders + other.orders, self.named + other.named)
 
-    def targets(self, domain: Domain) -> tuple[Clique, ...]:
-        """Every marginal asked for, in domain order. InputError where one does not fit the domain."""
-        self.check(domain.names)
-        found = {domain.clique(clique): None for clique in self.named}
-        for order in self.orders:
-            found.update(dict.fromkeys(itertools.combinations(domain.names, order)))
-        return tuple(found)
-
     def candidates(self, domain: Domain) -> Candidates:
         """The targets and every marginal inside one: a small marginal is often the cheaper way to a large one."""
         self.check(domain.names)

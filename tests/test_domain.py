@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+from factored_mwem.codec import encode
 from factored_mwem.domain import Attribute, Domain
 from factored_mwem.errors import InputError
 
@@ -62,7 +64,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"type": "datetime", "constraints": {"minimum": "2020-01-01T25:00", "maximum": "2021-01-01"}}, "which is not a datetime"),
     ({"type": "time", "categories": ["a"]}, "type"),
     ({"categories": ["a"], "colour": "red"}, "colour"),
-    ({"categories": ["a"], "constraints": {"minLength": 2}}, "constraints.minLength"),
+    ({"categories": ["a"], "constraints": {"exclusiveMinimum": 2}}, "constraints.exclusiveMinimum"),
     ({"name": "", "categories": ["a"]}, "name"),
 ]
 
@@ -246,3 +248,19 @@ def test_codes_for_null_and_for_the_unlisted() -> None:
     assert (required.null_code, required.fallback_code, required.size) == (None, 0, 2)
     assert one(type="boolean").size == 3
     assert one(type="boolean").null_code == 2
+
+
+def test_more_of_frictionless_is_read() -> None:
+    """A year is an integer, a missing value may have a label, words for true and false are honoured, what bounds nothing is dropped."""
+    domain = Domain.from_dict(
+        {
+            "fields": [
+                {"name": "y", "type": "year", "constraints": {"minimum": 2000, "maximum": 2004, "unique": False}},
+                {"name": "b", "type": "boolean", "trueValues": ["ja"], "falseValues": ["nein"], "missingValues": [{"value": "-", "label": "none"}]},
+                {"name": "s", "categories": ["a"], "constraints": {"pattern": "a", "maxLength": 1}},
+            ]
+        }
+    )
+    assert domain.shape == (6, 3, 2)
+    assert encode(domain["b"], pa.array(["JA", "nein", "-", "true"])).tolist() == [1, 0, 2, 2]
+    assert Domain.from_dict(domain.to_dict()) == domain

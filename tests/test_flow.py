@@ -209,3 +209,68 @@ def test_a_workload_too_large_is_refused_before_a_domain_is_learnt(table: pa.Tab
 def test_only_some_columns(table: pa.Table, domain: Domain) -> None:
     out = release(table, Workload.of([("age", "member")]), domain=domain, columns=["member", "age"]).to_arrow()
     assert out.schema.names == ["age", "member"]
+
+
+def test_learnt_columns_keep_their_shares() -> None:
+    """Seen to fail: the last edge is inclusive, so a learnt 0/1 column was one bin and came back as a coin flip."""
+    rng = np.random.default_rng(8)
+    n = 20_000
+    columns = {
+        "bit": (rng.random(n) < 0.1).astype(np.int64),
+        "rating": rng.choice([1, 2, 3, 4, 5], n, p=[0.05, 0.05, 0.1, 0.2, 0.6]),
+        "zero": np.zeros(n, dtype=np.int64),
+    }
+    out = release(pa.table(columns), 1, epsilon=5.0).to_arrow()
+    for name, real in columns.items():
+        made = out[name].to_numpy()
+        for value in np.unique(real):
+            assert abs((made == value).mean() - (real == value).mean()) < 0.02, (name, value)
+
+
+def test_a_few_leading_zeros_make_text_of_a_column(tmp_path: Path) -> None:
+    """One postcode in twenty-five begins with a zero: as numbers they would all lose it."""
+    codes = [f"{c:05d}" for c in np.random.default_rng(4).choice([311, 20095, 80331], 9_000, p=[0.04, 0.5, 0.46])]
+    path = tmp_path / "codes.csv"
+    path.write_text("code\n" + "\n".join(codes) + "\n")
+    out = release(path, 1, epsilon=10.0).to_arrow()["code"].to_pylist()
+    assert "00311" in out
+
+
+def test_a_privacy_id_hides_no_missing_column(domain: Domain) -> None:
+    """The refusal for a column that the domain names and the table lacks holds with a privacy id too."""
+    table = pa.table({"who": ["a", "b"], "age": pa.array([20, 30], pa.int16())})
+    with pytest.raises(InputError, match="member"):
+        release(table, 1, domain=domain.project(["age", "member"]), privacy_id="who")
+
+
+def test_a_nested_id_is_refused(domain: Domain) -> None:
+    table = pa.table({"who": [["a"], ["b"]], "age": pa.array([20, 30], pa.int16())})
+    with pytest.raises(InputError, match="text or integers"):
+        release(table, 1, domain=domain.project(["age"]), privacy_id="who")
+
+
+@pytest.mark.parametrize("bad", [{"workload": True}, {"workload": "1"}, {"workload": Workload()}, {"policy": {"epsilon": 1}}, {"columns": "age"}])
+def test_what_only_an_untyped_caller_passes_is_refused(bad: dict[str, Any], table: pa.Table, domain: Domain) -> None:
+    with pytest.raises(InputError):
+        release(table, bad.get("workload", 1), bad.get("policy"), domain=domain, columns=bad.get("columns"))
+
+
+def test_a_policy_checks_itself() -> None:
+    """However it is made: Policy(rounds=-3) once ran no round and spent a third of the budget."""
+    for bad in ({"rounds": -3}, {"rounds": 0}, {"iterate": "average"}):
+        with pytest.raises(ValueError, match=r"rounds|average"):
+            Policy(**bad)
+
+
+def test_a_failure_at_the_manifest_takes_the_data_with_it(made: Release, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, text: str) -> None:
+        raise ResourceError("no space left")
+
+    monkeypatch.setattr("factored_mwem.flow.write_text", full)
+    with pytest.raises(ResourceError):
+        made.write(tmp_path / "out.parquet")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_statement_names_the_rows_a_person_may_have(made: Release) -> None:
+    assert "one person with at most 1 row added or removed" in made.manifest.guarantee.statement

@@ -67,7 +67,7 @@ def test_text_tables_come_as_text(tmp_path: Path, name: str, content: bytes, row
         ("open.csv", f'a,b\n"{CANARY},2\n3,4\n'.encode(), "is a quote or a delimiter missing"),
         ("quote.csv", f'"a,b\n{CANARY},2\n'.encode(), "the header cannot be read; is a quote missing"),
         ("empty.csv", b"", "is empty; it needs a header and rows"),
-        ("blank.csv", b"\n\n", "is empty; it needs a header and rows"),
+        ("blank.csv", b"\n\n", "starts with a blank line; it needs a header and rows"),
         ("names.csv", b"a,b\n", "no rows; there is nothing to release"),
         ("names-only.csv", b"a,b", "no rows; there is nothing to release"),
         ("twice.csv", b"a,b,a\n1,2,3\n", "two columns named 'a'; rename one"),

@@ -5,6 +5,9 @@ Neighbours. Two tables are neighbours when one has the rows of one person more (
 
 Composition. Every record has a value in every component, so the costs of measurements on different components ADD. The cells of one
 marginal are disjoint in records, so a whole marginal costs one sensitivity, however many cells it has. `ledger.py` knows only addition.
+What is asked, at what price and how often may depend on earlier noisy answers; the ledger is a privacy filter, which refuses whatever would
+exceed a budget fixed beforehand, and that is sound for epsilon (Rogers, Roth, Ullman, Vadhan 2016) as for approximate zCDP (Whitehouse,
+Ramdas, Rogers, Wu 2023).
 
 Reading. Private numbers lie in `Sealed` objects. `Access.open` is the one way in; it charges the ledger first. `discover`, `select` and
 `measure` are its only callers. Their answers carry noise from `noise.py`, which is all of OpenDP that the package knows.

@@ -84,7 +84,7 @@ def _kind(votes: np.ndarray, stddev: float) -> str:
     """The narrowest kind that covers nearly all of the noisy votes; text where they say nothing."""
     count = dict(zip(KINDS, np.where(votes > 2 * stddev, votes, 0.0), strict=True))
     present = sum(count.values()) - count["null"]
-    if present <= 0:
+    if present <= 0 or votes[KINDS.index("code")] > 3 * stddev:
         return "string"
     for kind, narrower in NARROWER.items():
         if sum(count[k] for k in narrower) >= (1 - TOLERANCE) * present:
@@ -99,6 +99,8 @@ def _bounds(name: str, kind: str, sealed: Sealed, cost: Fraction, present: float
     """
     grid = "number" if kind in ("integer", "number") else "month"
     lowest, highest = _magnitude(name, grid, sealed, cost / 3, access)
+    if kind == "integer":
+        lowest, highest = math.floor(lowest), math.ceil(highest)
     inside = np.flatnonzero((GRIDS[grid] >= lowest) & (GRIDS[grid] <= highest))
     if kind == "integer":
         inside = inside[GRIDS[grid][inside] % 1 == 0]
@@ -168,7 +170,8 @@ def edges_for(kind: str, lower: float, upper: float) -> list[Any]:
         return [m.date().isoformat() if kind == "date" else m.isoformat() for m in moments]
     if kind == "integer":
         low, high = math.floor(lower), max(math.ceil(upper), math.floor(lower) + 1)
-        cuts = {low + (high - low) * i // BINS for i in range(BINS + 1)}
-        return sorted(cuts | ({0, 1} if low <= 0 < high else set()))
+        cuts = {low + (high + 1 - low) * i // BINS for i in range(BINS)}
+        # The last edge is inclusive: naming `high` twice gives the last bin its end and, where bins are single values, `high` its own.
+        return [*sorted(cuts | ({0, 1} if low <= 0 < high else set())), high]
     cuts = set(np.linspace(lower, upper, BINS + 1).tolist())
     return sorted(cuts | ({0.0, 5e-324} if lower <= 0 < upper else set()))

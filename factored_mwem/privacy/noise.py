@@ -140,14 +140,6 @@ def float_down(value: Fraction) -> float:
     return near if Fraction(near) <= value else math.nextafter(near, -math.inf)
 
 
-def sqrt_up(value: Fraction) -> float:
-    """A float no smaller than the square root of `value`."""
-    root = math.sqrt(value)
-    while Fraction(root) ** 2 < value:
-        root = math.nextafter(root, math.inf)
-    return root
-
-
 def _int64(values: Any) -> np.ndarray:
     return np.ascontiguousarray(values, dtype=np.int64)
 
