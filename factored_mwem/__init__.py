@@ -9,7 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from factored_mwem.domain import Attribute, Domain
+    from factored_mwem.attribute import Attribute
+    from factored_mwem.domain import Domain
     from factored_mwem.drafting import draft
     from factored_mwem.errors import BudgetExceeded, FmwemError, InputError, ResourceError
     from factored_mwem.evaluation import evaluate
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from factored_mwem.workload import Workload
 
 _HOME = {
-    "release": "flow", "Release": "flow", "Workload": "workload", "Domain": "domain", "Attribute": "domain", "Policy": "plan",
+    "release": "flow", "Release": "flow", "Workload": "workload", "Domain": "domain", "Attribute": "attribute", "Policy": "plan",
     "Neighbours": "privacy.neighbours", "draft": "drafting", "evaluate": "evaluation",
     "FmwemError": "errors", "InputError": "errors", "BudgetExceeded": "errors", "ResourceError": "errors",
 }  # fmt: skip

@@ -7,7 +7,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from factored_mwem.domain import MOST, Attribute, Domain
+from factored_mwem.attribute import MOST, Attribute
+from factored_mwem.domain import Domain
 from factored_mwem.errors import InputError
 from factored_mwem.profile import KINDS, NARROWER, ColumnProfile, kind_of, profile
 from factored_mwem.table import open_table

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from factored_mwem.codec import DECIMAL, MOMENT, is_number, is_text, read_units
-from factored_mwem.domain import Attribute
+from factored_mwem.attribute import Attribute
 from factored_mwem.errors import InputError
+from factored_mwem.reading import DECIMAL, MOMENT, is_number, is_text, plain, read_units
 from factored_mwem.table import Table
 
 KINDS = ("null", "boolean", "integer", "number", "date", "datetime", "code", "string")
@@ -69,10 +69,9 @@ class ColumnProfile:
 
     def add(self, column: pa.Array) -> None:
         """Count a batch of the column."""
-        if pa.types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
+        column = plain(column)
         if is_text(column.type):
-            self._add_text(column.cast(pa.string()))
+            self._add_text(column)
             return
         null = pc.is_null(column, nan_is_null=True)
         self._vote("null", null)

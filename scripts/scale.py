@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from factored_mwem import Domain, Policy, Workload, flow
 from factored_mwem import mwem as loop
-from factored_mwem.domain import Attribute, Constraints
+from factored_mwem.attribute import Attribute, Constraints
 
 
 def made_up(attributes: int, rows: int, seed: int = 1) -> tuple[pa.Table, Domain]:

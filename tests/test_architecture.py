@@ -19,8 +19,9 @@ import pytest
 from fakes import FakeNoise
 
 import factored_mwem
+from factored_mwem.attribute import Attribute
 from factored_mwem.counts import PrivateCounts, Sealed
-from factored_mwem.domain import Attribute, Domain
+from factored_mwem.domain import Domain
 from factored_mwem.flow import _release
 from factored_mwem.plan import Policy
 from factored_mwem.profile import ColumnProfile
@@ -41,8 +42,8 @@ def sources() -> Sources:
 
 
 ORDER = (
-    "errors", "kernels", "domain", "table", "output", "privacy", "privacy.neighbours", "privacy.noise", "workload", "codec", "model", "answers",
-    "counts", "profile", "privacy.ledger", "privacy.access", "plan", "fit", "privacy.discover", "mwem", "manifest", "sample", "store", "check",
+    "errors", "kernels", "attribute", "domain", "table", "reading", "output", "privacy", "privacy.neighbours", "privacy.noise", "workload", "codec", "model",
+    "answers", "counts", "profile", "privacy.ledger", "privacy.access", "plan", "fit", "privacy.discover", "mwem", "manifest", "sample", "store", "check",
     "flow", "settings", "drafting", "evaluation", "job", "datasets", "console", "cli",
 )  # fmt: skip
 """A module imports only modules before it. To add one, put it as early as its imports allow."""

@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from factored_mwem.attribute import Attribute
 from factored_mwem.codec import OWN_TYPE, check_type, code_dtype, decode, encode, encode_table, fit_columns
-from factored_mwem.domain import Attribute, Domain
+from factored_mwem.domain import Domain
 from factored_mwem.errors import InputError
 from factored_mwem.table import open_table
 

@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from factored_mwem.attribute import Attribute
 from factored_mwem.codec import encode
-from factored_mwem.domain import Attribute, Domain
+from factored_mwem.domain import Domain
 from factored_mwem.errors import InputError
 
 SHIPPED = sorted((Path(__file__).parents[1] / "datasets").glob("*.domain.json"))

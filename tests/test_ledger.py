@@ -11,8 +11,9 @@ import pytest
 from fakes import FakeNoise
 from scipy.optimize import minimize_scalar
 
+from factored_mwem.attribute import Attribute
 from factored_mwem.counts import PrivateCounts
-from factored_mwem.domain import Attribute, Domain
+from factored_mwem.domain import Domain
 from factored_mwem.errors import BudgetExceeded, InputError
 from factored_mwem.flow import _release
 from factored_mwem.manifest import Manifest

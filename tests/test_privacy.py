@@ -25,8 +25,9 @@ from test_neighbours import neighbours
 
 from factored_mwem import flow, mwem
 from factored_mwem.answers import Answerer, Answers
+from factored_mwem.attribute import Attribute
 from factored_mwem.counts import PrivateCounts
-from factored_mwem.domain import Attribute, Domain
+from factored_mwem.domain import Domain
 from factored_mwem.errors import InputError
 from factored_mwem.flow import Release, _release
 from factored_mwem.model import Factor, ProductModel

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from factored_mwem.attribute import Attribute
 from factored_mwem.counts import Sealed
-from factored_mwem.domain import Attribute, Domain
+from factored_mwem.domain import Domain
 from factored_mwem.errors import InputError
 from factored_mwem.plan import Policy
 from factored_mwem.privacy.access import Access
