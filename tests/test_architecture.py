@@ -42,9 +42,9 @@ def sources() -> Sources:
 
 
 ORDER = (
-    "errors", "kernels", "attribute", "domain", "table", "reading", "output", "privacy", "privacy.neighbours", "privacy.noise", "workload", "codec", "model",
-    "answers", "counts", "profile", "privacy.ledger", "privacy.access", "plan", "fit", "privacy.discover", "mwem", "manifest", "sample", "store", "check",
-    "flow", "settings", "drafting", "evaluation", "job", "datasets", "console", "cli",
+    "errors", "kernels", "attribute", "domain", "table", "reading", "output", "privacy", "privacy.neighbours", "privacy.noise", "workload",
+    "codec", "model", "answers", "counts", "profile", "privacy.ledger", "privacy.access", "plan", "fit", "privacy.discover", "mwem",
+    "manifest", "sample", "store", "check", "flow", "settings", "drafting", "evaluation", "job", "datasets", "console", "cli",
 )  # fmt: skip
 """A module imports only modules before it. To add one, put it as early as its imports allow."""
 
