@@ -274,3 +274,13 @@ def test_a_failure_at_the_manifest_takes_the_data_with_it(made: Release, tmp_pat
 
 def test_the_statement_names_the_rows_a_person_may_have(made: Release) -> None:
     assert "one person with at most 1 row added or removed" in made.manifest.guarantee.statement
+
+
+def test_one_component_starts_from_the_one_way_marginals(table: pa.Table, domain: Domain) -> None:
+    """With nothing but one-way marginals to measure, a single joint component must still be fitted to them."""
+    small = domain.project(["region", "member"])
+    out = release(table, 1, domain=small, columns=["region", "member"], components="one", epsilon=20.0).to_arrow()
+    for name in ("region", "member"):
+        real, made = ([str(v) for v in t[name].to_pylist()] for t in (table, out))
+        for value in set(real):
+            assert abs(real.count(value) / len(real) - made.count(value) / len(made)) < 0.02
