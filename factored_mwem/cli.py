@@ -210,7 +210,9 @@ def _settings(given: dict[str, Any]) -> dict[str, Any]:
 
 def main() -> None:
     """Run the command line; every failure is one line and the documented exit code."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # unwinds, so that temporary files go
+    for name, code in (("SIGTERM", 143), ("SIGHUP", 129)):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), lambda *_, code=code: sys.exit(code))  # unwinds, so that temporary files go
     as_json = "--json" in sys.argv
     try:
         code = app(standalone_mode=False)

@@ -60,7 +60,7 @@ def _writable(attribute: Attribute, arrow: pa.DataType) -> pa.DataType:
     if not pa.types.is_dictionary(arrow):
         return arrow
     values = pa.large_string() if pa.types.is_string_view(arrow.value_type) else arrow.value_type
-    return pa.dictionary(arrow.index_type if attribute.categorical else pa.int32(), values, ordered=arrow.ordered)
+    return pa.dictionary(arrow.index_type if attribute.categorical else pa.int32(), values, ordered=arrow.ordered and attribute.categories_ordered)
 
 
 def check_type(attribute: Attribute, arrow: pa.DataType) -> None:

@@ -31,6 +31,8 @@ def draft(source: Any, columns: Sequence[str] | None = None) -> Domain:
 def _attribute(name: str, column: ColumnProfile, typed: str | None) -> Attribute:
     votes = dict(zip(KINDS, column.votes.tolist(), strict=True))
     kind = typed or _kind(votes)
+    if kind == "number" and _kind(votes) == "integer":
+        kind = "integer"
     facts: dict[str, Any] = {"name": name, "type": kind, "constraints": {"required": not votes["null"]}}
     if kind == "boolean":
         return Attribute.model_validate(facts)

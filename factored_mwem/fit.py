@@ -43,7 +43,7 @@ def nearest_counts(noisy: np.ndarray, total: float) -> np.ndarray:
     """float64[cells]: the point nearest to `noisy` (least squares) with no negative cell and the sum `total`."""
     descending = np.sort(noisy.astype(np.float64))[::-1]
     excess = (np.cumsum(descending) - total) / np.arange(1, len(noisy) + 1)
-    last = np.flatnonzero(descending > excess)[-1]
+    last = np.flatnonzero(descending >= excess)[-1]  # the first holds always: it exceeds by the total, or by rounding not at all
     return np.maximum(noisy - excess[last], 0.0)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +25,15 @@ from factored_mwem.mwem import Fit, Progress, mwem
 from factored_mwem.output import check_format, check_target, manifest_path, remove, write_batches, write_text
 from factored_mwem.plan import Policy
 from factored_mwem.privacy.access import Access, Measurement
-from factored_mwem.privacy.discover import discover
+from factored_mwem.privacy.discover import OTHER, discover
 from factored_mwem.privacy.ledger import Ledger
 from factored_mwem.privacy.noise import Noise, OpenDPNoise
 from factored_mwem.sample import sample
 from factored_mwem.table import Table, bound_contributions, open_table, without
 from factored_mwem.workload import Candidates, Workload
+
+MOST_ROWS = 10**8
+"""Most synthetic rows by default: where noise drowns the table, its noisy count may be anything."""
 
 
 def release(
@@ -49,9 +54,11 @@ def release(
     of all K-way marginals. Without `domain` a share of the budget learns one. `choices` are fields of Policy, where no policy is given.
     Raises InputError, BudgetExceeded or ResourceError before anything is spent, wherever that can be known from public facts.
     """
-    workload = Workload.marginals(workload) if type(workload) is int else workload
+    workload = Workload.marginals(int(workload)) if isinstance(workload, Integral) and not isinstance(workload, bool) else workload
+    columns = columns if columns is None or isinstance(columns, str) else list(columns)
     _check_arguments(workload, columns, policy, choices, rows=rows, sample_seed=sample_seed)
     assert isinstance(workload, Workload)  # as the check has found
+    rows, sample_seed = (None if n is None else int(n) for n in (rows, sample_seed))
     policy = policy if policy is not None else Policy.of(**choices)
     private = open_table(table)  # nothing but names and types is read before the checks below have passed
     declared = Domain.load(domain) if isinstance(domain, str | Path) else Domain.from_dict(domain) if isinstance(domain, dict) else domain
@@ -69,7 +76,7 @@ def _check_arguments(workload: Any, columns: Any, policy: Policy | None, choices
     if policy is not None and choices:
         raise InputError(f"{next(iter(choices))} is given beside a policy; put it into the policy")
     for name, value in numbers.items():
-        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
+        if value is not None and (not isinstance(value, Integral) or isinstance(value, bool) or value < 0):
             raise InputError(f"{name}={value!r}: must be a whole number, 0 or more")
 
 
@@ -98,7 +105,7 @@ def _release(
         policy, workload, domain, access.ledger, fit.model, fit.measurements, rounds=fit.rounds, sample_seed=sample_seed, warnings=warnings
     )
     seed = secrets.randbits(64) if sample_seed is None else sample_seed
-    return Release(fit.model, schema, fit.measurements, manifest, rows=round(fit.model.total) if rows is None else rows, seed=seed)
+    return Release(fit.model, schema, fit.measurements, manifest, rows=min(round(fit.model.total), MOST_ROWS) if rows is None else rows, seed=seed)
 
 
 def _fit(
@@ -125,7 +132,7 @@ def _fit(
     codes = encode_table(domain, private)  # ---- private from here ...
     known_total = len(codes[0]) if policy.unit.total_is_public else None
     fit = mwem(PrivateCounts(codes, candidates), candidates, policy, access=access, known_total=known_total, report=report)  # ---- ... to here
-    return schema, fit, _warnings(policy, left_out)
+    return schema, fit, _warnings(policy, fit, left_out)
 
 
 def without_id(
@@ -157,17 +164,29 @@ def usable(workload: Workload, domain: Domain, policy: Policy) -> tuple[Candidat
 
 
 def memory_limit() -> float:
-    """Bytes that the counts may take: half of the machine's memory."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2
+    """Bytes that the counts may take: half of the memory that the machine, or the container around us, has."""
+    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with contextlib.suppress(OSError, ValueError):  # no such file, or "max"
+        whole = min(whole, int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
+    return whole / 2
 
 
-def _warnings(policy: Policy, left_out: int) -> tuple[str, ...]:
-    """What a reader of the manifest should know; public facts only."""
+def _warnings(policy: Policy, fit: Fit, left_out: int) -> tuple[str, ...]:
+    """What a reader of the manifest should know; public facts and noisy answers only."""
     found = []
     if policy.epsilon > 10:
         found.append(f"epsilon {policy.epsilon:g} promises little; values up to 10 are common")
+    if policy.delta * fit.model.total > 1:
+        found.append(f"delta {policy.delta:g} is more than one in the number of rows; a delta far below that is common")
+    if fit.total_error > fit.model.total / 2:
+        found.append("the noise is as large as the number of rows itself: give --rows, and expect little of the values")
     if left_out:
         found.append(f"{left_out} candidate marginals have more than {policy.max_cells} cells (--max-cells) and could not be measured as a whole")
+    for attribute in fit.model.domain:
+        if attribute.learnt and attribute.description:
+            found.append(f"{attribute.name!r}: {attribute.description}")
+        if attribute.learnt and attribute.values == (OTHER,):
+            found.append(f"{attribute.name!r}: no category is frequent enough for this budget, all became {OTHER!r}")
     return tuple(found)
 
 
@@ -212,10 +231,9 @@ class Release:
         beside = manifest_path(path)
         for target in (path, beside):
             check_target(target, overwrite=overwrite)
-        remove(beside)
         manifest = self.manifest.model_copy(update={"output": Output(file=path.name, rows=self.rows)})
         inside = manifest.model_dump_json() if path.suffix != ".csv" else None
-        digest = write_batches(path, self.schema, self.batches(), metadata=inside)
+        digest = write_batches(path, self.schema, self.batches(), metadata=inside, before=lambda: remove(beside))
         manifest = manifest.model_copy(update={"output": Output(file=path.name, rows=self.rows, sha256=digest)})
         try:
             write_text(beside, manifest.model_dump_json(indent=1) + "\n")

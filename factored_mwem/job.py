@@ -17,7 +17,7 @@ from factored_mwem.evaluation import Errors, evaluate
 from factored_mwem.flow import Release, release, usable, without_id
 from factored_mwem.manifest import Manifest
 from factored_mwem.mwem import Progress
-from factored_mwem.output import check_format, check_target, manifest_path, write_batches
+from factored_mwem.output import check_format, check_target, manifest_path, remove, write_batches
 from factored_mwem.settings import policy_from
 from factored_mwem.table import TEXT_SUFFIXES, open_table
 from factored_mwem.workload import Workload
@@ -52,8 +52,11 @@ def run(table: Path, settings: Mapping[str, Any], report: Callable[[Progress], N
         if model:
             made.save(model, overwrite=overwrite)
         manifest = made.write(output, overwrite=overwrite)
-    except FmwemError as error:
-        error.budget_spent = True
+    except BaseException as error:
+        if model:
+            remove(model)  # a model without its release would be taken for one
+        if isinstance(error, FmwemError):
+            error.budget_spent = True
         raise
     files = [output, manifest_path(output)] + ([model] if model else [])
     facts = {

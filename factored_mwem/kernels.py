@@ -7,6 +7,8 @@ A component's distribution is `weights: float64[cells]`, row-major over its attr
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -25,7 +27,15 @@ WORDS = 2048
 """Words of 64 rows that `count_binary` takes at a time, so that its working rows stay in the cache."""
 
 
-@njit(cache=True, nogil=True)
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The kernel, compiled at first use; kept on disk where a folder for that can be written, else compiled again in every process."""
+    try:
+        return njit(cache=True, nogil=True)(function)
+    except RuntimeError:  # neither the package's folder nor the user's cache is writable: a service account, a container
+        return njit(nogil=True)(function)
+
+
+@compiled
 def marginal_into(weights, head, tail, out):  # type: ignore[no-untyped-def]
     """Add the marginal of `weights` to `out: float64[marginal cells]`."""
     width = len(tail)
@@ -35,7 +45,7 @@ def marginal_into(weights, head, tail, out):  # type: ignore[no-untyped-def]
             out[base + tail[t]] += weights[row + t]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def multiply_by(weights, head, tail, ratio):  # type: ignore[no-untyped-def]
     """Multiply each weight by its marginal cell's `ratio`, in place, down to FLOOR."""
     width = len(tail)
@@ -45,7 +55,7 @@ def multiply_by(weights, head, tail, ratio):  # type: ignore[no-untyped-def]
             weights[row + t] = max(weights[row + t] * ratio[base + tail[t]], FLOOR)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def replay(weights, index, layout, noisy, stddev, total, sweeps, rule):  # type: ignore[no-untyped-def]
     """Sweep over all measurements of a component until each fits within its noise, or `sweeps` times; in place.
 
@@ -72,7 +82,7 @@ def replay(weights, index, layout, noisy, stddev, total, sweeps, rule):  # type:
     return sweeps
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _fits(table, target, stddev, total):  # type: ignore[no-untyped-def]
     """Whether the L1 gap is no more than the noise alone is expected to make it."""
     gap = 0.0
@@ -81,7 +91,7 @@ def _fits(table, target, stddev, total):  # type: ignore[no-untyped-def]
     return gap <= math.sqrt(2.0 / math.pi) * stddev * len(table)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _step(table, target, stddev, total, rule):  # type: ignore[no-untyped-def]
     """Turn the marginal `table` (shares) into the ratios of one step, which keep the sum of all weights at 1."""
     mass = 0.0
@@ -97,7 +107,7 @@ def _step(table, target, stddev, total, rule):  # type: ignore[no-untyped-def]
         table[c] /= mass
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def distances(which, sizes, slots, strides, starts, parts, total, counts, offsets, grid, out):  # type: ignore[no-untyped-def]
     """L1 distance of each candidate in `which` between private counts and the model, in units of 1 / `grid`, into `out: int64`.
 
@@ -142,7 +152,7 @@ def distances(which, sizes, slots, strides, starts, parts, total, counts, offset
         out[c] = distance
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def count_binary(bits, valid, members, order, out):  # type: ignore[no-untyped-def]
     """Counts of all 2^order cells of marginals over binary attributes, by population count, into `out: int32[candidate * cell]`.
 
@@ -170,7 +180,7 @@ def count_binary(bits, valid, members, order, out):  # type: ignore[no-untyped-d
             out[i * cells + cell] = min(count[cell], LARGEST)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _ones(left, right, both):  # type: ignore[no-untyped-def]
     """Number of ones in `left & right`, which goes into `both`; all uint64[word]."""
     count = np.int64(0)
@@ -185,7 +195,7 @@ def _ones(left, right, both):  # type: ignore[no-untyped-def]
     return count
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def count_rows(columns, members, sizes, which, offsets, out):  # type: ignore[no-untyped-def]
     """Add the rows of a block, `columns: int32[attribute, row]`, to the counts of the candidates `which` in `out: int32[all cells]`.
 

@@ -95,6 +95,7 @@ class Manifest(_Part):
     policy: dict[str, Any]
     workload: dict[str, Any]
     attributes: tuple[AttributeFacts, ...]
+    domain: dict[str, Any]
     components: tuple[tuple[str, ...], ...]
     rounds: int
     measurements: tuple[MeasuredMarginal, ...]
@@ -135,6 +136,7 @@ def describe(
         attributes=tuple(
             AttributeFacts(name=a.name, type=a.type, codes=a.size, nullable=a.nullable, domain="learnt" if a.learnt else "declared") for a in domain
         ),
+        domain=domain.to_dict(),
         components=tuple(sorted(tuple(domain.names[p] for p in factor.positions) for factor in model.components)),
         rounds=rounds,
         measurements=tuple(

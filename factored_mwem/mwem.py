@@ -44,7 +44,7 @@ class Fit:
     known_total: int | None
     measurements: list[Measurement] = field(default_factory=list)
     rounds: int = 0
-    _total_error: float = np.inf
+    total_error: float = np.inf
 
     @property
     def rule(self) -> int:
@@ -62,12 +62,12 @@ class Fit:
         """Estimate the number of rows again once that halves its variance; True where it moved (every cached score is stale then)."""
         if self.known_total is not None:
             known = max(1.0, float(self.known_total))  # steps divide by it
-            moved, self.model.total = self.model.total != known, known
+            moved, self.model.total, self.total_error = self.model.total != known, known, 0.0
             return moved
         total, error = estimate_total(self.measurements)
-        if error**2 > self._total_error**2 / 2:
+        if error**2 > self.total_error**2 / 2:
             return False
-        self.model.total, self._total_error = total, error
+        self.model.total, self.total_error = total, error
         return True
 
 

@@ -95,14 +95,18 @@ def _umask() -> int:
     return mask
 
 
-def write_batches(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, metadata: str | None = None) -> str:
-    """Write the batches in the format of `path`'s suffix, whole or not at all; returns the file's sha256."""
+def write_batches(
+    path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, metadata: str | None = None, before: Callable[[], None] = lambda: None
+) -> str:
+    """Write the batches in the format of `path`'s suffix, whole or not at all; returns the file's sha256. `before` runs just before the rename."""
     if metadata is not None:
         schema = schema.with_metadata({**(schema.metadata or {}), METADATA_KEY: metadata.encode()})
     with replacing(path) as temporary:
         _WRITERS[path.suffix](temporary, schema, batches)
         with open(temporary, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        before()
+    return digest
 
 
 def remove(path: Path) -> None:

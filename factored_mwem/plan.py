@@ -33,7 +33,7 @@ class Policy(BaseModel):
     epsilon: StrictFloat = 1.0
     delta: StrictFloat = 1e-9
     neighbours: Neighbours = Neighbours.ADD_REMOVE
-    contributions: StrictInt = Field(default=1, ge=1)
+    contributions: StrictInt = Field(default=1, ge=1, le=10**9)
     privacy_id: str | None = None
     rounds: StrictInt | Literal["adaptive"] | None = None
     max_cells: int = Field(default=2**20, ge=1, le=2**40)

@@ -30,7 +30,7 @@ MISSING = ("",)
 """Text that counts as null where no domain says otherwise."""
 _PATTERNS = {
     "boolean": r"(?i)^(true|false)$",
-    "integer": r"^[+-]?(0|[1-9][0-9]{0,17})$",
+    "integer": r"^[+-]?(0|[1-9][0-9]{0,17})([.]0*)?$",  # also 1.0: many programs write whole numbers so
     "code": r"^[+-]?0[0-9]+([.][0-9]*)?$",
     "number": DECIMAL,
     "date": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
@@ -40,7 +40,7 @@ _PATTERNS = {
 
 
 def _number_grid(steps: np.ndarray) -> np.ndarray:
-    positive = np.unique(np.concatenate([np.round(steps * 10.0**e, 10) for e in range(-4, 15)]))
+    positive = np.unique(np.concatenate([np.round(steps * 10.0**e, 10) for e in range(-4, 19)]))
     return np.concatenate([-positive[::-1], [0.0], positive])
 
 
@@ -51,7 +51,7 @@ def _first_days(months: Sequence[int]) -> np.ndarray:
 
 GRIDS = {"number": _number_grid(np.arange(10, 100) / 10), "month": _first_days(range(1, 13))}
 """Public candidates for bounds: numbers of two digits at every magnitude, and the first days of months (in days since 1970)."""
-COARSE = {"number": _number_grid(np.array([1.0, 2.0, 5.0])), "month": _first_days([1])}
+COARSE = {"number": _number_grid(np.array([1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0])), "month": _first_days([1])}
 """Some of the same points, few enough for a noisy histogram between them."""
 
 
@@ -75,7 +75,10 @@ class ColumnProfile:
             return
         null = pc.is_null(column, nan_is_null=True)
         self._vote("null", null)
-        self._vote(self.kinds[0], pc.invert(null))
+        present = int(pc.sum(pc.invert(null)).as_py() or 0)
+        whole = _count_whole(column) if self.kinds[0] == "number" else 0
+        self.votes[KINDS.index("integer")] += whole
+        self.votes[KINDS.index(self.kinds[0])] += present - whole
         if self.kinds[0] != "boolean":
             self._place(self.kinds[0], column)
 
@@ -99,6 +102,8 @@ class ColumnProfile:
 
     def _place(self, kind: str, column: pa.Array) -> None:
         """Count values against their grid; dates and timestamps in days."""
+        if not len(column):
+            return
         grid = "number" if kind in ("integer", "number") else "month"
         values = read_units(_reader(kind), column).compressed().astype(np.float64)
         values = values / 86_400e6 if kind == "datetime" else values
@@ -113,6 +118,12 @@ class ColumnProfile:
     def lower_and_higher(self, grid: str) -> tuple[np.ndarray, np.ndarray]:
         """int64[grid point] each: how many values lie strictly below, and strictly above, every grid point."""
         return np.cumsum(self.below[grid])[:-1], np.cumsum(self.above[grid][::-1])[::-1][1:]
+
+
+def _count_whole(column: pa.Array) -> int:
+    """How many values of a column of numbers are whole: pandas turns integers with gaps into such."""
+    values = read_units(_reader("number"), column).compressed()
+    return int((np.floor(values) == values).sum())
 
 
 def _reader(kind: str) -> Attribute:

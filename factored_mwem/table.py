@@ -55,6 +55,8 @@ def open_table(source: Any) -> Table:
     names = table.schema.names
     if not names:
         raise InputError("the table has no columns")
+    if "" in names:
+        raise InputError(f"column {names.index('') + 1} of the table has no name; give it one")
     twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
     if twice:
         raise InputError(f"the table has two columns named {twice[0]!r}; rename one")

@@ -284,3 +284,60 @@ def test_one_component_starts_from_the_one_way_marginals(table: pa.Table, domain
         real, made = ([str(v) for v in t[name].to_pylist()] for t in (table, out))
         for value in set(real):
             assert abs(real.count(value) / len(real) - made.count(value) / len(made)) < 0.02
+
+
+def test_whole_numbers_written_as_floats_stay_whole(tmp_path: Path) -> None:
+    """Many programs write 1.0 for 1, and pandas turns integers with a gap into floats: neither makes a 0/1 column continuous."""
+    bits = (np.random.default_rng(6).random(9000) < 0.3).astype(float)
+    path = tmp_path / "bits.csv"
+    path.write_text("bit\n" + "\n".join(f"{b:.1f}" for b in bits) + "\n")
+    for source in (path, pa.table({"bit": bits})):
+        out = release(source, 1, epsilon=5.0).to_arrow()["bit"].to_numpy()
+        assert set(out.tolist()) == {0, 1}
+        assert abs(out.mean() - 0.3) < 0.03
+
+
+def test_categories_keep_their_order_only_where_it_is_declared(domain: Domain) -> None:
+    """A learnt domain sorts its categories: an ordered column of it would claim that high is below low."""
+    levels = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2] * 500), pa.array(["low", "mid", "high"]), ordered=True)
+    table = pa.table({"level": levels})
+    assert not release(table, 1, epsilon=5.0).to_arrow().schema.field("level").type.ordered
+    known = {"name": "level", "categories": ["low", "mid", "high"], "categoriesOrdered": True, "constraints": {"required": True}}
+    out = release(table, 1, epsilon=5.0, domain={"fields": [known]}).to_arrow()
+    assert out.schema.field("level").type.ordered
+    assert out["level"].chunk(0).dictionary.to_pylist() == ["low", "mid", "high"]
+
+
+def test_noise_that_drowns_the_table_is_said_and_bounded(table: pa.Table, domain: Domain) -> None:
+    """At contributions=10^9 the noisy count of rows may be anything: the release warns, and does not write billions of rows."""
+    made = release(table, 1, domain=domain, contributions=10**9)
+    assert made.rows <= 10**8
+    assert any("--rows" in warning for warning in made.manifest.warnings)
+
+
+def test_what_could_not_be_learnt_is_said() -> None:
+    """Strings that nobody shares, and too few numbers for the budget: released as `other` and guesses, with a warning each."""
+    table = pa.table({"id": [f"u{i}" for i in range(300)], "pay": pa.array(np.arange(300) * 1000)})
+    warnings = " ".join(release(table, 1, epsilon=0.05).manifest.warnings)
+    assert "'id': no category" in warnings
+    assert "'pay': bounds could not be learnt" in warnings
+
+
+def test_the_manifest_holds_the_domain(made: Release) -> None:
+    """A reader must see which bounds and categories were assumed or learnt."""
+    assert Domain.from_dict(made.manifest.domain) == made.domain
+
+
+def test_kernels_compile_where_no_cache_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service account without a home: numba refuses to cache, the program must run all the same."""
+    from factored_mwem import kernels
+
+    real = kernels.njit
+
+    def no_cache(**options: Any) -> Any:
+        if options.get("cache"):
+            raise RuntimeError("no locator available")
+        return real(**options)
+
+    monkeypatch.setattr(kernels, "njit", no_cache)
+    assert kernels.compiled(lambda x: x + 1)(1) == 2

@@ -92,12 +92,23 @@ def test_overwriting_removes_the_old_manifest_first(tmp_path: Path, made: Releas
         made.write(tmp_path / "t.parquet", overwrite=True)
     assert seen == [["t.parquet"]]
     monkeypatch.undo()
-    monkeypatch.setattr(flow, "write_batches", crash)
-    made.save(tmp_path / "other")
-    write_text(tmp_path / "t.manifest.json", "old")
-    with pytest.raises(RuntimeError, match="power cut"):
+
+
+def test_the_old_manifest_goes_just_before_the_new_data_comes(tmp_path: Path, made: Release, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A crash at the rename must find no manifest; one while the new data is written must leave the old release whole."""
+    made.write(tmp_path / "t.parquet")
+
+    def crash(*_: Any) -> None:
+        raise RuntimeError("power cut")
+
+    with monkeypatch.context() as patch, pytest.raises(RuntimeError, match="power cut"):
+        patch.setitem(output._WRITERS, ".parquet", crash)
         made.write(tmp_path / "t.parquet", overwrite=True)
-    assert "t.manifest.json" not in seen[-1]
+    assert names(tmp_path) == ["t.manifest.json", "t.parquet"]
+    with monkeypatch.context() as patch, pytest.raises(RuntimeError, match="power cut"):
+        patch.setattr(output.os, "replace", crash)
+        made.write(tmp_path / "t.parquet", overwrite=True)
+    assert names(tmp_path) == ["t.parquet"]
 
 
 def test_a_failing_write_leaves_nothing(tmp_path: Path) -> None:

@@ -26,6 +26,8 @@ from factored_mwem.profile import COARSE, GRIDS, KINDS, NARROWER, ColumnProfile,
 from factored_mwem.table import Table
 
 OTHER = "other"
+UNSEEN = "bounds could not be learnt: too few rows for this budget"
+"""Description of an attribute whose bounds are a guess; a warning of the release repeats it."""
 BINS = 32
 VOTE_SHARE = Fraction(1, 4)
 """Share of a column's budget for its vote; the rest pays for its bounds or categories."""
@@ -59,6 +61,8 @@ def _attribute(name: str, sealed: Sealed, table: Table, cost: Fraction, delta: F
     field = table.schema.field(name)
     votes, stddev = _votes(name, sealed, cost * VOTE_SHARE, access)
     kind = _kind(votes, stddev) if table.text else kind_of(field)
+    if kind == "number" and _kind(votes, stddev) == "integer":
+        kind = "integer"
     nullable = bool(votes[0] > 3 * stddev) if table.text or field.nullable else False
     rest = cost * (1 - VOTE_SHARE)
     facts: dict[str, Any] = {"name": name, "type": kind, "learnt": True}
@@ -67,7 +71,9 @@ def _attribute(name: str, sealed: Sealed, table: Table, cost: Fraction, delta: F
         return Attribute.model_validate({**facts, "categories": values, "other": OTHER, "constraints": {"required": not nullable}})
     if kind == "boolean":
         return Attribute.model_validate({**facts, "constraints": {"required": not nullable}})
-    lower, upper = _bounds(name, kind, sealed, rest, max(votes[1:].sum(), 1.0), access)
+    lower, upper, seen = _bounds(name, kind, sealed, rest, max(votes[1:].sum(), 1.0), access)
+    if not seen:
+        facts["description"] = UNSEEN
     if not table.text:
         lower, upper = _within(lower, upper, *limits_of(field))
     return Attribute.model_validate({**facts, "edges": edges_for(kind, lower, upper), "constraints": {"required": not nullable}})
@@ -93,13 +99,13 @@ def _kind(votes: np.ndarray, stddev: float) -> str:
     return "string"
 
 
-def _bounds(name: str, kind: str, sealed: Sealed, cost: Fraction, present: float, access: Access) -> tuple[float, float]:
+def _bounds(name: str, kind: str, sealed: Sealed, cost: Fraction, present: float, access: Access) -> tuple[float, float, bool]:
     """A lower and an upper bound among public grid points: a third of `cost` for the magnitude, a third for each quantile.
 
     A quantile's score cannot tell the points beyond the data apart, so the quantiles are looked for only where a noisy histogram saw values.
     """
     grid = "number" if kind in ("integer", "number") else "month"
-    lowest, highest = _magnitude(name, grid, sealed, cost / 3, access)
+    lowest, highest, seen = _magnitude(name, grid, sealed, cost / 3, access)
     if kind == "integer":
         lowest, highest = math.floor(lowest), math.ceil(highest)
     inside = np.flatnonzero((GRIDS[grid] >= lowest) & (GRIDS[grid] <= highest))
@@ -117,7 +123,7 @@ def _bounds(name: str, kind: str, sealed: Sealed, cost: Fraction, present: float
     lower_bound, upper_bound = min(picked), max(picked)
     if lower_bound == upper_bound:
         upper_bound = float(GRIDS[grid][min(int(np.searchsorted(GRIDS[grid], upper_bound)) + 1, len(GRIDS[grid]) - 1)])
-    return lower_bound, upper_bound
+    return lower_bound, upper_bound, seen
 
 
 def _within(lower: float, upper: float, least: float, most: float) -> tuple[float, float]:
@@ -126,8 +132,8 @@ def _within(lower: float, upper: float, least: float, most: float) -> tuple[floa
     return (lower, upper) if lower < upper else (lower - 1, upper) if lower >= most else (lower, lower + 1)
 
 
-def _magnitude(name: str, grid: str, sealed: Sealed, cost: Fraction, access: Access) -> tuple[float, float]:
-    """The coarse grid points around all buckets whose noisy count stands out; (0, 1) or the like where none does."""
+def _magnitude(name: str, grid: str, sealed: Sealed, cost: Fraction, access: Access) -> tuple[float, float, bool]:
+    """The coarse grid points around all buckets whose noisy count stands out, and whether any does; else (0, 1) or the like."""
     points = COARSE[grid]
     sensitivity = access.unit.l2_squared_of_marginal
     scale = scale_for(Mechanism.GAUSSIAN, cost, sensitivity=sensitivity)
@@ -137,8 +143,9 @@ def _magnitude(name: str, grid: str, sealed: Sealed, cost: Fraction, access: Acc
     seen = np.flatnonzero(access.noise.add(buckets, scale=scale) > 4.5 * scale)
     if not len(seen):
         middle = int(np.searchsorted(points, 0.0))
-        return float(points[middle]), float(points[min(middle + 13, len(points) - 1)])
-    return float(points[seen[0]]), float(points[seen[-1] + 1])
+        end = np.searchsorted(points, 1.0) if grid == "number" else middle + 10
+        return float(points[middle]), float(points[end]), False
+    return float(points[seen[0]]), float(points[seen[-1] + 1]), True
 
 
 def _categories(name: str, sealed: Sealed, cost: Fraction, delta: Fraction, access: Access) -> list[str]:
@@ -149,7 +156,7 @@ def _categories(name: str, sealed: Sealed, cost: Fraction, delta: Fraction, acce
     threshold, charged = threshold_for(scale, delta, l0=unit.l0_of_marginal, linf=unit.linf_of_marginal)
     column: ColumnProfile = access.open(sealed, Entry("discover", Mechanism.THRESHOLD, (name, "categories"), scale, sensitivity, charged))
     kept = access.noise.threshold(dict(column.texts), scale=scale, threshold=threshold)
-    return [*sorted(set(kept) - {OTHER}), OTHER]
+    return [*sorted(set(kept) - {OTHER}), OTHER]  # just [OTHER] is reported as a warning, too
 
 
 def threshold_for(scale: float, delta: Fraction, *, l0: int, linf: int) -> tuple[int, Fraction]:
