@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from factored_mwem.errors import ResourceError
-from factored_mwem.kernels import count_binary, count_rows
+from factored_mwem.kernels.counting import count_binary, count_rows
 from factored_mwem.workload import Candidates
 
 BLOCK = 2**13

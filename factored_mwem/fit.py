@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from factored_mwem.kernels import FLOOR, PAPER, SCALED, replay
+from factored_mwem.kernels.dense import FLOOR, PAPER, SCALED, replay
 from factored_mwem.model import Factor
 from factored_mwem.privacy.access import Measurement
 

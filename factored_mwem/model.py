@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from factored_mwem.domain import Domain
-from factored_mwem.kernels import marginal_into
+from factored_mwem.kernels.dense import marginal_into
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,7 +11,7 @@ import numpy as np
 from factored_mwem.answers import Answerer
 from factored_mwem.counts import PrivateCounts
 from factored_mwem.fit import SWEEPS, estimate_total, from_histogram, update
-from factored_mwem.kernels import PAPER, SCALED
+from factored_mwem.kernels.dense import PAPER, SCALED
 from factored_mwem.model import Factor, ProductModel
 from factored_mwem.plan import Plan, Policy, Schedule, initial_shares, plan
 from factored_mwem.privacy.access import Access, Measurement, expected_noise, measure, measurement_scale, select

@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 from naive import Dense, cells_of, count, l1
 
-from factored_mwem import kernels
 from factored_mwem.answers import Answerer
 from factored_mwem.counts import count_all, offsets_of
 from factored_mwem.domain import Domain
 from factored_mwem.fit import update
-from factored_mwem.kernels import FLOOR, LARGEST, PAPER, SCALED, WORDS, count_binary, count_rows, distances, marginal_into, multiply_by
+from factored_mwem.kernels.counting import LARGEST, WORDS, count_binary, count_rows
+from factored_mwem.kernels.dense import FLOOR, PAPER, SCALED, marginal_into, multiply_by, replay
+from factored_mwem.kernels.scoring import distances
 from factored_mwem.model import Factor, ProductModel
 from factored_mwem.privacy.access import SCORE_GRID, Measurement
 from factored_mwem.privacy.noise import Composition
@@ -134,14 +135,14 @@ def test_replay_leaves_alone_what_fits() -> None:
     layout, index = np.array([[0, 1, 1, 2, 0, 2]]), np.array([0, 0, 1])
     for noisy, stddev, moves in (([52.0, 48.0], 3.0, 0), ([90.0, 10.0], 1.0, 2), ([52.0, 48.0], 2.4, 1)):
         weights = np.array([0.5, 0.5])
-        swept = kernels.replay(weights, index, layout, np.array(noisy), np.array([stddev]), 100.0, 2, SCALED)
+        swept = replay(weights, index, layout, np.array(noisy), np.array([stddev]), 100.0, 2, SCALED)
         assert swept == moves
         assert (weights == 0.5).all() == (moves == 0)
 
 
 def test_the_papers_replay_sweeps_to_the_end() -> None:
     layout, index = np.array([[0, 1, 1, 2, 0, 2]]), np.array([0, 0, 1])
-    assert kernels.replay(np.array([0.5, 0.5]), index, layout, np.array([50.0, 50.0]), np.array([99.0]), 100.0, 4, PAPER) == 4
+    assert replay(np.array([0.5, 0.5]), index, layout, np.array([50.0, 50.0]), np.array([99.0]), 100.0, 4, PAPER) == 4
 
 
 # ---- distances
@@ -279,7 +280,7 @@ def test_binary_counts_stop_at_what_32_bits_hold() -> None:
 
 SIGNATURES = """
 import numpy as np
-from factored_mwem import kernels
+from factored_mwem.kernels import counting, dense, scoring
 from factored_mwem.counts import PrivateCounts
 from factored_mwem.domain import Domain
 from factored_mwem.mwem import mwem
@@ -297,7 +298,7 @@ for shape, order, known in (((2,) * 16, 2, None), ((3, 1, 300), 2, 100)):
     budget = Budget.of(1.0, 0.0)
     access = Access(Ledger(budget), Unit(), OpenDPNoise(budget.composition))
     mwem(PrivateCounts(codes, candidates), candidates, Policy.of(delta=0.0), access=access, known_total=known)
-for name, kernel in vars(kernels).items():
+for name, kernel in {**vars(counting), **vars(dense), **vars(scoring)}.items():
     if hasattr(kernel, "signatures"):
         print(name, len(kernel.signatures))
 """

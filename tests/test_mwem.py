@@ -16,7 +16,7 @@ from factored_mwem.counts import PrivateCounts
 from factored_mwem.datasets import expand_counts
 from factored_mwem.domain import Domain
 from factored_mwem.fit import estimate_total, from_histogram, nearest_counts, update
-from factored_mwem.kernels import PAPER, SCALED
+from factored_mwem.kernels.dense import PAPER, SCALED
 from factored_mwem.model import Factor, ProductModel
 from factored_mwem.mwem import Fit, Offer, Progress, mwem
 from factored_mwem.plan import Policy, Schedule

@@ -10,7 +10,7 @@ import numpy as np
 
 from factored_mwem.answers import Answers
 from factored_mwem.counts import PrivateCounts, Sealed, Tables
-from factored_mwem.kernels import distances
+from factored_mwem.kernels.scoring import distances
 from factored_mwem.privacy.ledger import Entry, Ledger, additive, scale_for, selecting
 from factored_mwem.privacy.neighbours import Unit
 from factored_mwem.privacy.noise import Composition, Noise

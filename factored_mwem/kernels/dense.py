@@ -1,0 +1,93 @@
+"""Kernels of one dense component: its marginals, and the replay of its measurements.
+
+A component's distribution is `weights: float64[cells]`, row-major over its attributes. A marginal's cell of weight x is
+`head[x // len(tail)] + tail[x % len(tail)]`: two short index arrays in place of one as long as the weights.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from factored_mwem.kernels import compiled
+
+PAPER, SCALED = 0, 1
+"""Step rules of `replay`."""
+FLOOR = 1e-300
+"""No weight falls below this share: zero would be for ever."""
+SPREAD = 3.0
+"""A cell's step is its gap over (its answer + SPREAD noises): a full step where the answer is well above the noise, little where it is not.
+Measured on Adult: 1, 3 and 8 differ by less than 2 %; a step that ignores the noise costs 10 to 80 %."""
+
+
+@compiled
+def marginal_into(weights, head, tail, out):  # type: ignore[no-untyped-def]
+    """Add the marginal of `weights` to `out: float64[marginal cells]`."""
+    width = len(tail)
+    for h in range(len(head)):
+        row, base = h * width, head[h]
+        for t in range(width):
+            out[base + tail[t]] += weights[row + t]
+
+
+@compiled
+def multiply_by(weights, head, tail, ratio):  # type: ignore[no-untyped-def]
+    """Multiply each weight by its marginal cell's `ratio`, in place, down to FLOOR."""
+    width = len(tail)
+    for h in range(len(head)):
+        row, base = h * width, head[h]
+        for t in range(width):
+            weights[row + t] = max(weights[row + t] * ratio[base + tail[t]], FLOOR)
+
+
+@compiled
+def replay(weights, index, layout, noisy, stddev, total, sweeps, rule):  # type: ignore[no-untyped-def]
+    """Sweep over all measurements of a component until each fits within its noise, or `sweeps` times; in place.
+
+    Measurement i has `layout[i] = (head start, head length, tail start, tail length, table start, table length)` into `index`
+    and `noisy` (float64, records); `stddev[i]` is the noise of a cell, `total` the records of the model. Weights keep sum 1.
+    Rule PAPER is Hardt, Ligett, McSherry Fig. 1, step 2(c), for all cells of the marginal at once: exp((m - A) / (2 n)), and
+    always sweeps to the end. Rule SCALED divides the gap by the cell's answer and noise in place of 2 n, see SPREAD.
+    """
+    for sweep in range(sweeps):
+        moved = False
+        for i in range(len(layout)):
+            head = index[layout[i, 0] : layout[i, 0] + layout[i, 1]]
+            tail = index[layout[i, 2] : layout[i, 2] + layout[i, 3]]
+            target = noisy[layout[i, 4] : layout[i, 4] + layout[i, 5]]
+            table = np.zeros(layout[i, 5])
+            marginal_into(weights, head, tail, table)
+            if rule == SCALED and _fits(table, target, stddev[i], total):
+                continue
+            moved = True
+            _step(table, target, stddev[i], total, rule)
+            multiply_by(weights, head, tail, table)
+        if not moved:
+            return sweep
+    return sweeps
+
+
+@compiled
+def _fits(table, target, stddev, total):  # type: ignore[no-untyped-def]
+    """Whether the L1 gap is no more than the noise alone is expected to make it."""
+    gap = 0.0
+    for c in range(len(table)):
+        gap += abs(target[c] - table[c] * total)
+    return gap <= math.sqrt(2.0 / math.pi) * stddev * len(table)
+
+
+@compiled
+def _step(table, target, stddev, total, rule):  # type: ignore[no-untyped-def]
+    """Turn the marginal `table` (shares) into the ratios of one step, which keep the sum of all weights at 1."""
+    mass = 0.0
+    for c in range(len(table)):
+        answer = table[c] * total
+        if rule == PAPER:
+            ratio = math.exp((min(max(target[c], 0.0), total) - answer) / (2.0 * total))
+        else:
+            ratio = math.exp(min(max((target[c] - answer) / (answer + SPREAD * stddev), -3.0), 3.0))
+        mass += table[c] * ratio
+        table[c] = ratio
+    for c in range(len(table)):
+        table[c] /= mass
