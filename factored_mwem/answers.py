@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from factored_mwem.model import ProductModel
-from factored_mwem.workload import Candidates
+from factored_mwem.candidates import Candidates
+from factored_mwem.forest import Component, Forest
+from factored_mwem.joints import Joints
+from factored_mwem.model import Factor, ProductModel
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answers:
-    """Where the model's answer to each candidate in `which` lies in `parts` (shares), as `kernels.distances` reads it."""
+    """Where the model's answer to each base in `which` lies in `parts` (shares), as `kernels.scoring.distances` reads it."""
 
     which: np.ndarray
     total: float
@@ -21,51 +24,92 @@ class Answers:
     starts: np.ndarray
     parts: np.ndarray
 
+    def part(self, rows: np.ndarray) -> Answers:
+        """The answers of some of the bases."""
+        return replace(self, which=self.which[rows], slots=self.slots[rows], strides=self.strides[rows], starts=self.starts[rows])
+
+
+class Small:
+    """A dense component as a source of joint marginals: all small ones in one pass."""
+
+    def __init__(self, factor: Factor, order: int) -> None:
+        self._known = factor.small_marginals(min(order, len(factor.positions)))
+
+    def flat(self, views: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        tables = [self._known[tuple(int(v) for v in view if v >= 0)] for view in views]
+        return np.concatenate(tables), np.concatenate([[0], np.cumsum([len(t) for t in tables])]).astype(np.int64)
+
 
 class Answerer:
-    """Lays out answers, and remembers each component's small marginals until the component changes."""
+    """Lays out answers, and remembers each component's way to its marginals until the component changes."""
 
     def __init__(self, candidates: Candidates) -> None:
         self.candidates = candidates
         self._width = candidates.members.shape[1]
-        self._known: dict[int, tuple[object, dict[tuple[int, ...], np.ndarray]]] = {}
+        bases = candidates.base_of == np.arange(len(candidates))
+        self._variables = np.setdiff1d(np.unique(candidates.members[bases]), [-1])
+        self._sources: dict[int, tuple[Any, Any]] = {}
 
-    def answers(self, model: ProductModel, which: np.ndarray) -> Answers:
-        """The layout for the candidates in `which: int64[k]`, at the model as it is now."""
-        members = self.candidates.members[which]
-        buffer, start_of = self._one_way(model)
+    def answers(self, model: ProductModel | Forest, which: np.ndarray) -> Answers:
+        """The layout for the bases in `which: int64[k]`, at the model as it is now."""
+        candidates = self.candidates
+        members = candidates.members[which].astype(np.int64)
+        component = np.append(model.part_of, -1)[candidates.attributes[which]]
+        buffer, start_of = self._single(model)
+        at = sum(len(part) for part in buffer)
         padded = members < 0
         starts = np.where(padded, 0, start_of[members])
         slots = np.broadcast_to(np.arange(self._width, dtype=np.int64), members.shape).copy()
         strides = np.where(padded, 0, 1).astype(np.int64)
-        component = np.where(padded, -1 - np.arange(self._width), model.factor_of[members])
-        ordered = np.sort(component, axis=1)
-        at = sum(len(part) for part in buffer)
-        known_at: dict[tuple[int, ...], int] = {}
-        for row in np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1)):
-            for id_ in set(component[row][component[row] >= 0].tolist()):
-                columns = np.flatnonzero(component[row] == id_)
-                inside = tuple(members[row, columns].tolist())
-                if inside not in known_at:
-                    table = self._small(model, id_)[inside]
-                    buffer.append(table)
-                    known_at[inside] = at
-                    at += len(table)
-                starts[row, columns[0]] = known_at[inside]
-                slots[row, columns] = columns[0]
-                sizes = self.candidates.sizes[which[row], columns]
-                strides[row, columns] = np.append(np.cumprod(sizes[:0:-1])[::-1], 1)
+        for id_, rows in _entangled(component).items():
+            inside = component[rows] == id_
+            views = np.where(inside, members[rows], -1)
+            distinct, row_of = np.unique(views, axis=0, return_inverse=True)
+            tables, begins = self._source(model, id_).flat(np.ascontiguousarray(distinct))
+            head = inside.argmax(axis=1)
+            sizes = np.where(inside, candidates.sizes[which[rows]], 1)
+            after = np.cumprod(sizes[:, ::-1], axis=1)[:, ::-1] // sizes
+            starts[rows, head] = at + begins[row_of.ravel()]
+            slots[rows] = np.where(inside, head[:, None], slots[rows])
+            strides[rows] = np.where(inside, after, strides[rows])
+            buffer.append(tables)
+            at += len(tables)
         return Answers(which, float(model.total), slots, strides, starts.astype(np.int64), np.concatenate(buffer))
 
-    def _one_way(self, model: ProductModel) -> tuple[list[np.ndarray], np.ndarray]:
-        """The one-way marginals of all attributes, and where each begins (a last entry stands for padding)."""
-        tables = [self._small(model, int(model.factor_of[p]))[(p,)] for p in range(len(model.domain))]
-        begins = np.concatenate([[0], np.cumsum([len(t) for t in tables])])
-        return tables, begins
+    def _single(self, model: ProductModel | Forest) -> tuple[list[np.ndarray], np.ndarray]:
+        """The marginals of all single variables, and where each begins (a last entry stands for padding)."""
+        start_of = np.zeros(len(self.candidates.levels) + 1, dtype=np.int64)
+        tables, at = [], 0
+        part_of = model.part_of[self.candidates.levels.attribute[self._variables]]
+        for id_ in np.unique(part_of).tolist():
+            variables = self._variables[part_of == id_]
+            views = np.full((len(variables), self._width), -1, dtype=np.int64)
+            views[:, 0] = variables
+            found, begins = self._source(model, id_).flat(views)
+            start_of[variables] = at + begins[:-1]
+            tables.append(found)
+            at += len(found)
+        return tables, start_of
 
-    def _small(self, model: ProductModel, id_: int) -> dict[tuple[int, ...], np.ndarray]:
-        factor = model.factors[id_]
-        if id_ not in self._known or self._known[id_][0] is not factor:
-            self._known = {k: v for k, v in self._known.items() if k in model.factors}
-            self._known[id_] = (factor, factor.small_marginals(min(self._width, len(factor.positions))))
-        return self._known[id_][1]
+    def _source(self, model: ProductModel | Forest, id_: int) -> Joints | Small:
+        part = model.components_by_id[id_]
+        known = self._sources.get(id_)
+        if known is None or known[0] is not part:
+            self._sources = {k: v for k, v in self._sources.items() if k in model.components_by_id}
+            source = Small(part, self._width) if isinstance(part, Factor) else self._joints(part)
+            self._sources[id_] = (part, source)
+        return self._sources[id_][1]
+
+    def _joints(self, part: Component) -> Joints:
+        attribute = self.candidates.levels.attribute
+        variables = self._variables[np.isin(attribute[self._variables], part.attributes)]
+        return Joints(part.tree, variables, part.beliefs, part.separators, part.layout)
+
+
+def _entangled(component: np.ndarray) -> dict[int, np.ndarray]:
+    """For each component that holds several attributes of a row (padding is -1): the rows."""
+    ordered = np.sort(component, axis=1)
+    twice = np.where((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0), ordered[:, 1:], -1)
+    rows, columns = np.nonzero(twice >= 0)
+    ids = twice[rows, columns]
+    return {int(id_): np.unique(rows[ids == id_]) for id_ in np.unique(ids)}

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from factored_mwem.candidates import Candidates
 from factored_mwem.counts import bytes_of
 from factored_mwem.domain import Domain
 from factored_mwem.mwem import TOTAL_SHARE
@@ -14,7 +15,6 @@ from factored_mwem.plan import Policy, Round, initial_shares, plan
 from factored_mwem.privacy.access import Access, expected_noise, measurement_scale
 from factored_mwem.privacy.ledger import Ledger
 from factored_mwem.privacy.noise import OpenDPNoise
-from factored_mwem.workload import Candidates
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def forecast(domain: Domain, fitting: Candidates, left_out: int, policy: Policy,
         left_out=left_out,
         largest_marginal=int(fitting.cells.max()),
         # Counts, two copies of the largest component, and the rows as codes of one to four bytes.
-        memory_megabytes=(bytes_of(fitting) + 16.0 * min(policy.max_cells, domain.cells) + 2.0 * rows * len(domain)) / 1e6,
+        memory_megabytes=(bytes_of(fitting) + 16.0 * min(policy.cells, domain.cells) + 2.0 * rows * len(domain)) / 1e6,
         rounds=chosen.rounds,
         initial_share=float(chosen.initial_share),
         initial_noise=float(np.mean(initial)),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from factored_mwem.evaluation import Errors
     from factored_mwem.flow import Release
     from factored_mwem.manifest import Manifest
-    from factored_mwem.mwem import Progress as Step
+    from factored_mwem.outcome import Progress as Step
 
 STARTED = time.monotonic()
 

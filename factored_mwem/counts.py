@@ -12,9 +12,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from factored_mwem.candidates import Candidates
+from factored_mwem.domain import Domain
 from factored_mwem.errors import ResourceError
 from factored_mwem.kernels.counting import count_binary, count_rows
-from factored_mwem.workload import Candidates
+from factored_mwem.levels import Levels
 
 BLOCK = 2**13
 """Rows counted at a time."""
@@ -39,26 +41,61 @@ class Sealed:
         raise TypeError(f"{type(self).__name__} holds private numbers and cannot be pickled or copied")
 
 
-class Tables:
-    """What PrivateCounts reveals: counts of the candidates, any other marginal on demand, and the cached distances to the model."""
+class Rows:
+    """What PrivateRows reveals: the rows as codes, and any marginal of them."""
 
-    __slots__ = ("candidates", "codes", "counts", "distances", "offsets")
+    __slots__ = ("codes", "levels")
 
-    def __init__(self, codes: Sequence[np.ndarray], candidates: Candidates) -> None:
-        self.codes, self.candidates = codes, candidates
-        self.offsets = offsets_of(candidates)
-        self.counts = count_all(codes, candidates, self.offsets)
-        self.distances = np.zeros(len(candidates), dtype=np.int64)
+    def __init__(self, codes: Sequence[np.ndarray], levels: Levels) -> None:
+        self.codes, self.levels = codes, levels
+
+    def column(self, variable: int) -> np.ndarray:
+        """uint[row]: the codes of a variable."""
+        codes = self.codes[int(self.levels.attribute[variable])]
+        if variable < len(self.codes):
+            return codes
+        group = self.levels.groups[variable]
+        return group.astype(np.uint8 if group.max() < 2**8 else np.uint16 if group.max() < 2**16 else np.uint32)[codes]
 
     def marginal(self, positions: Sequence[int]) -> np.ndarray:
-        """int64[cells]: the counts over attributes at `positions`; over none, the number of rows."""
-        sizes, cells = self.candidates.domain.shape, 1
+        """int64[cells]: the counts over the variables `positions`; over none, the number of rows."""
+        cells = 1
         cell = np.zeros(len(self.codes[0]), dtype=np.int64)
         for position in positions:
-            cell *= sizes[position]
-            cell += self.codes[position]
-            cells *= sizes[position]
+            size = int(self.levels.sizes[position])
+            cell *= size
+            cell += self.column(position)
+            cells *= size
         return np.bincount(cell, minlength=cells).astype(np.int64)
+
+
+class Tables(Rows):
+    """What PrivateCounts reveals: the rows, the counts of all bases among the candidates, and each candidate's last distance to the model."""
+
+    __slots__ = ("candidates", "counts", "distances")
+
+    def __init__(self, codes: Sequence[np.ndarray], candidates: Candidates) -> None:
+        super().__init__(codes, candidates.levels)
+        self.candidates = candidates
+        bases = candidates.base_of == np.arange(len(candidates))
+        columns = [self.column(v) for v in range(len(candidates.levels))]
+        self.counts = count_all(columns, candidates if bases.all() else candidates.keep(bases))
+        self.distances = np.zeros(len(candidates), dtype=np.int64)
+
+
+class PrivateRows(Sealed):
+    """The private table before its candidates are known."""
+
+    __slots__ = ("names",)
+
+    def __init__(self, codes: Sequence[np.ndarray], domain: Domain) -> None:
+        """`codes`: one unsigned array[row] per attribute, each below its size."""
+        super().__init__(Rows(codes, Levels.fine(domain.shape)))
+        self.names = domain.names
+
+    def count(self, candidates: Candidates) -> PrivateCounts:
+        """The same rows, still sealed, with the counts of `candidates`, which must fit `check_memory`."""
+        return PrivateCounts(self._contents.codes, candidates)
 
 
 class PrivateCounts(Sealed):
@@ -69,17 +106,12 @@ class PrivateCounts(Sealed):
     def __init__(self, codes: Sequence[np.ndarray], candidates: Candidates) -> None:
         """`codes`: one unsigned array[row] per attribute, each below its size. `candidates` must fit `check_memory`."""
         super().__init__(Tables(codes, candidates))
-        self.names = candidates.domain.names
-
-
-def offsets_of(candidates: Candidates) -> np.ndarray:
-    """int64[candidate + 1]: where each candidate's counts begin in the one flat array."""
-    return np.concatenate([[0], np.cumsum(candidates.cells.astype(np.int64))]).astype(np.int64)
+        self.names = candidates.names
 
 
 def bytes_of(candidates: Candidates) -> float:
     """Memory of the counts, their index and the model's working tables, from public facts."""
-    return 4.0 * float(candidates.cells.sum()) + 64.0 * (candidates.members.size + len(candidates))
+    return 4.0 * float(candidates.cells[candidates.base_of == np.arange(len(candidates))].sum()) + 64.0 * (candidates.members.size + len(candidates))
 
 
 def check_memory(candidates: Candidates, limit: float) -> None:
@@ -92,8 +124,9 @@ def check_memory(candidates: Candidates, limit: float) -> None:
         )
 
 
-def count_all(codes: Sequence[np.ndarray], candidates: Candidates, offsets: np.ndarray) -> np.ndarray:
-    """int32[all cells]: the counts of every candidate, one after the other."""
+def count_all(codes: Sequence[np.ndarray], candidates: Candidates) -> np.ndarray:
+    """int32[all cells]: the counts of every candidate, one after the other; `codes`: one unsigned array[row] for each variable."""
+    offsets = candidates.offsets
     counts = np.zeros(int(offsets[-1]), dtype=np.int32)
     binary = (candidates.sizes <= 2).all(axis=1) & (candidates.cells == 2.0**candidates.orders) & (candidates.orders >= 2)
     binary &= candidates.orders <= 6  # beyond, a word of 64 rows would be read once for every cell, more often than row by row

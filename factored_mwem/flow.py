@@ -15,13 +15,16 @@ import numpy as np
 import pyarrow as pa
 
 from factored_mwem import store
+from factored_mwem.candidates import Candidates
 from factored_mwem.codec import encode_table, fit_columns
-from factored_mwem.counts import PrivateCounts, check_memory
+from factored_mwem.counts import PrivateCounts, PrivateRows, check_memory
 from factored_mwem.domain import Domain
+from factored_mwem.engine import fit_forest
 from factored_mwem.errors import FmwemError, InputError, ResourceError
+from factored_mwem.forest import Forest
 from factored_mwem.manifest import Manifest, Output, describe
-from factored_mwem.model import ProductModel
-from factored_mwem.mwem import Fit, Progress, mwem
+from factored_mwem.mwem import mwem
+from factored_mwem.outcome import Outcome, Progress
 from factored_mwem.output import check_format, check_target, manifest_path, remove, write_batches, write_text
 from factored_mwem.plan import Policy
 from factored_mwem.privacy.access import Access, Measurement
@@ -30,7 +33,7 @@ from factored_mwem.privacy.ledger import Ledger
 from factored_mwem.privacy.noise import Noise, OpenDPNoise
 from factored_mwem.sample import sample
 from factored_mwem.table import Table, bound_contributions, open_table, without
-from factored_mwem.workload import Candidates, Workload
+from factored_mwem.workload import Workload
 
 MOST_ROWS = 10**8
 """Most synthetic rows by default: where noise drowns the table, its noisy count may be anything."""
@@ -96,16 +99,16 @@ def _release(
     budget = policy.budget(learn_domain=declared is None)
     access = Access(Ledger(budget), policy.unit, noise or OpenDPNoise(budget.composition))
     try:
-        schema, fit, warnings = _fit(private, workload, policy, declared, columns, report, access)
+        domain, schema, fit, warnings = _fit(private, workload, policy, declared, columns, report, access)
     except FmwemError as error:
         error.budget_spent = bool(access.ledger.entries)
         raise
-    domain = fit.model.domain
     manifest = describe(
         policy, workload, domain, access.ledger, fit.model, fit.measurements, rounds=fit.rounds, sample_seed=sample_seed, warnings=warnings
     )
     seed = secrets.randbits(64) if sample_seed is None else sample_seed
-    return Release(fit.model, schema, fit.measurements, manifest, rows=min(round(fit.model.total), MOST_ROWS) if rows is None else rows, seed=seed)
+    rows = min(round(fit.model.total), MOST_ROWS) if rows is None else rows
+    return Release(domain, fit.model, schema, fit.measurements, manifest, rows=rows, seed=seed)
 
 
 def _fit(
@@ -116,7 +119,7 @@ def _fit(
     columns: Sequence[str] | None,
     report: Callable[[Progress], None],
     access: Access,
-) -> tuple[pa.Schema, Fit, tuple[str, ...]]:
+) -> tuple[Domain, pa.Schema, Outcome, tuple[str, ...]]:
     """The fitted model, the types its rows come back in, and warnings: what can be refused from public facts is refused first."""
     visible, declared, columns = without_id(policy, private, declared, columns)
     if declared is not None:
@@ -131,8 +134,13 @@ def _fit(
         candidates, left_out = usable(workload, domain, policy)
     codes = encode_table(domain, private)  # ---- private from here ...
     known_total = len(codes[0]) if policy.unit.total_is_public else None
-    fit = mwem(PrivateCounts(codes, candidates), candidates, policy, access=access, known_total=known_total, report=report)  # ---- ... to here
-    return schema, fit, _warnings(policy, fit, left_out)
+    if policy.engine == "mwem":
+        dense = mwem(PrivateCounts(codes, candidates), candidates, policy, access=access, known_total=known_total, report=report)
+        fit = Outcome(Forest.of(dense.model), dense.measurements, dense.rounds, dense.total_error)
+    else:
+        rows = PrivateRows(codes, domain)
+        fit = fit_forest(rows, candidates, policy, access=access, known_total=known_total, memory=memory_limit(), report=report)  # ---- ... to here
+    return domain, schema, fit, _warnings(policy, domain, fit, left_out)
 
 
 def without_id(
@@ -152,14 +160,18 @@ def without_id(
 def usable(workload: Workload, domain: Domain, policy: Policy) -> tuple[Candidates, int]:
     """The candidates that fit the cell cap, and how many do not; ResourceError where they need more memory than the machine has to give."""
     for attribute in domain:
-        if attribute.size > policy.max_cells:
-            size, cap = attribute.size, policy.max_cells
+        if attribute.size > policy.cells:
+            size, cap = attribute.size, policy.cells
             raise ResourceError(f"attribute {attribute.name!r} has {size:,} codes, more than --max-cells {cap:,}; use fewer bins or raise it")
     candidates = workload.candidates(domain)
-    fitting = candidates.keep(candidates.cells <= policy.max_cells)
+    if policy.engine == "tree":  # what is too large as it is may be measured at coarser levels
+        if sum(domain.shape) > policy.cells:
+            raise ResourceError(f"the attributes have {sum(domain.shape):,} codes together, more than --max-cells {policy.cells:,}; raise it")
+        return candidates, 0
+    fitting = candidates.keep(candidates.cells <= policy.cells)
     check_memory(fitting, memory_limit())
-    if policy.components == "one" and domain.cells > policy.max_cells:
-        raise InputError(f"components='one' needs {domain.cells:,} cells, more than max_cells={policy.max_cells}; use fewer columns")
+    if policy.components == "one" and domain.cells > policy.cells:
+        raise InputError(f"components='one' needs {domain.cells:,} cells, more than max_cells={policy.cells}; use fewer columns")
     return fitting, len(candidates) - len(fitting)
 
 
@@ -171,7 +183,7 @@ def memory_limit() -> float:
     return whole / 2
 
 
-def _warnings(policy: Policy, fit: Fit, left_out: int) -> tuple[str, ...]:
+def _warnings(policy: Policy, domain: Domain, fit: Outcome, left_out: int) -> tuple[str, ...]:
     """What a reader of the manifest should know; public facts and noisy answers only."""
     found = []
     if policy.epsilon > 10:
@@ -181,8 +193,8 @@ def _warnings(policy: Policy, fit: Fit, left_out: int) -> tuple[str, ...]:
     if fit.total_error > fit.model.total / 2:
         found.append("the noise is as large as the number of rows itself: give --rows, and expect little of the values")
     if left_out:
-        found.append(f"{left_out} candidate marginals have more than {policy.max_cells} cells (--max-cells) and could not be measured as a whole")
-    for attribute in fit.model.domain:
+        found.append(f"{left_out} candidate marginals have more than {policy.cells} cells (--max-cells) and could not be measured as a whole")
+    for attribute in domain:
         if attribute.learnt and attribute.description:
             found.append(f"{attribute.name!r}: {attribute.description}")
         if attribute.learnt and attribute.values == (OTHER,):
@@ -194,21 +206,18 @@ def _warnings(policy: Policy, fit: Fit, left_out: int) -> tuple[str, ...]:
 class Release:
     """A model, the noisy measurements behind it and the manifest: all public, and no private count in it."""
 
-    model: ProductModel
+    domain: Domain
+    model: Forest
     schema: pa.Schema
     measurements: list[Measurement]
     manifest: Manifest
     rows: int
     seed: int
 
-    @property
-    def domain(self) -> Domain:
-        return self.model.domain
-
     def batches(self, rows: int | None = None, *, seed: int | None = None) -> Iterator[pa.RecordBatch]:
         """Synthetic rows in record batches: the release's own rows, or `rows` others. Free: the model is public."""
         rng = np.random.default_rng(self.seed if seed is None else seed)
-        return sample(self.model, self.schema, self.rows if rows is None else rows, rng=rng)
+        return sample(self.model, self.domain, self.schema, self.rows if rows is None else rows, rng=rng)
 
     def sample(self, rows: int, *, seed: int | None = None) -> pa.Table:
         """`rows` fresh rows; the same ones for the same `seed`."""

@@ -16,7 +16,7 @@ from factored_mwem.errors import FmwemError, InputError
 from factored_mwem.evaluation import Errors, evaluate
 from factored_mwem.flow import Release, release, usable, without_id
 from factored_mwem.manifest import Manifest
-from factored_mwem.mwem import Progress
+from factored_mwem.outcome import Progress
 from factored_mwem.output import check_format, check_target, manifest_path, remove, write_batches
 from factored_mwem.settings import policy_from
 from factored_mwem.table import TEXT_SUFFIXES, open_table

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from factored_mwem.domain import Domain
-from factored_mwem.model import ProductModel
+from factored_mwem.forest import Forest
 from factored_mwem.plan import Policy
 from factored_mwem.privacy.access import Measurement
 from factored_mwem.privacy.ledger import Budget, Entry, Ledger, Mechanism, guarantee
@@ -67,7 +67,7 @@ class AttributeFacts(_Part):
 
 
 class MeasuredMarginal(_Part):
-    """A marginal that was measured; its noisy answer is in the model file."""
+    """A marginal that was measured, "age in 16" standing for age at a level of 16 groups; answers and groups are in the model file."""
 
     attributes: tuple[str, ...]
     cells: int
@@ -97,6 +97,7 @@ class Manifest(_Part):
     attributes: tuple[AttributeFacts, ...]
     domain: dict[str, Any]
     components: tuple[tuple[str, ...], ...]
+    cliques: tuple[tuple[str, ...], ...]
     rounds: int
     measurements: tuple[MeasuredMarginal, ...]
     noise_library: str
@@ -117,7 +118,7 @@ def describe(
     workload: Workload,
     domain: Domain,
     ledger: Ledger,
-    model: ProductModel,
+    model: Forest,
     measurements: list[Measurement],
     *,
     rounds: int,
@@ -125,6 +126,7 @@ def describe(
     warnings: tuple[str, ...],
 ) -> Manifest:
     """The manifest of a fitted model. Everything in it is public: parameters, the domain, the ledger and facts about noisy measurements."""
+    names = model.levels.names(domain.names)
     return Manifest(
         tool_version=tool_version(),
         created=datetime.datetime.now(datetime.UTC).date(),
@@ -137,10 +139,11 @@ def describe(
             AttributeFacts(name=a.name, type=a.type, codes=a.size, nullable=a.nullable, domain="learnt" if a.learnt else "declared") for a in domain
         ),
         domain=domain.to_dict(),
-        components=tuple(sorted(tuple(domain.names[p] for p in factor.positions) for factor in model.components)),
+        components=tuple(sorted(tuple(domain.names[a] for a in part.attributes) for part in model.components)),
+        cliques=tuple(tuple(names[v] for v in clique) for part in model.components for clique in part.tree.cliques),
         rounds=rounds,
         measurements=tuple(
-            MeasuredMarginal(attributes=tuple(domain.names[p] for p in m.positions), cells=len(m.noisy), scale=m.scale) for m in measurements
+            MeasuredMarginal(attributes=tuple(names[v] for v in m.positions), cells=len(m.noisy), scale=m.scale) for m in measurements
         ),
         noise_library=library_version(),
         estimated_rows=round(model.total),

@@ -100,6 +100,15 @@ class ProductModel:
         return cls(domain, [Factor.uniform(block, [shape[p] for p in block]) for block in blocks], total)
 
     @property
+    def components_by_id(self) -> dict[int, Factor]:
+        return self.factors
+
+    @property
+    def part_of(self) -> np.ndarray:
+        """int64[attribute]: the id of the component that holds it."""
+        return self.factor_of
+
+    @property
     def components(self) -> list[Factor]:
         return list(self.factors.values())
 

@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
 
 from factored_mwem.answers import Answerer
+from factored_mwem.candidates import Candidates
 from factored_mwem.counts import PrivateCounts
 from factored_mwem.fit import SWEEPS, estimate_total, from_histogram, update
 from factored_mwem.kernels.dense import PAPER, SCALED
 from factored_mwem.model import Factor, ProductModel
+from factored_mwem.outcome import Progress, Report
 from factored_mwem.plan import Plan, Policy, Schedule, initial_shares, plan
 from factored_mwem.privacy.access import Access, Measurement, expected_noise, measure, measurement_scale, select
-from factored_mwem.workload import Candidates
 
 TOTAL_SHARE = Fraction(1, 100)
 """Share of the budget for a noisy count of rows, which the plan needs where the number of rows is private."""
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """What may be told while the loop runs: public facts only."""
-
-    round: int
-    rounds: int
-    attributes: tuple[str, ...]
-    components: int
-    largest: int
-
-
-Report = Callable[[Progress], None]
 
 
 @dataclass(slots=True, eq=False)
@@ -85,7 +72,7 @@ def mwem(
     chosen = plan(candidates.domain, candidates, policy, access.ledger.budget, fit.model.total)
     initialise(fit, counts, chosen, access)
     schedule = Schedule(access.ledger, chosen.rounds, Fraction(policy.select_share), adaptive=policy.rounds == "adaptive")
-    offer, answerer = Offer(candidates, policy.max_cells, fit), Answerer(candidates)
+    offer, answerer = Offer(candidates, policy.cells, fit), Answerer(candidates)
     average = np.zeros(0)
     for step in schedule if chosen.rounds else ():
         if policy.iterate == "average":  # A_0 .. A_{T-1}: the iterates before each round, HLM12 Fig. 1
@@ -187,4 +174,5 @@ def _merged_size(members: np.ndarray, model: ProductModel) -> np.ndarray:
 
 def _progress(fit: Fit, schedule: Schedule, attributes: Sequence[str]) -> Progress:
     largest = max(len(factor.weights) for factor in fit.model.components)
-    return Progress(schedule.done, schedule.rounds, tuple(attributes), len(fit.model.factors), largest)
+    cells, parts = sum(len(factor.weights) for factor in fit.model.components), len(fit.model.factors)
+    return Progress(schedule.done, schedule.rounds, tuple(attributes), parts, largest, cliques=parts, cells=cells, spent=schedule.spent)

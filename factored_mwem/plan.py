@@ -10,22 +10,46 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, ValidationError, model_validator
 
+from factored_mwem.candidates import Candidates
 from factored_mwem.domain import Domain
 from factored_mwem.errors import InputError
 from factored_mwem.privacy.ledger import Budget, Ledger
 from factored_mwem.privacy.neighbours import Neighbours, Unit
-from factored_mwem.workload import Candidates
 
 MAX_ROUNDS = 128
 """Most rounds chosen by default; a user may ask for more."""
 
 
+MWEM_ONLY = {"initial": "one-way", "replay": True, "step": "scaled", "components": "grow", "iterate": "last"}
+"""Fields of Policy that only the faithful engine knows, with their defaults."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """What experiments have set in the tree engine. The same for all tables and budgets.
+
+    `cells` of all trees; `rounds` for each attribute that the budget is first divided into; `groups` of about equal mass in the coarser levels,
+    `rare` standard deviations of noise below which codes are merged; `finest`: views have at most as many cells as make their noise in the first
+    rounds this share of the largest error there can be.
+    """
+
+    cells: int = 2**17
+    rounds: float = 8.0
+    groups: tuple[int, ...] = (16,)
+    rare: float = 2.0
+    finest: float = 1.0
+
+
+TUNED = Tuning()
+
+
 class Policy(BaseModel):
     """The privacy promise and how the mechanism keeps it.
 
-    The paper's variants: `iterate` last or average; `replay` or a single step a round; `initial` a noisy histogram of every
-    starting component ("histogram"), noisy one-way marginals, or none; `rounds` fixed or "adaptive". `components="one"` starts from the
-    whole domain in one component, as the paper's sections 2 and 3 do; `step="paper"` is the paper's update to the letter.
+    `engine="tree"` is the product's own: clique trees, levels, annealed rounds. `engine="mwem"` is the paper's algorithm on dense components, and
+    what follows is for it alone: `iterate` last or average; `replay` or a single step a round; `initial` a noisy histogram of every starting
+    component ("histogram"), noisy one-way marginals, or none; `rounds="adaptive"`; `components="one"` starts from the whole domain in one
+    component, as the paper's sections 2 and 3 do; `step="paper"` is the paper's update to the letter.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -36,7 +60,8 @@ class Policy(BaseModel):
     contributions: StrictInt = Field(default=1, ge=1, le=10**9)
     privacy_id: str | None = None
     rounds: StrictInt | Literal["adaptive"] | None = None
-    max_cells: int = Field(default=2**20, ge=1, le=2**40)
+    engine: Literal["tree", "mwem"] = "tree"
+    max_cells: int | None = Field(default=None, ge=1, le=2**40)
     domain_budget: float = Field(default=0.1, gt=0, lt=1)
     initial: Literal["one-way", "histogram", "none"] = "one-way"
     initial_share: float | None = Field(default=None, gt=0, lt=1)
@@ -64,9 +89,19 @@ class Policy(BaseModel):
     def _fits(self) -> Policy:
         if isinstance(self.rounds, int) and self.rounds < 1:
             raise ValueError(f"rounds={self.rounds}: at least one, or 'adaptive'")
+        given = [name for name, value in MWEM_ONLY.items() if getattr(self, name) != value]
+        if self.engine == "tree" and given:
+            raise ValueError(f"{given[0]}={getattr(self, given[0])!r} needs engine='mwem'")
+        if self.engine == "tree" and self.rounds == "adaptive":
+            raise ValueError("rounds='adaptive' needs engine='mwem'; engine='tree' adapts its rounds unless their number is given")
         if self.iterate == "average" and self.components != "one":
             raise ValueError("iterate='average' needs components='one': an average of products is not a product")
         return self
+
+    @property
+    def cells(self) -> int:
+        """Most cells of all trees together, or of one dense component."""
+        return self.max_cells or (TUNED.cells if self.engine == "tree" else 2**20)
 
     @property
     def unit(self) -> Unit:
@@ -90,14 +125,15 @@ class Round:
 class Schedule:
     """Hands out rounds while the budget lasts. `note` tells it what a measurement showed; fixed schedules ignore that.
 
-    Adaptive (HLM12 section 2.3.3): start with cheap questions; when a measurement shows no more than noise, double the price of a
-    question. Every round is checked against what is left, so the sum never exceeds the budget whatever the data answer.
+    Adaptive (HLM12 section 2.3.3): start with cheap questions; when a measurement shows no more than `quiet` times its noise, double the price
+    of a question. Every round is checked against what is left, so the sum never exceeds the budget whatever the data answer.
     """
 
     ledger: Ledger
     rounds: int
     select_share: Fraction
     adaptive: bool = False
+    quiet: float = math.sqrt(2)
     done: int = 0
     _price: Fraction = field(default=Fraction(0))
     _least: Fraction = field(default=Fraction(0))
@@ -115,9 +151,19 @@ class Schedule:
             self.done += 1
             yield Round(select=price * self.select_share, measure=price * (1 - self.select_share))
 
+    @property
+    def price(self) -> Fraction:
+        """What the next round may spend, as things are."""
+        return self._price
+
+    @property
+    def spent(self) -> float:
+        """The share of the whole budget that is spent."""
+        return float(self.ledger.spent / self.ledger.budget.amount)
+
     def note(self, signal: float, noise: float) -> None:
         """`signal`: L1 gap between a measurement and the model before it; `noise`: the gap that noise alone is expected to make."""
-        if self.adaptive and signal <= noise * math.sqrt(2):
+        if self.adaptive and signal <= noise * self.quiet:
             # Never below the first price: what rounding left over after the last round is no budget for another.
             self._price = min(self._price * 2, max(self.ledger.left, self._least))
 
@@ -133,13 +179,10 @@ class Plan:
 def plan(domain: Domain, candidates: Candidates, policy: Policy, budget: Budget, rows: float) -> Plan:
     """How many rounds, and what goes before them, from public facts; `rows` is a public or noisy count.
 
-    The scale of a problem is rows * sqrt(2 rho), the rows over the noise of a measurement that takes all of the budget. The share of
-    the one-way marginals follows d, their sizes and that scale; rounds grow with its cube root from d at 10^4.
+    The share of the one-way marginals follows d, their sizes and the problem's scale; rounds grow with its cube root from d at 10^4.
     Tuned on Adult at epsilon 0.1, 1 and 10, where half or twice as many rounds were never better by more than 2 %.
     """
-    double = 2 * float(budget.amount) if budget.unit == "rho" else float(budget.amount) ** 2
-    signal = max(rows, 1.0) * math.sqrt(double)
-    choices = int((candidates.cells <= policy.max_cells).sum())
+    choices = int((candidates.cells <= policy.cells).sum())
     if policy.initial == "one-way":
         choices -= int((candidates.orders == 1).sum())
     if isinstance(policy.rounds, int):
@@ -147,16 +190,25 @@ def plan(domain: Domain, candidates: Candidates, policy: Policy, budget: Budget,
     elif policy.rounds == "adaptive":
         rounds = min(MAX_ROUNDS, max(16, 4 * len(domain))) if choices else 0
     else:
-        rounds = min(choices, MAX_ROUNDS, max(4, round(len(domain) * (signal / 1e4) ** (1 / 3))))
+        rounds = min(choices, MAX_ROUNDS, max(4, round(len(domain) * (signal(budget, rows) / 1e4) ** (1 / 3))))
     if policy.initial == "none":
         return Plan(rounds, Fraction(0))
-    if not rounds:
-        return Plan(0, Fraction(1))
+    return Plan(rounds, one_way_share(domain, policy, budget, rows) if rounds else Fraction(1))
+
+
+def one_way_share(domain: Domain, policy: Policy, budget: Budget, rows: float) -> Fraction:
+    """The share of the budget that the first measurements get, where rounds come after them, from public facts."""
     if policy.initial_share is not None:
-        return Plan(rounds, Fraction(policy.initial_share))
+        return Fraction(policy.initial_share)
     size = sum(s ** (2 / 3) for s in domain.shape) / len(domain)
-    share = 0.18 * size**1.4 * (len(domain) / signal**2) ** 0.2
-    return Plan(rounds, Fraction(round(min(max(share, 0.03), 0.5), 3)))
+    share = 0.18 * size**1.4 * (len(domain) / signal(budget, rows) ** 2) ** 0.2
+    return Fraction(round(min(max(share, 0.03), 0.5), 3))
+
+
+def signal(budget: Budget, rows: float) -> float:
+    """The scale of a problem: rows * sqrt(2 rho), the rows over the noise of a measurement that takes all of the budget."""
+    double = 2 * float(budget.amount) if budget.unit == "rho" else float(budget.amount) ** 2
+    return max(rows, 1.0) * math.sqrt(double)
 
 
 def initial_shares(domain: Domain) -> list[Fraction]:

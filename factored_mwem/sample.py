@@ -8,7 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from factored_mwem.codec import decode
-from factored_mwem.model import Factor, ProductModel
+from factored_mwem.domain import Domain
+from factored_mwem.forest import Component, Forest
+from factored_mwem.tree import grid
 
 BATCH = 2**17
 """Most rows drawn and decoded at a time."""
@@ -16,28 +18,67 @@ VALUES = 2**24
 """Most values at a time: a wide table comes in shorter batches, so that memory does not grow with its columns."""
 
 
-def sample(model: ProductModel, schema: pa.Schema, rows: int, *, rng: np.random.Generator) -> Iterator[pa.RecordBatch]:
+def sample(model: Forest, domain: Domain, schema: pa.Schema, rows: int, *, rng: np.random.Generator) -> Iterator[pa.RecordBatch]:
     """`rows` rows of the model in batches. In each batch every component's cells come out within one row of their share."""
     batch = min(BATCH, max(VALUES // len(schema), 2**12))
     for at in range(0, rows, batch):
         size = min(batch, rows - at)
         codes = draw(model, size, rng)
-        columns = [decode(a, c, field, rng) for a, c, field in zip(model.domain, codes, schema, strict=True)]
+        columns = [decode(a, c, field, rng) for a, c, field in zip(domain, codes, schema, strict=True)]
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def draw(model: ProductModel, rows: int, rng: np.random.Generator) -> list[np.ndarray]:
+def draw(model: Forest, rows: int, rng: np.random.Generator) -> list[np.ndarray]:
     """int64[row] per attribute: the codes of `rows` rows. Components are independent, so each gets its own random order."""
-    codes: list[np.ndarray] = [np.empty(0, dtype=np.int64)] * len(model.domain)
-    for factor in model.components:
-        cells = rng.permutation(_systematic(factor, rows, rng))
-        for position, column in zip(factor.positions, np.unravel_index(cells, factor.shape), strict=True):
-            codes[position] = column
+    codes: list[np.ndarray] = [np.empty(0, dtype=np.int64)] * len(model.levels.shape)
+    for part in model.components:
+        found = _down(part, rows, rng)
+        for a in part.attributes:
+            codes[a] = found[a]  # an attribute's own variable has its number
     return codes
 
 
-def _systematic(factor: Factor, rows: int, rng: np.random.Generator) -> np.ndarray:
-    """int64[row]: cells, ascending, by systematic sampling: an even comb, so a cell of share p comes floor or ceil of p * rows times."""
-    ends = np.cumsum(factor.weights)
-    comb = (np.arange(rows) + rng.random()) * (ends[-1] / max(rows, 1))
+def _down(part: Component, rows: int, rng: np.random.Generator) -> dict[int, np.ndarray]:
+    """int64[row] per variable of one tree: cells of the root, then of each clique given the codes its parent has drawn."""
+    tree, levels = part.tree, part.tree.levels
+    found: dict[int, np.ndarray] = {}
+
+    def keep(clique: int, cells: np.ndarray) -> None:
+        view = tree.cliques[clique]
+        found.update(zip(view, np.unravel_index(cells, [int(levels.sizes[v]) for v in view]), strict=True))
+
+    comb = (np.arange(rows) + rng.random()) / max(rows, 1)
+    keep(0, rng.permutation(_at(np.cumsum(part.table(0)), comb * part.table(0).sum())))
+    for child, _, separator in tree.edges:
+        given = np.zeros(rows, dtype=np.int64)
+        for v in separator:
+            u = levels.holds(sorted(found), v)
+            assert u is not None
+            given = given * int(levels.sizes[v]) + levels.between(u, v)[found[u]]
+        keep(child, _given(part.table(child), grid(tree.steps(child, separator)), given, rng))
+    return found
+
+
+def _given(table: np.ndarray, separator_of: np.ndarray, given: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """int64[row]: a cell of `table` for each row, among those that `separator_of` sends to the row's `given`; an even comb for each."""
+    order = np.argsort(separator_of, kind="stable")
+    ends = np.cumsum(table[order])
+    count = int(separator_of.max()) + 1
+    last = np.searchsorted(separator_of[order], np.arange(count), side="right")
+    first = np.concatenate([[0], last[:-1]])
+    mass = np.concatenate([[0.0], ends])
+    low, high = mass[first], mass[last]
+    shuffled = rng.permutation(len(given))  # else the codes of two cliques below one parent would rise together
+    by_given = shuffled[np.argsort(given[shuffled], kind="stable")]
+    ranked = given[by_given]
+    rows = np.bincount(ranked, minlength=count)
+    place = np.arange(len(given)) - np.concatenate([[0], np.cumsum(rows)])[ranked]
+    comb = low[ranked] + (place + rng.random(count)[ranked]) / rows[ranked] * (high - low)[ranked]
+    cells = np.empty(len(given), dtype=np.int64)
+    cells[by_given] = order[np.clip(np.searchsorted(ends, comb, side="right"), first[ranked], last[ranked] - 1)]
+    return cells
+
+
+def _at(ends: np.ndarray, comb: np.ndarray) -> np.ndarray:
+    """int64[row]: cells, by systematic sampling: an even comb, so a cell of share p comes floor or ceil of p * rows times."""
     return np.minimum(np.searchsorted(ends, comb, side="right"), len(ends) - 1)

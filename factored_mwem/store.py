@@ -16,16 +16,18 @@ from pydantic import ValidationError
 
 from factored_mwem.domain import Domain
 from factored_mwem.errors import FmwemError, InputError
+from factored_mwem.forest import Component, Forest
+from factored_mwem.levels import Levels
 from factored_mwem.manifest import Manifest
-from factored_mwem.model import Factor, ProductModel
 from factored_mwem.output import check_target, replacing
 from factored_mwem.privacy.access import Measurement
 from factored_mwem.privacy.noise import Composition
+from factored_mwem.tree import CliqueTree
 
 if TYPE_CHECKING:
     from factored_mwem.flow import Release
 
-VERSION = 1
+VERSION = 2
 BROKEN = (
     *(OSError, ValueError, KeyError, TypeError, EOFError, IndexError, AttributeError, RuntimeError),  # RuntimeError: an unknown compression
     *(zipfile.BadZipFile, zlib.error, struct.error, pa.ArrowException, ValidationError),
@@ -40,15 +42,17 @@ def save(release: Release, path: Path, *, overwrite: bool) -> None:
     model = release.model
     header = {
         "fmwem_model": VERSION,
-        "domain": model.domain.to_dict(),
+        "domain": release.domain.to_dict(),
         "total": model.total,
         "rows": release.rows,
         "seed": release.seed,
-        "factors": [list(factor.positions) for factor in model.components],
+        "levels": [int(model.levels.attribute[v]) for v in range(len(release.domain), len(model.levels))],
+        "trees": [{"cliques": part.tree.cliques, "edges": part.tree.edges} for part in model.components],
         "measurements": [{"positions": list(m.positions), "scale": m.scale, "composition": m.composition} for m in release.measurements],
         "manifest": release.manifest.model_dump(mode="json"),
     }
-    arrays = {f"weights_{i}": factor.weights for i, factor in enumerate(model.components)}
+    arrays = {f"beliefs_{i}": part.beliefs for i, part in enumerate(model.components)}
+    arrays |= {f"level_{v}": model.levels.groups[v] for v in range(len(release.domain), len(model.levels))}
     arrays |= {f"noisy_{i}": m.noisy for i, m in enumerate(release.measurements)}
     arrays |= {"header": _bytes(json.dumps(header).encode()), "schema": _bytes(release.schema.serialize().to_pybytes())}
     with replacing(path) as temporary, open(temporary, "wb") as file:
@@ -77,14 +81,19 @@ def load(path: Path) -> dict[str, Any]:
 
 def _fields(header: dict[str, Any], file: Any) -> dict[str, Any]:
     domain = Domain.from_dict(header["domain"])
-    factors = []
-    for i, positions in enumerate(header["factors"]):
-        shape = tuple(domain.shape[p] for p in positions)
-        factors.append(Factor(tuple(positions), shape, file[f"weights_{i}"].reshape(int(np.prod(shape, dtype=np.int64)))))
-    if sorted(p for factor in factors for p in factor.positions) != list(range(len(domain))):
-        raise ValueError("factors do not cover the domain")
+    coarser: list[list[np.ndarray]] = [[] for _ in domain]
+    for i, a in enumerate(header["levels"]):
+        group = file[f"level_{len(domain) + i}"]
+        if group.shape != (domain.shape[a],) or group.dtype != np.int64 or group.min() < 0 or group.max() >= domain.shape[a]:
+            raise ValueError("a level does not fit its attribute")
+        coarser[a].append(group)
+    levels = Levels.of(domain.shape, coarser)
+    parts = [_component(levels, tree, file[f"beliefs_{i}"]) for i, tree in enumerate(header["trees"])]
+    if sorted(a for part in parts for a in part.attributes) != list(range(len(domain))):
+        raise ValueError("trees do not cover the domain")
     return {
-        "model": ProductModel(domain, factors, float(header["total"])),
+        "domain": domain,
+        "model": Forest(levels, parts, float(header["total"])),
         "schema": pa.ipc.read_schema(pa.py_buffer(file["schema"].tobytes())),
         "measurements": [
             Measurement(tuple(m["positions"]), file[f"noisy_{i}"], float(m["scale"]), Composition(m["composition"]))
@@ -94,3 +103,16 @@ def _fields(header: dict[str, Any], file: Any) -> dict[str, Any]:
         "rows": int(header["rows"]),
         "seed": int(header["seed"]),
     }
+
+
+def _component(levels: Levels, tree: dict[str, Any], beliefs: np.ndarray) -> Component:
+    """One tree; ValueError where the file's parts do not fit together."""
+    cliques = tuple(tuple(int(v) for v in clique) for clique in tree["cliques"])
+    edges = tuple((int(child), int(parent), tuple(int(v) for v in separator)) for child, parent, separator in tree["edges"])
+    known = [v for clique in cliques for v in clique]
+    if not known or min(known) < 0 or max(known) >= len(levels) or [child for child, _, _ in edges] != list(range(1, len(cliques))):
+        raise ValueError("a tree is damaged")
+    found = CliqueTree(levels, cliques, edges)
+    if any(not 0 <= p < c or not (found.fixes(c, s) and found.fixes(p, s)) for c, p, s in edges) or beliefs.shape != (sum(found.cells),):
+        raise ValueError("a tree is damaged")
+    return Component.of(found, beliefs)

@@ -1,4 +1,4 @@
-"""Workload: the marginals that must come out right. Candidates: what a round may choose to measure for them."""
+"""Workload: the marginals that must come out right."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import math
 import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from factored_mwem.candidates import Candidates
 from factored_mwem.domain import Clique, Domain
 from factored_mwem.errors import InputError, ResourceError
 
@@ -122,40 +122,3 @@ def _all_of(attributes: int, order: int, width: int) -> np.ndarray:
     flat = itertools.chain.from_iterable(itertools.combinations(range(attributes), order))
     members[:, :order] = np.fromiter(flat, dtype=np.int32, count=len(members) * order).reshape(-1, order)
     return members
-
-
-@dataclass(frozen=True, eq=False)
-class Candidates:
-    """Candidate marginals as an index: `members: int32[candidate, slot]`, attribute positions ascending, padded with -1."""
-
-    domain: Domain
-    members: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.members)
-
-    @cached_property
-    def sizes(self) -> np.ndarray:
-        """int64[candidate, slot]: codes of each member, 1 where padded."""
-        shape = np.array([*self.domain.shape, 1], dtype=np.int64)
-        return shape[self.members]
-
-    @cached_property
-    def orders(self) -> np.ndarray:
-        """int64[candidate]: attributes of each candidate."""
-        return (self.members >= 0).sum(axis=1)
-
-    @cached_property
-    def cells(self) -> np.ndarray:
-        """float64[candidate]: cells of each marginal; a float, so that a huge product cannot wrap around."""
-        return self.sizes.astype(np.float64).prod(axis=1)
-
-    def positions(self, candidate: int) -> tuple[int, ...]:
-        return tuple(int(m) for m in self.members[candidate] if m >= 0)
-
-    def clique(self, candidate: int) -> Clique:
-        return tuple(self.domain.names[m] for m in self.positions(candidate))
-
-    def keep(self, mask: np.ndarray) -> Candidates:
-        """The candidates where `mask: bool[candidate]` holds."""
-        return Candidates(self.domain, self.members[mask])

@@ -42,10 +42,11 @@ def sources() -> Sources:
 
 
 ORDER = (
-    "errors", "kernels", "kernels.dense", "kernels.scoring", "kernels.counting",
-    "attribute", "domain", "table", "reading", "output", "privacy", "privacy.neighbours", "privacy.noise", "workload",
-    "codec", "model", "answers", "counts", "profile", "privacy.ledger", "privacy.access", "plan", "fit", "privacy.discover", "mwem",
-    "manifest", "sample", "store", "check", "flow", "settings", "drafting", "evaluation", "job", "datasets", "console", "cli",
+    "errors", "kernels", "kernels.dense", "kernels.tree", "kernels.joint", "kernels.scoring", "kernels.counting", "kernels.rows", "kernels.residual",
+    "attribute", "domain", "levels", "candidates", "table", "reading", "output", "privacy", "privacy.neighbours", "privacy.noise", "workload",
+    "codec", "tree", "joints", "model", "forest", "answers", "counting", "counts", "profile", "privacy.ledger", "privacy.access", "plan", "fit",
+    "privacy.discover", "residual", "outcome", "estimate", "mwem", "offer", "engine", "manifest", "refine", "sample", "store", "check", "flow",
+    "settings", "drafting", "evaluation", "job", "datasets", "console", "cli",
 )  # fmt: skip
 """A module imports only modules before it. To add one, put it as early as its imports allow."""
 

@@ -10,7 +10,7 @@ import pytest
 from naive import count
 
 from factored_mwem import counts
-from factored_mwem.counts import PrivateCounts, Tables, bytes_of, check_memory, count_all, offsets_of
+from factored_mwem.counts import PrivateCounts, Tables, bytes_of, check_memory, count_all
 from factored_mwem.domain import Domain
 from factored_mwem.errors import ResourceError
 from factored_mwem.workload import Candidates, Workload
@@ -47,8 +47,8 @@ def table_of(shape: tuple[int, ...], rows: int, seed: int) -> tuple[list[np.ndar
 def test_count_all_is_brute_force(shape: tuple[int, ...], order: int, rows: int) -> None:
     codes, table = table_of(shape, rows, seed=rows)
     candidates = candidates_of(shape, order)
-    offsets = offsets_of(candidates)
-    found = count_all(codes, candidates, offsets)
+    offsets = candidates.offsets
+    found = count_all(codes, candidates)
     assert found.dtype == np.int32 and len(found) == offsets[-1] == candidates.cells.sum()
     for c in range(0, len(candidates), 1 + len(candidates) // 150):
         if candidates.cells[c] < 10_000:
@@ -62,11 +62,11 @@ def test_both_paths_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     shape = (2,) * 11
     codes, _ = table_of(shape, 3000, seed=5)
     candidates = candidates_of(shape, 7)
-    by_bits = count_all(codes, candidates, offsets_of(candidates))
+    by_bits = count_all(codes, candidates)
     monkeypatch.setattr(counts, "_count_binary", lambda *_: None)
-    assert not np.array_equal(count_all(codes, candidates, offsets_of(candidates)), by_bits), "the bits were not used"
+    assert not np.array_equal(count_all(codes, candidates), by_bits), "the bits were not used"
     by_rows = np.zeros_like(by_bits)
-    counts._count_other(codes, candidates, offsets_of(candidates), np.arange(len(candidates)), by_rows)
+    counts._count_other(codes, candidates, candidates.offsets, np.arange(len(candidates)), by_rows)
     assert np.array_equal(by_bits, by_rows)
 
 
@@ -75,8 +75,8 @@ def test_blocks_of_rows_add_up(rows: int, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(counts, "BLOCK", 8)
     codes, table = table_of((3, 2, 4), rows, seed=1)
     candidates = candidates_of((3, 2, 4), 3)
-    offsets = offsets_of(candidates)
-    found = count_all(codes, candidates, offsets)
+    offsets = candidates.offsets
+    found = count_all(codes, candidates)
     assert found.tolist() == [n for c in range(len(candidates)) for n in count(table, (3, 2, 4), candidates.positions(c))]
 
 
@@ -105,7 +105,7 @@ def test_nothing_shows_prints_or_leaves() -> None:
 
 def test_offsets_are_the_running_sum_of_cells() -> None:
     candidates = candidates_of((2, 3, 4), 2)
-    assert offsets_of(candidates).tolist() == [0, 2, 5, 9, 15, 23, 35]
+    assert candidates.offsets.tolist() == [0, 2, 5, 9, 15, 23, 35]
 
 
 def test_memory_is_refused_from_public_facts() -> None:
@@ -124,7 +124,7 @@ def test_memory_that_is_promised_is_enough() -> None:
 
     candidates = candidates_of((2,) * 300, 2)
     answers = Answerer(candidates).answers(ProductModel.uniform(candidates.domain, 1.0), np.arange(len(candidates)))
-    offsets = offsets_of(candidates)
+    offsets = candidates.offsets
     arrays = [candidates.members, candidates.sizes, offsets, answers.which, answers.slots, answers.strides, answers.starts]
     used = sum(a.nbytes for a in arrays) + 4 * offsets[-1] + 8 * len(candidates)  # and the kept distances
     assert used <= bytes_of(candidates)

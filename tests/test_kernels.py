@@ -12,7 +12,7 @@ import pytest
 from naive import Dense, cells_of, count, l1
 
 from factored_mwem.answers import Answerer
-from factored_mwem.counts import count_all, offsets_of
+from factored_mwem.counts import count_all
 from factored_mwem.domain import Domain
 from factored_mwem.fit import update
 from factored_mwem.kernels.counting import LARGEST, WORDS, count_binary, count_rows
@@ -58,8 +58,9 @@ def score(model: ProductModel, candidates: Candidates, counts: np.ndarray, offse
     answers = Answerer(candidates).answers(model, np.arange(len(candidates)))
     out = np.empty(len(candidates), dtype=np.int64)
     distances(
-        answers.which, candidates.sizes, answers.slots, answers.strides, answers.starts, answers.parts, answers.total, counts, offsets, grid, out
-    )
+        answers.which, candidates.sizes, answers.slots, answers.strides, answers.starts, answers.parts, answers.total, counts, offsets, float(grid),
+        *candidates.coarse, out,
+    )  # fmt: skip
     return out
 
 
@@ -158,8 +159,8 @@ def test_distances_are_l1_on_the_grid(shape: tuple[int, ...], marginals: list[tu
     candidates = candidates_of(shape, marginals)
     for n in (0, 1, 57):
         rows = random_rows(shape, n, rng)
-        offsets = offsets_of(candidates)
-        found = score(model, candidates, count_all(columns_of(rows, width), candidates, offsets), offsets)
+        offsets = candidates.offsets
+        found = score(model, candidates, count_all(columns_of(rows, width), candidates), offsets)
         for c, distance in enumerate(found.tolist()):
             answer, true = model.marginal(candidates.positions(c)), count(rows, shape, candidates.positions(c))
             rounded = sum(abs(math.floor(a * SCORE_GRID + 0.5) - t * SCORE_GRID) for a, t in zip(answer, true, strict=True))
@@ -171,7 +172,7 @@ def test_rounding_is_to_the_nearest_unit_of_the_grid() -> None:
     """With a grid of 1 the model's 2.5 and 1.5 become 3 and 2: halves go up, as floor(x + 1/2) does."""
     candidates = candidates_of((2,), [(0,)])
     model = ProductModel(candidates.domain, [Factor((0,), (2,), np.array([0.625, 0.375]))], 4.0)
-    found = score(model, candidates, np.array([0, 0], dtype=np.int32), offsets_of(candidates), grid=1.0)
+    found = score(model, candidates, np.array([0, 0], dtype=np.int32), candidates.offsets, grid=1.0)
     assert found.tolist() == [3 + 2]
 
 
@@ -180,13 +181,13 @@ def test_one_row_moves_a_distance_by_at_most_one_record(shape: tuple[int, ...], 
     """The stated sensitivity, exactly and in integers: SCORE_GRID and not one unit more; and it is reached, so it is not slack."""
     rng = np.random.default_rng(6)
     candidates, reached = candidates_of(shape, marginals), 0
-    offsets = offsets_of(candidates)
+    offsets = candidates.offsets
     for _ in range(3):
         model = grown(shape, [(0, len(shape) - 1)] if len(shape) > 1 else [], float(rng.uniform(1, 40)), rng)
         rows = random_rows(shape, int(rng.integers(0, 30)), rng)
-        before = score(model, candidates, count_all(columns_of(rows, len(shape)), candidates, offsets), offsets)
+        before = score(model, candidates, count_all(columns_of(rows, len(shape)), candidates), offsets)
         for cell in cells_of(shape):
-            after = score(model, candidates, count_all(columns_of([*rows, cell], len(shape)), candidates, offsets), offsets)
+            after = score(model, candidates, count_all(columns_of([*rows, cell], len(shape)), candidates), offsets)
             assert np.abs(after - before).max() <= SCORE_GRID
             reached += int((np.abs(after - before) == SCORE_GRID).sum())
     assert reached
@@ -196,7 +197,7 @@ def test_distances_of_the_largest_counts_do_not_wrap_round() -> None:
     """Two cells of 2^31 - 1 rows against a model of one record: 2^52 units, far inside 64 bits."""
     candidates = candidates_of((2,), [(0,)])
     model = ProductModel.uniform(candidates.domain, 1.0)
-    found = score(model, candidates, np.full(2, LARGEST, dtype=np.int32), offsets_of(candidates))
+    found = score(model, candidates, np.full(2, LARGEST, dtype=np.int32), candidates.offsets)
     assert found.tolist() == [2 * (LARGEST * SCORE_GRID - SCORE_GRID // 2)]
 
 
@@ -250,7 +251,7 @@ def test_count_rows_adds_a_block(shape: tuple[int, ...], marginals: list[tuple[i
     """Any subset of the candidates, in any order, on top of what earlier blocks counted; the others are left alone."""
     rng = np.random.default_rng(n)
     candidates, rows = candidates_of(shape, marginals), random_rows(shape, n, rng)
-    offsets = offsets_of(candidates)
+    offsets = candidates.offsets
     which = rng.permutation(len(candidates))[: 1 + len(candidates) // 2]
     out = np.full(offsets[-1], 5, dtype=np.int32)
     columns = np.array(columns_of(rows, len(shape)), dtype=np.int32)
@@ -265,7 +266,7 @@ def test_counts_stop_at_what_32_bits_hold() -> None:
     candidates = candidates_of((2,), [(0,)])
     out = np.array([LARGEST - 1, LARGEST], dtype=np.int32)
     columns = np.array([[0, 1, 0, 1]], dtype=np.int32)
-    count_rows(columns, candidates.members, candidates.sizes, np.array([0]), offsets_of(candidates), out)
+    count_rows(columns, candidates.members, candidates.sizes, np.array([0]), candidates.offsets, out)
     assert out.tolist() == [LARGEST, LARGEST]
 
 

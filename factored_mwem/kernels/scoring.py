@@ -10,16 +10,23 @@ from factored_mwem.kernels import compiled
 
 
 @compiled
-def distances(which, sizes, slots, strides, starts, parts, total, counts, offsets, grid, out):  # type: ignore[no-untyped-def]
-    """L1 distance of each candidate in `which` between private counts and the model, in units of 1 / `grid`, into `out: int64`.
+def distances(which, sizes, slots, strides, starts, parts, total, counts, offsets, grid, first, coarse, steps, out):  # type: ignore[no-untyped-def]
+    """L1 distance between private counts and the model, in units of 1 / `grid`, of each base in `which` and of all that is added up from it.
 
-    The model's marginal of a candidate is a product over its components: attribute slot j of the candidate in row c (of `which` and of all
+    The model's marginal of a base is a product over its components: attribute slot j of the base in row c (of `which` and of all
     two-dimensional arrays) reads the table that begins at `starts[c, slots[c, j]]` of `parts`, with stride `strides[c, j]`. Its cells are
-    rounded to the grid, so a distance is an integer and moves by at most `grid` when one record enters or leaves one cell.
+    rounded to the grid, so a distance is an integer and moves by at most `grid` when one record enters or leaves one cell; sums of cells
+    are sums of these integers. `first`, `coarse`, `steps`: see Candidates.coarse. `out: int64[candidate]`.
     """
     width = sizes.shape[1]
     digits = np.zeros(width, dtype=np.int64)
     place = np.zeros(width, dtype=np.int64)
+    largest = 1
+    for c in range(len(which)):
+        cells = offsets[which[c] + 1] - offsets[which[c]]
+        largest = max(largest, cells)
+    gap = np.empty(largest, dtype=np.int64)
+    summed = np.empty(largest, dtype=np.int64)
     for c in range(len(which)):
         last = width - 1
         while last > 0 and sizes[c, last] == 1:
@@ -30,7 +37,7 @@ def distances(which, sizes, slots, strides, starts, parts, total, counts, offset
             digits[j] = 0
         inner, stride, count = slots[c, last], strides[c, last], sizes[c, last]
         distance = np.int64(0)
-        cell = offsets[which[c]]
+        at, cell = 0, offsets[which[c]]
         for _ in range(rows):
             for j in range(last + 1):
                 place[slots[c, j]] = starts[c, slots[c, j]]
@@ -42,8 +49,10 @@ def distances(which, sizes, slots, strides, starts, parts, total, counts, offset
                     outer *= parts[place[j]]
             base = place[inner]
             for t in range(count):
-                distance += abs(np.int64(math.floor(outer * parts[base + t * stride] + 0.5)) - np.int64(counts[cell]) * np.int64(grid))
-                cell += 1
+                difference = np.int64(math.floor(outer * parts[base + t * stride] + 0.5)) - np.int64(counts[cell + at]) * np.int64(grid)
+                gap[at] = difference
+                distance += abs(difference)
+                at += 1
             j = last - 1
             while j >= 0:
                 digits[j] += 1
@@ -51,4 +60,43 @@ def distances(which, sizes, slots, strides, starts, parts, total, counts, offset
                     break
                 digits[j] = 0
                 j -= 1
-        out[c] = distance
+        out[which[c]] = distance
+        for i in range(first[which[c]], first[which[c] + 1]):
+            out[coarse[i, 0]] = _added_up(gap, sizes[c, : last + 1], steps[coarse[i, 1] :], summed, digits)
+
+
+@compiled
+def _added_up(gap, sizes, steps, summed, digits):  # type: ignore[no-untyped-def]
+    """The sum of absolute values of `gap` after adding up the cells that `steps` sends to one place."""
+    last = len(sizes) - 1
+    rows, before, largest = 1, 0, 0
+    for j in range(len(sizes)):
+        digits[j] = 0
+        most = 0
+        for digit in range(sizes[j]):
+            most = max(most, steps[before + digit])
+        largest += most
+        if j < last:
+            rows *= sizes[j]
+            before += sizes[j]
+    summed[: largest + 1] = 0
+    at = 0
+    for _ in range(rows):
+        base, offset = 0, 0
+        for j in range(last):
+            base += steps[offset + digits[j]]
+            offset += sizes[j]
+        for t in range(sizes[last]):
+            summed[base + steps[before + t]] += gap[at]
+            at += 1
+        j = last - 1
+        while j >= 0:
+            digits[j] += 1
+            if digits[j] < sizes[j]:
+                break
+            digits[j] = 0
+            j -= 1
+    distance = np.int64(0)
+    for c in range(largest + 1):
+        distance += abs(summed[c])
+    return distance

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from factored_mwem.answers import Answers
-from factored_mwem.counts import PrivateCounts, Sealed, Tables
+from factored_mwem.counts import PrivateCounts, PrivateRows, Rows, Sealed, Tables
 from factored_mwem.kernels.scoring import distances
 from factored_mwem.privacy.ledger import Entry, Ledger, additive, scale_for, selecting
 from factored_mwem.privacy.neighbours import Unit
@@ -37,7 +38,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Measurement:
-    """Noisy counts of one marginal: `noisy: int64[cells]` in records, row-major over attribute `positions` (ascending)."""
+    """Noisy counts of one marginal: `noisy: int64[cells]` in records, row-major over `positions`, which are variables (see levels.py)."""
 
     positions: tuple[int, ...]
     noisy: np.ndarray
@@ -70,7 +71,7 @@ def select(counts: PrivateCounts, answers: Answers, offered: np.ndarray, *, pena
     """The candidate among `offered: int64[k]` that the model answers about worst, by noisy maximum. Cost: `cost`.
 
     Score: L1 distance of the true marginal to the model's, less `penalty: float64[k]` (records; the noise expected of measuring it).
-    `answers` holds the candidates whose distance may have changed since the last call; the others' distances are kept. A score moves
+    `answers` holds the bases whose distance may have changed since the last call; the others' distances are kept. A score moves
     by at most k (add-remove) or 2 k (replace) records between neighbours, k rows a person: the model and the penalty are public.
     Source: HLM12 Fig. 1 step 2(a), over whole marginals as in their section 3.3.
     """
@@ -78,18 +79,24 @@ def select(counts: PrivateCounts, answers: Answers, offered: np.ndarray, *, pena
     sensitivity = access.unit.l1_of_score * SCORE_GRID
     scale = scale_for(mechanism, cost, sensitivity=sensitivity)
     tables: Tables = access.open(counts, Entry("select", mechanism, (), scale, sensitivity))
-    fresh = np.empty(len(answers.which), dtype=np.int64)
-    distances(
-        answers.which, tables.candidates.sizes[answers.which], answers.slots, answers.strides, answers.starts, answers.parts,
-        min(answers.total, MOST_ROWS), tables.counts, tables.offsets, float(SCORE_GRID), fresh,
-    )  # fmt: skip
-    tables.distances[answers.which] = fresh
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        for job in [pool.submit(_score, tables, answers.part(half)) for half in np.array_split(np.arange(len(answers.which)), 2) if len(half)]:
+            job.result()
     scores = tables.distances[offered] - np.rint(np.minimum(penalty, MOST_ROWS) * SCORE_GRID).astype(np.int64)
     return int(offered[access.noise.select(scores, scale=scale)])
 
 
-def measure(counts: PrivateCounts, positions: tuple[int, ...], *, cost: Fraction, access: Access) -> Measurement:
-    """The whole marginal over attribute `positions` with discrete noise on every cell; over none, the number of rows. Cost: `cost`.
+def _score(tables: Tables, answers: Answers) -> None:
+    """Bring the distances of the bases in `answers`, and of what is added up from them, up to date; still private."""
+    candidates = tables.candidates
+    distances(
+        answers.which, candidates.sizes[answers.which], answers.slots, answers.strides, answers.starts, answers.parts,
+        min(answers.total, MOST_ROWS), tables.counts, candidates.offsets, float(SCORE_GRID), *candidates.coarse, tables.distances,
+    )  # fmt: skip
+
+
+def measure(counts: PrivateCounts | PrivateRows, positions: tuple[int, ...], *, cost: Fraction, access: Access) -> Measurement:
+    """The whole marginal over the variables `positions` with discrete noise on every cell; over none, the number of rows. Cost: `cost`.
 
     Cells are disjoint in rows, so the marginal's L1 sensitivity is k (add-remove) or 2 k (replace) and its L2 sensitivity k or sqrt(2) k,
     whatever the number of cells. Source: HLM12 Fig. 1 step 2(b) and section 3.3; noise: Canonne, Kamath, Steinke 2020.
@@ -97,5 +104,5 @@ def measure(counts: PrivateCounts, positions: tuple[int, ...], *, cost: Fraction
     composition = access.ledger.budget.composition
     scale = measurement_scale(cost, access)
     names = tuple(counts.names[p] for p in positions)
-    tables: Tables = access.open(counts, Entry("measure", additive(composition), names, scale, _sensitivity(access)))
+    tables: Rows = access.open(counts, Entry("measure", additive(composition), names, scale, _sensitivity(access)))
     return Measurement(positions, access.noise.add(tables.marginal(positions), scale=scale), scale, composition)

@@ -1,0 +1,157 @@
+"""Forest: the model as a product of clique trees, one for each set of attributes that measurements tie together.
+
+A component's distribution is log-linear in what was measured, so it factors along a clique tree: memory is the sum of the cliques' tables,
+not the product of the attributes. A dense table is the case of a single clique.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from factored_mwem.joints import Joints
+from factored_mwem.kernels.dense import marginal_into
+from factored_mwem.kernels.tree import rebuild
+from factored_mwem.levels import Levels, View
+from factored_mwem.model import ProductModel
+from factored_mwem.tree import CliqueTree
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """A tree's arrays for the kernels, see kernels/tree.py."""
+
+    cliques: np.ndarray
+    edges: np.ndarray
+    index: np.ndarray
+    tables: np.ndarray
+
+    @classmethod
+    def of(cls, tree: CliqueTree, views: Sequence[View]) -> Layout:
+        """`views`: the measured ones; each is laid out on the smallest clique that fixes it."""
+        parts: list[np.ndarray] = []
+        end = 0
+
+        def place(clique: int, view: View) -> tuple[int, int]:
+            nonlocal end
+            head, tail = tree.index(clique, view)
+            parts.extend((head, tail))
+            end += len(head) + len(tail)
+            return end - len(head) - len(tail), end - len(tail)
+
+        starts = np.concatenate([[0], np.cumsum(tree.cells)]).astype(np.int64)
+        shape = [[int(tree.levels.sizes[v]) for v in clique] for clique in tree.cliques]
+        heads = [int(np.prod(sizes[: tree.split(k)], dtype=np.int64)) for k, sizes in enumerate(shape)]
+        cliques = np.array([(starts[k], heads[k], tree.cells[k] // heads[k]) for k in range(len(heads))], dtype=np.int64)
+        edges, at = [], 0
+        for child, parent, separator in tree.edges:
+            cells = tree.levels.cells(separator)
+            edges.append((child, parent, at, cells, *place(child, separator), *place(parent, separator)))
+            at += cells
+        tables, at = [], 0
+        for view in views:
+            home = tree.clique_of(view)
+            assert home is not None, "a measured view lies in no clique"
+            tables.append((home, *place(home, view), at, tree.levels.cells(view)))
+            at += tables[-1][-1]
+        return cls(
+            cliques,
+            np.array(edges, dtype=np.int64).reshape(-1, 8),
+            np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64),
+            np.array(tables, dtype=np.int64).reshape(-1, 5),
+        )
+
+
+class Component:
+    """One clique tree with calibrated beliefs: `beliefs: float64[all cells]`, every clique summing to 1, and its separators' tables."""
+
+    def __init__(self, tree: CliqueTree, beliefs: np.ndarray, separators: np.ndarray, layout: Layout) -> None:
+        self.tree, self.beliefs, self.separators, self.layout = tree, beliefs, separators, layout
+
+    @classmethod
+    def log_linear(cls, tree: CliqueTree, views: Sequence[View], theta: np.ndarray) -> Component:
+        """The distribution in proportion to exp of the sum of `theta: float64[cells of all views]` over a row's cells."""
+        layout = Layout.of(tree, views)
+        beliefs, separators = np.zeros(sum(tree.cells)), np.zeros(int(layout.edges[:, 3].sum()))
+        rebuild(beliefs, separators, layout.cliques, layout.edges, layout.index, 0, layout.tables, theta)
+        return cls(tree, beliefs, separators, layout)
+
+    @classmethod
+    def of(cls, tree: CliqueTree, beliefs: np.ndarray) -> Component:
+        """The distribution whose cliques' marginals, one after the other, are `beliefs`; they must agree on their separators."""
+        layout = Layout.of(tree, [])
+        separators = np.zeros(int(layout.edges[:, 3].sum()))
+        for child, _, at, cells, head, tail, *_ in layout.edges.tolist():
+            start, heads, tails = layout.cliques[child].tolist()
+            maps = layout.index[head : head + heads], layout.index[tail : tail + tails]
+            marginal_into(beliefs[start : start + heads * tails], *maps, separators[at : at + cells])
+        return cls(tree, beliefs, separators, layout)
+
+    @property
+    def attributes(self) -> tuple[int, ...]:
+        return self.tree.attributes
+
+    def table(self, clique: int) -> np.ndarray:
+        """float64[cells]: one clique's marginal, row-major."""
+        start, heads, tails = self.layout.cliques[clique].tolist()
+        return self.beliefs[start : start + heads * tails]
+
+    def marginal(self, view: View) -> np.ndarray:
+        """float64[cells]: shares over the variables of `view`, whatever cliques they lie in."""
+        return Joints(self.tree, view, self.beliefs, self.separators, self.layout).marginals(np.array([view], dtype=np.int64))[0]
+
+
+class Forest:
+    """Independent components over attributes at `levels`, scaled to `total` records."""
+
+    def __init__(self, levels: Levels, components: Iterable[Component], total: float) -> None:
+        self.levels, self.total = levels, total
+        self.components_by_id = dict(enumerate(components))
+        self.part_of = np.empty(len(levels.shape), dtype=np.int64)
+        self._next = len(self.components_by_id)
+        for id_, part in self.components_by_id.items():
+            self.part_of[list(part.attributes)] = id_
+
+    @classmethod
+    def of(cls, model: ProductModel) -> Forest:
+        """A product of dense tables, each as a tree of one clique."""
+        levels = Levels.fine(model.domain.shape)
+        parts = [Component.of(CliqueTree(levels, (factor.positions,), ()), factor.weights) for factor in model.components]
+        return cls(levels, parts, model.total)
+
+    @property
+    def components(self) -> list[Component]:
+        return list(self.components_by_id.values())
+
+    def replace(self, component: Component) -> None:
+        """Put a component in the place of those that hold its attributes now; all of theirs must be in it."""
+        for old in {int(self.part_of[a]) for a in component.attributes}:
+            del self.components_by_id[old]
+        self.components_by_id[self._next] = component
+        self.part_of[list(component.attributes)] = self._next
+        self._next += 1
+
+    def parts(self, view: View) -> dict[int, View]:
+        """The variables of a view by the component that holds them."""
+        found: dict[int, View] = {}
+        for v in view:
+            id_ = int(self.part_of[self.levels.attribute[v]])
+            found[id_] = (*found.get(id_, ()), v)
+        return found
+
+    def marginal(self, view: View) -> np.ndarray:
+        """float64[cells]: records over the variables of `view`: the product of its components' marginals, exactly."""
+        table = np.full(1, self.total)
+        order: list[int] = []
+        for id_, inside in self.parts(view).items():
+            table = np.multiply.outer(table, self.components_by_id[id_].marginal(inside)).ravel()
+            order += inside
+        axes = [order.index(v) for v in view]
+        return np.ascontiguousarray(table.reshape([int(self.levels.sizes[v]) for v in order]).transpose(axes)).ravel()
+
+    @property
+    def cells(self) -> int:
+        """Cells of all cliques of all trees."""
+        return sum(sum(part.tree.cells) for part in self.components)

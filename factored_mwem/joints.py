@@ -1,0 +1,183 @@
+"""Joints: many joint marginals of a clique tree in one pass, wherever in the tree their variables lie."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from factored_mwem.kernels.joint import choose_medians, fill_conditionals, joint_marginals
+from factored_mwem.tree import CliqueTree, grid
+
+if TYPE_CHECKING:
+    from factored_mwem.forest import Layout
+
+
+class Joints:
+    """Marginals over subsets of `variables`, read off calibrated beliefs; what depends on the tree alone is laid out once."""
+
+    def __init__(self, tree: CliqueTree, variables: Iterable[int], beliefs: np.ndarray, separators: np.ndarray, layout: Layout) -> None:
+        self.tree, self.layout = tree, layout
+        self.variables = sorted({int(v) for v in variables})
+        self._find_ways()
+        self._lay_out_steps()
+        self._lay_out_conditionals()
+        self.refresh(beliefs, separators)
+
+    def refresh(self, beliefs: np.ndarray, separators: np.ndarray) -> None:
+        """Take in other beliefs of the same tree."""
+        self._beliefs = beliefs
+        self._conditionals = np.zeros(self._size)
+        fill_conditionals(
+            beliefs, separators, self.layout.cliques, self._axes, self._axis_of, self._steps, self._directions, self._blocks, self._conditionals
+        )
+
+    def marginals(self, views: np.ndarray) -> list[np.ndarray]:
+        """The marginal of each of `views: int64[view, slot]` (padded with -1), in shares."""
+        out, starts = self.flat(views)
+        return [out[a:b] for a, b in itertools.pairwise(starts)]
+
+    def flat(self, views: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """All marginals one after the other, and where each begins (and the last ends)."""
+        sizes = np.append(self.tree.levels.sizes, 1)
+        starts = np.concatenate([[0], np.cumsum(sizes[views].prod(axis=1))]).astype(np.int64)
+        out, medians = np.zeros(int(starts[-1])), self.medians(views)
+        joint_marginals(
+            self._beliefs, self.layout.cliques, self._axes, self._axis_of, self._steps, views, medians, self._step_of, self._given_of,
+            self._stride_of, self._rows_of, self.tree.levels.sizes, self._conditionals, starts, out,
+        )  # fmt: skip
+        for i in np.flatnonzero(medians < 0):
+            out[starts[i] : starts[i + 1]] = self._wide(tuple(int(v) for v in views[i] if v >= 0))
+        return out, starts
+
+    def _wide(self, view: tuple[int, ...]) -> np.ndarray:
+        """A marginal for which no clique has all variables in different directions, as can happen from four variables on."""
+        table = self._given(0, -1, view)[0]
+        order = self._by_direction(0, view)
+        axes = [order.index(v) for v in view]
+        return np.ascontiguousarray(table.reshape([int(self.tree.levels.sizes[v]) for v in order]).transpose(axes)).ravel()
+
+    def _by_direction(self, clique: int, view: tuple[int, ...]) -> list[int]:
+        """The variables of `view` in the order in which `_given` leaves their axes: inside the clique first."""
+        inside = [v for v in view if self._toward[clique, v] < 0]
+        ways = dict.fromkeys(int(self._toward[clique, v]) for v in view if self._toward[clique, v] >= 0)
+        return inside + [u for k in ways for u in self._by_direction(k, tuple(v for v in view if self._toward[clique, v] == k))]
+
+    def _given(self, clique: int, sender: int, view: tuple[int, ...]) -> np.ndarray:
+        """float64[cells of the separator to `sender`, cells of `view`]: P(view | separator), from the far side of the tree (no sender: one row)."""
+        between = () if sender < 0 else self._separator[clique, sender]
+        inside = tuple(v for v in view if self._toward[clique, v] < 0)
+        ways = dict.fromkeys(int(self._toward[clique, v]) for v in view if self._toward[clique, v] >= 0)
+        factors = [
+            (
+                grid(self.tree.steps(clique, self._separator[clique, k])),
+                self._given(k, clique, tuple(v for v in view if self._toward[clique, v] == k)),
+            )
+            for k in ways
+        ]
+        rows, codes = grid(self.tree.steps(clique, between)), grid(self.tree.steps(clique, inside))
+        width = int(np.prod([factor.shape[1] for _, factor in factors], dtype=np.int64))
+        cells = self.tree.levels.cells(inside)
+        found = np.zeros((self.tree.levels.cells(between) * cells, width))
+        start, heads, tails = self.layout.cliques[clique].tolist()
+        chunk = max(2**20 // width, 1)
+        for at in range(0, heads * tails, chunk):
+            part = slice(at, min(at + chunk, heads * tails))
+            table = self._beliefs[start + part.start : start + part.stop, None]
+            for index, factor in factors:
+                table = (table[:, :, None] * factor[index[part]][:, None, :]).reshape(len(table), -1)
+            np.add.at(found, rows[part] * cells + codes[part], table)
+        found = found.reshape(self.tree.levels.cells(between), cells * width)
+        return found / found.sum(axis=1, keepdims=True) if sender >= 0 else found
+
+    def medians(self, views: np.ndarray) -> np.ndarray:
+        """int64[view]: the cheapest clique that fixes a view's variables or from which they lie in different directions; -1 where none does.
+
+        Up to three variables always have one: where the paths between them meet.
+        """
+        found = np.full(len(views), -1, dtype=np.int64)
+        choose_medians(self._toward, np.array(self.tree.cells, dtype=np.float64), self.tree.levels.sizes, views, found)
+        return found
+
+    def _find_ways(self) -> None:
+        """For each clique and variable the neighbour on the way, -1 where the clique fixes it; and each variable's order of distance."""
+        tree, count = self.tree, len(self.tree.cliques)
+        neighbours: list[list[int]] = [[] for _ in range(count)]
+        for child, parent, _ in tree.edges:
+            neighbours[child].append(parent)
+            neighbours[parent].append(child)
+        width = max(self.variables) + 1
+        self._toward = np.full((count, width), -1, dtype=np.int64)
+        for v in self.variables:
+            reached = [k for k in tree.home[int(tree.levels.attribute[v])] if tree.fixes(k, (v,))]
+            seen = set(reached)
+            for k in reached:
+                for j in neighbours[k]:
+                    if j not in seen:
+                        seen.add(j)
+                        self._toward[j, v] = k
+                        reached.append(j)
+
+    def _lay_out_steps(self) -> None:
+        tree = self.tree
+        self._axes = np.array([int(tree.levels.sizes[v]) for clique in tree.cliques for v in clique], dtype=np.int64)
+        self._axis_of = np.concatenate([[0], np.cumsum([len(clique) for clique in tree.cliques])]).astype(np.int64)
+        separator = self._separator = {(c, p): s for c, p, s in tree.edges} | {(p, c): s for c, p, s in tree.edges}
+        parts, at, known = [], 0, {}
+        self._step_of = np.full(self._toward.shape, -1, dtype=np.int64)
+        for k in range(len(tree.cliques)):
+            for v in self.variables:
+                way = int(self._toward[k, v])
+                view = (v,) if way < 0 else separator[k, way]
+                if (k, view) not in known:
+                    steps = np.concatenate(tree.steps(k, view))
+                    known[k, view] = at
+                    parts.append(steps)
+                    at += len(steps)
+                self._step_of[k, v] = known[k, view]
+        self._back = {}
+        for k, j in separator:
+            steps = np.concatenate(tree.steps(k, separator[k, j]))
+            self._back[k, j] = at
+            parts.append(steps)
+            at += len(steps)
+        self._steps = np.concatenate(parts)
+
+    def _lay_out_conditionals(self) -> None:
+        """The directions and blocks of `fill_conditionals`, and where each clique finds the conditional of each variable outside it."""
+        tree, edges = self.tree, self.layout.edges
+        down = [(p, c, e) for e, (c, p, _) in enumerate(tree.edges)]
+        ways = down[::-1] + [(c, p, e) for p, c, e in down]
+        neighbours: dict[int, list[int]] = {k: [] for k in range(len(tree.cliques))}
+        for m, k, _ in ways:
+            neighbours[k].append(m)
+        shape = self._toward.shape
+        self._given_of, self._stride_of, self._rows_of = (np.full(shape, fill, dtype=np.int64) for fill in (-1, 0, 0))
+        directions: list[tuple[int, ...]] = []
+        blocks: list[tuple[int, ...]] = []
+        made: dict[tuple[int, int], tuple[int, int, list[int]]] = {}
+        end = 0
+        for m, k, e in ways:
+            inside = [v for v in self.variables if self._toward[m, v] == k and self._toward[k, v] < 0]
+            first, order = len(blocks), list(inside)
+            for v, column in zip(inside, self._columns(inside), strict=False):
+                blocks.append((column, self._step_of[k, v], -1, 0))
+            for j in neighbours[k]:
+                if j != m and made[k, j][2]:
+                    at, width, variables = made[k, j]
+                    blocks.append((self._columns(order)[-1], self._step_of[k, variables[0]], at, width))
+                    order += variables
+            columns = self._columns(order)
+            made[m, k] = (end, columns[-1], order)
+            directions.append((k, edges[e, 2], edges[e, 3], end, columns[-1], self._back[k, m], first, len(blocks)))
+            self._given_of[m, order], self._stride_of[m, order], self._rows_of[m, order] = np.array(columns[:-1]) + end, columns[-1], edges[e, 3]
+            end += int(edges[e, 3]) * columns[-1]
+        self._directions = np.array(directions, dtype=np.int64).reshape(-1, 8)
+        self._blocks = np.array(blocks, dtype=np.int64).reshape(-1, 4)
+        self._size = end
+
+    def _columns(self, variables: list[int]) -> list[int]:
+        """Where each variable's codes begin when all are laid side by side, and where the last end."""
+        return [0, *itertools.accumulate(int(self.tree.levels.sizes[v]) for v in variables)]

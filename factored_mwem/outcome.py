@@ -1,0 +1,36 @@
+"""What an engine reports while it runs, and what it hands over at the end: public facts only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from factored_mwem.forest import Forest
+from factored_mwem.privacy.access import Measurement
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A round: what it measured, how large the model is now, and the share of the budget that is spent."""
+
+    round: int
+    rounds: int
+    attributes: tuple[str, ...]
+    components: int
+    largest: int
+    cliques: int
+    cells: int
+    spent: float
+
+
+Report = Callable[[Progress], None]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """The fitted model, the measurements it is made from, the rounds, and the standard error of its number of rows."""
+
+    model: Forest
+    measurements: list[Measurement]
+    rounds: int
+    total_error: float
