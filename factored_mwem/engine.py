@@ -81,7 +81,7 @@ def rounds_to_plan(policy: Policy, candidates: Candidates) -> int:
     """Rounds that the budget is first divided into; annealing runs fewer. None where there is nothing to choose from."""
     if not (candidates.orders > 1).any():
         return 0
-    return policy.rounds if isinstance(policy.rounds, int) else max(4, round(TUNED.rounds * len(candidates.domain)))
+    return policy.rounds if isinstance(policy.rounds, int) else max(4, round(TUNED.rounds_each * len(candidates.domain)))
 
 
 def _rounds(estimate: Estimate, counts: PrivateCounts, views: Candidates, schedule: Schedule, max_cells: int, access: Access, report: Report) -> None:

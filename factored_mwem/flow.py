@@ -22,6 +22,7 @@ from factored_mwem.domain import Domain
 from factored_mwem.engine import fit_forest
 from factored_mwem.errors import FmwemError, InputError, ResourceError
 from factored_mwem.forest import Forest
+from factored_mwem.levels import View
 from factored_mwem.manifest import Manifest, Output, describe
 from factored_mwem.mwem import mwem
 from factored_mwem.outcome import Outcome, Progress
@@ -31,7 +32,7 @@ from factored_mwem.privacy.access import Access, Measurement
 from factored_mwem.privacy.discover import OTHER, discover
 from factored_mwem.privacy.ledger import Ledger
 from factored_mwem.privacy.noise import Noise, OpenDPNoise
-from factored_mwem.sample import sample
+from factored_mwem.sample import aims_of, sample
 from factored_mwem.table import Table, bound_contributions, open_table, without
 from factored_mwem.workload import Workload
 
@@ -217,7 +218,16 @@ class Release:
     def batches(self, rows: int | None = None, *, seed: int | None = None) -> Iterator[pa.RecordBatch]:
         """Synthetic rows in record batches: the release's own rows, or `rows` others. Free: the model is public."""
         rng = np.random.default_rng(self.seed if seed is None else seed)
-        return sample(self.model, self.domain, self.schema, self.rows if rows is None else rows, rng=rng)
+        rows = self.rows if rows is None else rows
+        return sample(self.model, self.domain, self.schema, rows, rng=rng, aims=self._aims(rows))
+
+    def _aims(self, rows: int) -> list[View]:
+        """The marginals asked for, which the rows are refined towards; the faithful engine's rows are as drawn."""
+        if self.manifest.policy["engine"] == "mwem":
+            return []
+        asked = self.manifest.workload
+        workload = Workload(tuple(asked["marginals"]), tuple(tuple(clique) for clique in asked["cliques"]))
+        return aims_of(workload.candidates(self.domain), self.model.levels, rows)
 
     def sample(self, rows: int, *, seed: int | None = None) -> pa.Table:
         """`rows` fresh rows; the same ones for the same `seed`."""

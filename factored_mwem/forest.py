@@ -133,7 +133,24 @@ class Forest:
         self.part_of[list(component.attributes)] = self._next
         self._next += 1
 
-    def parts(self, view: View) -> dict[int, View]:
+    def marginal(self, view: View) -> np.ndarray:
+        """float64[cells]: records over the variables of `view`: the product of its components' marginals, exactly."""
+        return self.marginals([view])[0]
+
+    def marginals(self, views: Sequence[View]) -> list[np.ndarray]:
+        """The marginal of each of `views`, in records; each component is read once for all of them."""
+        parts = [self._parts(view) for view in views]
+        tables: dict[View, np.ndarray] = {}
+        for id_, part in self.components_by_id.items():
+            wanted = list(dict.fromkeys(found[id_] for found in parts if id_ in found))
+            if wanted:
+                joints = Joints(part.tree, {v for view in wanted for v in view}, part.beliefs, part.separators, part.layout)
+                width = max(len(view) for view in wanted)
+                padded = np.array([view + (-1,) * (width - len(view)) for view in wanted], dtype=np.int64)
+                tables.update(zip(wanted, joints.marginals(padded), strict=True))
+        return [self._product(view, [tables[inside] for inside in found.values()], found) for view, found in zip(views, parts, strict=True)]
+
+    def _parts(self, view: View) -> dict[int, View]:
         """The variables of a view by the component that holds them."""
         found: dict[int, View] = {}
         for v in view:
@@ -141,13 +158,11 @@ class Forest:
             found[id_] = (*found.get(id_, ()), v)
         return found
 
-    def marginal(self, view: View) -> np.ndarray:
-        """float64[cells]: records over the variables of `view`: the product of its components' marginals, exactly."""
+    def _product(self, view: View, tables: Sequence[np.ndarray], found: dict[int, View]) -> np.ndarray:
         table = np.full(1, self.total)
-        order: list[int] = []
-        for id_, inside in self.parts(view).items():
-            table = np.multiply.outer(table, self.components_by_id[id_].marginal(inside)).ravel()
-            order += inside
+        for part in tables:
+            table = np.multiply.outer(table, part).ravel()
+        order = [v for inside in found.values() for v in inside]
         axes = [order.index(v) for v in view]
         return np.ascontiguousarray(table.reshape([int(self.levels.sizes[v]) for v in order]).transpose(axes)).ravel()
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from factored_mwem.kernels.dense import FLOOR
 from factored_mwem.kernels.joint import choose_medians, fill_conditionals, joint_marginals
 from factored_mwem.tree import CliqueTree, grid
 
@@ -20,7 +21,8 @@ class Joints:
 
     def __init__(self, tree: CliqueTree, variables: Iterable[int], beliefs: np.ndarray, separators: np.ndarray, layout: Layout) -> None:
         self.tree, self.layout = tree, layout
-        self.variables = sorted({int(v) for v in variables})
+        self._gate = self._gates({int(v) for v in variables})
+        self.variables = sorted({int(g) for g in self._gate[self._gate >= 0]})
         self._find_ways()
         self._lay_out_steps()
         self._lay_out_conditionals()
@@ -33,6 +35,17 @@ class Joints:
         fill_conditionals(
             beliefs, separators, self.layout.cliques, self._axes, self._axis_of, self._steps, self._directions, self._blocks, self._conditionals
         )
+        self._within = {v: self._share(v, int(g)) for v, g in enumerate(self._gate) if g not in (-1, v)}
+
+    def _share(self, fine: int, gate: int) -> np.ndarray:
+        """float64[codes of `fine`]: the share of each code within its code of `gate`."""
+        levels = self.tree.levels
+        k = self.tree.clique_of((fine,))
+        assert k is not None
+        start, heads, tails = self.layout.cliques[k].tolist()
+        mass = np.bincount(grid(self.tree.steps(k, (fine,))), self._beliefs[start : start + heads * tails])
+        group = levels.between(fine, gate)
+        return mass / np.maximum(np.bincount(group, mass), FLOOR)[group]
 
     def marginals(self, views: np.ndarray) -> list[np.ndarray]:
         """The marginal of each of `views: int64[view, slot]` (padded with -1), in shares."""
@@ -41,6 +54,42 @@ class Joints:
 
     def flat(self, views: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """All marginals one after the other, and where each begins (and the last ends)."""
+        gated = np.append(self._gate, -1)[views]
+        found, begins = self._flat(gated)
+        finer = np.flatnonzero((gated != views).any(axis=1))
+        if not len(finer):
+            return found, begins
+        sizes = np.append(self.tree.levels.sizes, 1)
+        starts = np.concatenate([[0], np.cumsum(sizes[views].prod(axis=1))]).astype(np.int64)
+        out = np.empty(int(starts[-1]))
+        same = (gated == views).all(axis=1)
+        shift = np.repeat((begins - starts)[:-1][same], np.diff(starts)[same])
+        place = np.flatnonzero(np.repeat(same, np.diff(starts)))
+        out[place] = found[place + shift]
+        for i in finer.tolist():
+            out[starts[i] : starts[i + 1]] = self._through_gates(found[begins[i] : begins[i + 1]], gated[i], views[i])
+        return out, starts
+
+    def _through_gates(self, table: np.ndarray, gated: np.ndarray, view: np.ndarray) -> np.ndarray:
+        """A marginal over gates, split up to the finer variables of `view`: within a gate's code they do not depend on anything else."""
+        levels = self.tree.levels
+        axes = table.reshape(levels.sizes[gated[gated >= 0]])
+        for axis, (g, v) in enumerate(zip(gated[gated >= 0].tolist(), view[view >= 0].tolist(), strict=True)):
+            if g != v:
+                axes = np.take(axes, levels.between(v, g), axis=axis) * self._within[v].reshape([-1] + [1] * (axes.ndim - axis - 1))
+        return axes.ravel()
+
+    def _gates(self, variables: set[int]) -> np.ndarray:
+        """int64[variable]: where only a coarser variable of its attribute meets others in a clique, that one; itself elsewhere; -1: not asked for."""
+        levels = self.tree.levels
+        gate = np.full(len(levels), -1, dtype=np.int64)
+        for v in variables:
+            chain = levels.chains[int(levels.attribute[v])]
+            meeting = [u for clique in self.tree.cliques if len(clique) > 1 for u in clique if u in chain]
+            gate[v] = max(v, min(meeting)) if meeting else v
+        return gate
+
+    def _flat(self, views: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         sizes = np.append(self.tree.levels.sizes, 1)
         starts = np.concatenate([[0], np.cumsum(sizes[views].prod(axis=1))]).astype(np.int64)
         out, medians = np.zeros(int(starts[-1])), self.medians(views)

@@ -28,13 +28,13 @@ MWEM_ONLY = {"initial": "one-way", "replay": True, "step": "scaled", "components
 class Tuning:
     """What experiments have set in the tree engine. The same for all tables and budgets.
 
-    `cells` of all trees; `rounds` for each attribute that the budget is first divided into; `groups` of about equal mass in the coarser levels,
+    `cells` of all trees; `rounds_each` for each attribute that the budget is first divided into; `groups` of about equal mass in the coarser levels,
     `rare` standard deviations of noise below which codes are merged; `finest`: views have at most as many cells as make their noise in the first
     rounds this share of the largest error there can be.
     """
 
     cells: int = 2**17
-    rounds: float = 8.0
+    rounds_each: float = 8.0
     groups: tuple[int, ...] = (16,)
     rare: float = 2.0
     finest: float = 1.0

@@ -2,30 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 
+from factored_mwem.candidates import Candidates
 from factored_mwem.codec import decode
 from factored_mwem.domain import Domain
 from factored_mwem.forest import Component, Forest
+from factored_mwem.levels import Levels, View
+from factored_mwem.refine import Target, enough, refine
 from factored_mwem.tree import grid
 
 BATCH = 2**17
 """Most rows drawn and decoded at a time."""
+MOST_REFINED = 500_000
+"""Beyond this many rows their own scatter is so small that refinement gained nothing."""
+AIM_CELLS, MOST_AIMS = 2**25, 20_000
+"""Cells and number of those tables at most."""
 VALUES = 2**24
 """Most values at a time: a wide table comes in shorter batches, so that memory does not grow with its columns."""
 
 
-def sample(model: Forest, domain: Domain, schema: pa.Schema, rows: int, *, rng: np.random.Generator) -> Iterator[pa.RecordBatch]:
-    """`rows` rows of the model in batches. In each batch every component's cells come out within one row of their share."""
+def sample(
+    model: Forest, domain: Domain, schema: pa.Schema, rows: int, *, rng: np.random.Generator, aims: Sequence[View] = ()
+) -> Iterator[pa.RecordBatch]:
+    """`rows` rows of the model in batches, refined towards the model's marginals over `aims`.
+
+    Before that, in each batch the cells of every tree's root come out within one row of their share.
+    """
     batch = min(BATCH, max(VALUES // len(schema), 2**12))
+    shares = [table / model.total for table in model.marginals(aims)] if aims and rows else []
     for at in range(0, rows, batch):
         size = min(batch, rows - at)
-        codes = draw(model, size, rng)
+        codes: Sequence[np.ndarray] = draw(model, size, rng)
+        if shares:
+            codes = improved(model.levels, codes, aims, shares, proposals=enough(len(codes), rows) * size // rows, rng=rng)
         columns = [decode(a, c, field, rng) for a, c, field in zip(domain, codes, schema, strict=True)]
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def improved(
+    levels: Levels, codes: Sequence[np.ndarray], aims: Sequence[View], shares: Sequence[np.ndarray], *, proposals: int, rng: np.random.Generator
+) -> Sequence[np.ndarray]:
+    """The codes after refinement towards `shares`, the model's marginals over `aims`."""
+    table = np.array(codes, dtype=np.int32)
+    rows = table.shape[1]
+    level_of = {v: (a, i) for a, chain in enumerate(levels.chains) for i, v in enumerate(chain)}
+    targets = [Target(tuple(level_of[v] for v in view), share * rows) for view, share in zip(aims, shares, strict=True)]
+    refine(table, levels.shape, [[levels.groups[v] for v in chain] for chain in levels.chains], targets, proposals, rng)
+    return list(table)
+
+
+def aims_of(candidates: Candidates, levels: Levels, rows: int) -> list[View]:
+    """The marginals that rows are refined towards: the largest asked for, as fine as their cells stay about as few as rows, and all single attributes.
+
+    None where that would take more than AIM_CELLS, or where rows are so many that refinement brings nothing.
+    """
+    width = candidates.orders.max()
+    largest = np.flatnonzero(candidates.orders == width)
+    if rows > MOST_REFINED or len(largest) > MOST_AIMS:
+        return []
+    found: list[View] = [(a,) for a in range(len(levels.shape))]
+    most = min(max(2 * rows, 2**15), 2**17)
+    for c in largest.tolist() if width > 1 else ():
+        view = list(candidates.positions(c))
+        while levels.cells(view) > most:
+            coarser = [int(levels.coarser[v]) for v in view]
+            at = max(range(len(view)), key=lambda j: levels.sizes[view[j]] if coarser[j] >= 0 else 0)
+            if coarser[at] < 0:
+                break
+            view[at] = coarser[at]
+        else:
+            found.append(tuple(view))
+    return found if sum(levels.cells(view) for view in found) <= AIM_CELLS else []
 
 
 def draw(model: Forest, rows: int, rng: np.random.Generator) -> list[np.ndarray]:

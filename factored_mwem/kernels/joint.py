@@ -40,13 +40,14 @@ def fill_conditionals(beliefs, separators, cliques, axes, axis_of, steps, direct
             rows = _cells(sizes, needed, steps[to : to + count])
             codes = _cells(sizes, needed, steps[on : on + count])
             for u in range(len(table)):
-                base = rows[u] * width + column
+                base, weight = rows[u] * width + column, table[u]
                 if next_ < 0:
-                    out[base + codes[u]] += table[u]
+                    out[base + codes[u]] += weight
                 else:
-                    given, weight = next_ + codes[u] * columns, table[u]
+                    sink = out[base : base + columns]
+                    given = conditionals[next_ + codes[u] * columns : next_ + (codes[u] + 1) * columns]
                     for x in range(columns):
-                        out[base + x] += weight * conditionals[given + x]
+                        sink[x] += weight * given[x]
         for s in range(length):
             out[s * width : (s + 1) * width] *= 1.0 / separators[separator + s]
 
@@ -199,24 +200,37 @@ def _reduce(beliefs, clique, axes, steps, out):  # type: ignore[no-untyped-def]
 
 @compiled
 def _contract(table, columns, at, next_, rows, size, given, stride, conditionals):  # type: ignore[no-untyped-def]
-    """Bring one more variable in: cell u of `table` goes to row `next_[u]`, times the conditional (or by the code) that `at[u]` names."""
+    """Bring one more variable in, as the first of the columns' axes: cell u of `table` goes to row `next_[u]`, times its conditional's entries.
+
+    `at[u]` names the row of the conditional or, where the clique fixes the variable, its code. Slices keep the inner loops free of index checks.
+    """
     fresh = np.zeros(rows * columns * size)
     for u in range(len(at)):
-        for x in range(columns):
-            weight = table[u * columns + x]
-            base = (next_[u] * columns + x) * size
-            if given < 0:
-                fresh[base + at[u]] += weight
-            else:
-                row = given + at[u] * stride
-                for y in range(size):
-                    fresh[base + y] += weight * conditionals[row + y]
+        base = next_[u] * size * columns
+        source = table[u * columns : (u + 1) * columns]
+        if given < 0:
+            sink = fresh[base + at[u] * columns : base + (at[u] + 1) * columns]
+            for x in range(columns):
+                sink[x] += source[x]
+            continue
+        row = conditionals[given + at[u] * stride : given + at[u] * stride + size]
+        if columns == 1:
+            sink = fresh[base : base + size]
+            weight = source[0]
+            for y in range(size):
+                sink[y] += weight * row[y]
+            continue
+        for y in range(size):
+            sink = fresh[base + y * columns : base + (y + 1) * columns]
+            weight = row[y]
+            for x in range(columns):
+                sink[x] += weight * source[x]
     return fresh
 
 
 @compiled
 def _permute(table, view, slots, sizes, out):  # type: ignore[no-untyped-def]
-    """Write a table with axes in the order of `slots` into `out`, whose axes are in the order of the view."""
+    """Write a table with axes in the reverse order of `slots` into `out`, whose axes are in the order of the view."""
     width = len(slots)
     strides, digits = np.empty(width, dtype=np.int64), np.zeros(width, dtype=np.int64)
     for j in range(width):
@@ -228,12 +242,12 @@ def _permute(table, view, slots, sizes, out):  # type: ignore[no-untyped-def]
     cell = 0
     for t in range(len(table)):
         out[cell] = table[t]
-        j = width - 1
-        while j >= 0:
+        j = 0
+        while j < width:
             digits[j] += 1
             cell += strides[j]
             if digits[j] < sizes[view[slots[j]]]:
                 break
             cell -= strides[j] * digits[j]
             digits[j] = 0
-            j -= 1
+            j += 1

@@ -1,0 +1,99 @@
+"""Kernels that refine rows: which values of a column stand in over-full cells, and the best value for each of them.
+
+A pass looks at one column. Its tables lie one after the other in `residual: float32[cells]`, target less count in records, the column's own
+axis last: all values that a row could take are neighbours in memory. `views: int32[view, row]` holds the codes of every attribute at every
+level, `column: int32[level, row]` those of the column. Table t has `layout[t] = (start, level of the column, then a view and its stride for
+each other axis)`; a stride of 0 pads.
+
+With x = target - count, one record less in a cell changes |x| by min(1 + 2x, 1), at least -1; one more by min(1 - 2x, 1), at least -1.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from factored_mwem.kernels import compiled
+
+SLACK = np.float32(1e-5)
+"""A step must gain more than this per table, in records: rounding alone never takes one."""
+
+
+@compiled
+def charge(views, column, layout, residual, cells, cost):  # type: ignore[no-untyped-def]
+    """Take the rows' counts off `residual`; into `cost: float32[row]`, what the tables' L1 would change by were the row's value taken away.
+
+    `cells: int64[row]` is scratch. Table after table, so that each stays in the cache for all rows.
+    """
+    one = np.float32(1)
+    cost[:] = np.float32(0)
+    for t in range(len(layout)):
+        own = column[layout[t, 1]]
+        for r in range(len(cells)):
+            cells[r] = layout[t, 0] + own[r]
+        for j in range(2, layout.shape[1], 2):
+            view, stride = views[layout[t, j]], layout[t, j + 1]
+            for r in range(len(cells)):
+                cells[r] += view[r] * stride
+        for r in range(len(cells)):
+            residual[np.uint64(cells[r])] -= one  # unsigned: no check for an index from the end
+        for r in range(len(cells)):
+            x = residual[np.uint64(cells[r])]
+            cost[r] += max(min(one + x + x, one), -one)
+
+
+@compiled
+def improve(views, column, layout, groups, residual, picks):  # type: ignore[no-untyped-def]
+    """Give each row of `picks[0]`, in turn, the value that lowers the tables' L1 most, if any does; how many rows changed.
+
+    `groups: int32[level, value]` is a value's code at each level. The search starts at the value that row `picks[1]` has: of values that no
+    table tells apart the first one met is taken. Loops over all tables are apart so that their reads of memory overlap.
+    """
+    one, zero = np.float32(1), np.float32(0)
+    levels, size = groups.shape
+    widths = np.empty(levels, dtype=np.int64)
+    for level in range(levels):
+        widths[level] = groups[level].max() + 1
+    codes = np.empty(len(views), dtype=np.int64)
+    cells = np.empty(len(layout), dtype=np.int64)
+    leave = np.empty(levels, dtype=np.float32)
+    change = np.empty((levels, size), dtype=np.float32)
+    moved = 0
+    for k in range(picks.shape[1]):
+        row = picks[0, k]
+        for v in range(len(views)):
+            codes[v] = views[v, row]
+        for t in range(len(layout)):
+            cell = layout[t, 0]
+            for j in range(2, layout.shape[1], 2):
+                cell += codes[layout[t, j]] * layout[t, j + 1]
+            cells[t] = cell
+        leave[:] = zero
+        for t in range(len(layout)):
+            x = residual[np.uint64(cells[t] + column[layout[t, 1], row])]
+            leave[layout[t, 1]] += max(min(one + x + x, one), -one)
+        change[:] = zero
+        for t in range(len(layout)):
+            at, gain = np.uint64(cells[t]), change[layout[t, 1]]
+            for code in range(widths[layout[t, 1]]):
+                x = residual[at + np.uint64(code)]
+                gain[code] += max(min(one - x - x, one), -one)
+        for level in range(levels):
+            change[level] += leave[level]
+            change[level, column[level, row]] = zero  # tables that see no difference change nothing
+        old, value = column[0, row], column[0, picks[1, k]]
+        best, new = -SLACK * np.float32(len(layout)), old
+        for _ in range(size):
+            total = zero
+            for level in range(levels):
+                total += change[level, groups[level, value]]
+            if total < best:
+                best, new = total, value
+            value = value + 1 if value + 1 < size else 0
+        if new != old:
+            moved += 1
+            for t in range(len(layout)):
+                residual[np.uint64(cells[t] + groups[layout[t, 1], old])] += one
+                residual[np.uint64(cells[t] + groups[layout[t, 1], new])] -= one
+            for level in range(levels):
+                column[level, row] = groups[level, new]
+    return moved
