@@ -7,19 +7,18 @@ Only `reveal` gives the numbers out, and only `Access.open` in privacy/access.py
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NoReturn
 
 import numpy as np
 
 from factored_mwem.candidates import Candidates
+from factored_mwem.counting import bytes_needed, count_all
 from factored_mwem.domain import Domain
 from factored_mwem.errors import ResourceError
-from factored_mwem.kernels.counting import count_binary, count_rows
 from factored_mwem.levels import Levels
 
-BLOCK = 2**13
-"""Rows counted at a time."""
+SMALL = 2**10
+"""Candidates of at most this many cells are counted though they could be added up: larger ones are then counted by bits, see counting.py."""
 
 
 class Sealed:
@@ -77,9 +76,9 @@ class Tables(Rows):
     def __init__(self, codes: Sequence[np.ndarray], candidates: Candidates) -> None:
         super().__init__(codes, candidates.levels)
         self.candidates = candidates
-        bases = candidates.base_of == np.arange(len(candidates))
+        members, offsets = _to_count(candidates)
         columns = [self.column(v) for v in range(len(candidates.levels))]
-        self.counts = count_all(columns, candidates if bases.all() else candidates.keep(bases))
+        self.counts = count_all(columns, candidates.levels.sizes, members, offsets)[: int(candidates.offsets[-1])]
         self.distances = np.zeros(len(candidates), dtype=np.int64)
 
 
@@ -109,9 +108,17 @@ class PrivateCounts(Sealed):
         self.names = candidates.names
 
 
+def _to_count(candidates: Candidates) -> tuple[np.ndarray, np.ndarray]:
+    """(members, offsets) of what is counted: the bases and, after them, small candidates that make counting the bases cheaper."""
+    bases = candidates.base_of == np.arange(len(candidates))
+    order = np.concatenate([np.flatnonzero(bases), np.flatnonzero(~bases & (candidates.cells <= SMALL))])
+    offsets = np.concatenate([[0], np.cumsum(candidates.cells[order].astype(np.int64))]).astype(np.int64)
+    return np.ascontiguousarray(candidates.members[order]), offsets
+
+
 def bytes_of(candidates: Candidates) -> float:
-    """Memory of the counts, their index and the model's working tables, from public facts."""
-    return 4.0 * float(candidates.cells[candidates.base_of == np.arange(len(candidates))].sum()) + 64.0 * (candidates.members.size + len(candidates))
+    """Memory of the counts, their index and the model's working tables, from public facts: any number of rows will do."""
+    return bytes_needed(_to_count(candidates)[0], candidates.levels.sizes, _to_count(candidates)[1], 2.0**31) + 64.0 * candidates.members.size
 
 
 def check_memory(candidates: Candidates, limit: float) -> None:
@@ -122,52 +129,3 @@ def check_memory(candidates: Candidates, limit: float) -> None:
             f"the counts of {len(candidates):,} candidate marginals need {need / 1e9:.1f} GB, more than the {limit / 1e9:.1f} GB allowed; "
             "lower --marginals, --max-cells or the bins of the domain, or use --columns"
         )
-
-
-def count_all(codes: Sequence[np.ndarray], candidates: Candidates) -> np.ndarray:
-    """int32[all cells]: the counts of every candidate, one after the other; `codes`: one unsigned array[row] for each variable."""
-    offsets = candidates.offsets
-    counts = np.zeros(int(offsets[-1]), dtype=np.int32)
-    binary = (candidates.sizes <= 2).all(axis=1) & (candidates.cells == 2.0**candidates.orders) & (candidates.orders >= 2)
-    binary &= candidates.orders <= 6  # beyond, a word of 64 rows would be read once for every cell, more often than row by row
-    if binary.sum() > 100:
-        _count_binary(codes, candidates, offsets, binary, counts)
-    else:
-        binary[:] = False
-    _count_other(codes, candidates, offsets, np.flatnonzero(~binary), counts)
-    return counts
-
-
-def _count_binary(codes: Sequence[np.ndarray], candidates: Candidates, offsets: np.ndarray, binary: np.ndarray, counts: np.ndarray) -> None:
-    rows = len(codes[0])
-    words = (rows + 63) // 64
-    used = np.unique(candidates.members[binary])
-    used = used[used >= 0]
-    bits = np.zeros((len(codes), words), dtype=np.uint64)
-    for position in used:
-        bits[position] = _packed(codes[position], words)
-    valid = _packed(np.ones(rows, dtype=np.uint8), words)
-    for order in np.unique(candidates.orders[binary]):
-        which = np.flatnonzero(binary & (candidates.orders == order))
-        for part in np.array_split(which, max(1, len(which) // 10_000)):
-            out = np.empty(len(part) << order, dtype=np.int32)
-            count_binary(bits, valid, np.ascontiguousarray(candidates.members[part]), int(order), out)
-            counts[offsets[part][:, None] + np.arange(1 << order)] = out.reshape(len(part), -1)
-
-
-def _packed(column: np.ndarray, words: int) -> np.ndarray:
-    packed = np.zeros(words * 8, dtype=np.uint8)
-    bytes_ = np.packbits(column, bitorder="little")
-    packed[: len(bytes_)] = bytes_
-    return packed.view(np.uint64)
-
-
-def _count_other(codes: Sequence[np.ndarray], candidates: Candidates, offsets: np.ndarray, which: np.ndarray, counts: np.ndarray) -> None:
-    """Block after block of rows, each small enough to stay in the cache; two workers take half of the candidates each."""
-    with ThreadPoolExecutor(max_workers=2) as pool:
-        for at in range(0, len(codes[0]), BLOCK):
-            columns = np.array([column[at : at + BLOCK] for column in codes], dtype=np.int32)
-            halves = np.array_split(which, 2)
-            jobs = [pool.submit(count_rows, columns, candidates.members, candidates.sizes, half, offsets, counts) for half in halves]
-            for job in jobs:
-                job.result()
