@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -99,13 +100,21 @@ class Candidates:
     def clique(self, candidate: int) -> Clique:
         return tuple(self.domain.names[a] for a in self.attributes[candidate] if a >= 0)
 
+    def combinations(self, chains: Sequence[View]) -> float:
+        """How many combinations of these levels there are over all candidates."""
+        lengths = np.array([*(len(c) for c in chains), 1], dtype=np.float64)
+        return float(lengths[self.attributes].prod(axis=1).sum())
+
     def keep(self, mask: np.ndarray) -> Candidates:
         """The candidates where `mask: bool[candidate]` holds, each its own base."""
         return Candidates(self.domain, self.members[mask], self.at_levels)
 
-    def at(self, levels: Levels, most_cells: float) -> Candidates:
-        """These marginals of attributes at every combination of `levels`, as long as they have at most `most_cells` cells; grouped into bases."""
-        chain = [np.array(c, dtype=np.int64) for c in levels.chains]
+    def at(self, levels: Levels, most_cells: float, chains: Sequence[View] | None = None) -> Candidates:
+        """These marginals at every combination of levels that has at most `most_cells` cells, grouped into bases.
+
+        `chains`: the levels to combine of each attribute, from fine to coarse; all of them by default.
+        """
+        chain = [np.array(c, dtype=np.int64) for c in chains or levels.chains]
         lengths = np.array([*(len(c) for c in chain), 1])
         table = np.full((len(chain) + 1, int(lengths.max())), -1, dtype=np.int64)
         for a, variables in enumerate(chain):

@@ -46,7 +46,15 @@ PrivacyId = Annotated[
     ),
 ]
 Rounds = Annotated[Optional[str], typer.Option(envvar="FMWEM_ROUNDS", help="Rounds to run, or 'adaptive'.")]
-MaxCells = Annotated[Optional[int], typer.Option(envvar="FMWEM_MAX_CELLS", help="Most cells of a component.  [default: 2^20]")]
+MaxCells = Annotated[Optional[int], typer.Option(envvar="FMWEM_MAX_CELLS", help="Most cells of all clique trees together.  [default: 2^17]")]
+MaxMemory = Annotated[
+    Optional[str],
+    typer.Option(envvar="FMWEM_MAX_MEMORY", help="Memory for tables, such as 100MB.  [default: half of the machine's]"),
+]
+TimeBudget = Annotated[Optional[float], typer.Option(envvar="FMWEM_TIME_BUDGET", help="Seconds to plan for; the plan is made before a row is read.")]
+Engine = Annotated[
+    Optional[str], typer.Option(envvar="FMWEM_ENGINE", help="tree, or mwem: the paper's algorithm on dense components.  [default: tree]")
+]
 Columns = Annotated[Optional[str], typer.Option(envvar="FMWEM_COLUMNS", help="Columns to release, separated by commas.  [default: all]")]
 Config = Annotated[Optional[Path], typer.Option(envvar="FMWEM_CONFIG", help="TOML file with any of these settings.")]
 Overwrite = Annotated[Optional[bool], typer.Option("--overwrite", envvar="FMWEM_OVERWRITE", help="Replace existing files.")]
@@ -71,6 +79,9 @@ def release(
     privacy_id: PrivacyId = None,
     rounds: Rounds = None,
     max_cells: MaxCells = None,
+    max_memory: MaxMemory = None,
+    time_budget: TimeBudget = None,
+    engine: Engine = None,
     domain_budget: Annotated[
         Optional[float], typer.Option(envvar="FMWEM_DOMAIN_BUDGET", help="Share of the budget to learn a domain nobody declared.  [default: 0.1]")
     ] = None,
@@ -112,6 +123,9 @@ def check(
     privacy_id: PrivacyId = None,
     rounds: Rounds = None,
     max_cells: MaxCells = None,
+    max_memory: MaxMemory = None,
+    time_budget: TimeBudget = None,
+    engine: Engine = None,
     columns: Columns = None,
     assume_rows: Annotated[int, typer.Option(help="Your guess of the table's rows, for the plan.", min=1)] = 10_000,
     config: Config = None,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 if TYPE_CHECKING:
     from factored_mwem.check import Forecast
@@ -36,19 +36,20 @@ def progress(*, show: bool, verbose: bool) -> Iterator[Callable[[Step], None]]:
     if not (show and console.is_terminal) or verbose:
         yield (lambda step: console.print(line(step))) if verbose else (lambda _: None)
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("reading", total=None)
 
         def tell(step: Step) -> None:
-            text = f"measured {' x '.join(step.attributes)}; {step.components} components"
-            bar.update(task, total=step.rounds, completed=step.round, description=text)
+            text = f"round {step.round}: measured {' x '.join(step.attributes)}; {step.components} components, {step.cliques} cliques"
+            bar.update(task, total=1.0, completed=step.spent, description=text)  # rounds may get dearer, so the budget is the measure
 
         yield tell
 
 
 def line(step: Step) -> str:
-    return f"round {step.round}/{step.rounds}: measured {' x '.join(step.attributes)}; {step.components} components, largest {step.largest:,} cells"
+    size = f"{step.components} components, {step.cliques} cliques of {step.cells:,} cells"
+    return f"round {step.round}: measured {' x '.join(step.attributes)}; {size}; {step.spent:.0%} of the budget spent"
 
 
 def summary(release: Release, manifest: Manifest, files: list[Path], domain_from: str) -> str:
@@ -64,7 +65,7 @@ def summary(release: Release, manifest: Manifest, files: list[Path], domain_from
         f"  neighbours  {g.neighbours}, at most {g.contributions} row{'s' * (g.contributions > 1)} a person",
         f"  budget      {split}",
         f"  domain      {domain_from}" + (f"; {learnt} attributes learnt inside the budget" if learnt else ""),
-        f"  attributes  {len(manifest.attributes)} in {len(sizes)} components of {_run_lengths(sizes)} attributes",
+        f"  attributes  {len(manifest.attributes)} in {len(sizes)} components of {_run_lengths(sizes)} attributes, {len(manifest.cliques)} cliques",
         f"  rounds      {manifest.rounds}; {len(manifest.measurements)} noisy measurements",
         f"  rows        {release.rows:,}",
         *(f"  warning     {warning}" for warning in manifest.warnings),

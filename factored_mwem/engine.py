@@ -9,16 +9,20 @@ import numpy as np
 
 from factored_mwem.answers import Answerer
 from factored_mwem.candidates import Candidates
-from factored_mwem.counts import PrivateCounts, PrivateRows, check_memory
+from factored_mwem.counts import PrivateCounts, PrivateRows, bytes_of
 from factored_mwem.estimate import Estimate
 from factored_mwem.fit import estimate_total
 from factored_mwem.forest import Forest
 from factored_mwem.levels import Levels, coarsen
+from factored_mwem.limits import Limits
 from factored_mwem.mwem import TOTAL_SHARE, worthwhile
 from factored_mwem.offer import Offer
 from factored_mwem.outcome import Outcome, Progress, Report
 from factored_mwem.plan import TUNED, Policy, Schedule, initial_shares, one_way_share
 from factored_mwem.privacy.access import Access, Measurement, expected_noise, measure, measurement_scale, select
+
+MOST_VIEWS = 400_000
+"""Most combinations of marginals and levels: beyond, attributes keep fewer levels."""
 
 
 def fit_forest(
@@ -28,24 +32,24 @@ def fit_forest(
     *,
     access: Access,
     known_total: int | None,
-    memory: float,
+    limits: Limits,
     report: Report = lambda _: None,
 ) -> Outcome:
     """Fit a forest to the private rows with what is left in the ledger, for the marginals in `candidates`.
 
-    `known_total` is the number of rows where all neighbouring tables share it, else None and it is estimated. ResourceError, before the first
-    chosen marginal, where the counts of all levels would take more than `memory` bytes.
+    `known_total` is the number of rows where all neighbouring tables share it, else None and it is estimated.
     """
     singles, total, error = measure_singles(rows, candidates, policy, access, known_total)
     levels = find_levels(candidates, singles)
     estimate = Estimate(levels, total)
     estimate.start(singles)
-    schedule = Schedule(access.ledger, rounds_to_plan(policy, candidates), Fraction(policy.select_share), adaptive=policy.rounds is None, quiet=1.0)
+    schedule = Schedule(
+        access.ledger, limits.rounds if (candidates.orders > 1).any() else 0, Fraction(policy.select_share), adaptive=limits.adaptive, quiet=1.0
+    )
     first = expected_noise(measurement_scale(schedule.price * (1 - schedule.select_share), access), access.ledger.budget.composition)
-    views = candidates.at(levels, min(TUNED.finest * 2 * total / first, policy.cells))
-    check_memory(views, memory)
+    views = find_views(candidates, levels, min(TUNED.finest * 2 * total / first, limits.cells), limits.memory)
     if schedule.rounds:
-        _rounds(estimate, rows.count(views), views, schedule, policy.cells, access, report)
+        _rounds(estimate, rows.count(views), views, schedule, limits.cells, access, report)
     estimate.finish()
     return Outcome(estimate.forest, estimate.measurements, schedule.done, error)
 
@@ -77,11 +81,16 @@ def find_levels(candidates: Candidates, singles: Sequence[Measurement]) -> Level
     )
 
 
-def rounds_to_plan(policy: Policy, candidates: Candidates) -> int:
-    """Rounds that the budget is first divided into; annealing runs fewer. None where there is nothing to choose from."""
-    if not (candidates.orders > 1).any():
-        return 0
-    return policy.rounds if isinstance(policy.rounds, int) else max(4, round(TUNED.rounds_each * len(candidates.domain)))
+def find_views(candidates: Candidates, levels: Levels, most_cells: float, memory: float) -> Candidates:
+    """The views to choose from: all combinations of levels, of fewer levels where those are too many, of fewer cells where counts take too much."""
+    ends = [chain if len(chain) < 3 else (chain[0], chain[-1]) for chain in levels.chains]
+    coarsest = [chain[-1:] for chain in levels.chains]
+    chains = next((c for c in (levels.chains, ends) if candidates.combinations(c) <= MOST_VIEWS), coarsest)
+    views = candidates.at(levels, most_cells, chains)
+    while bytes_of(views) > memory and most_cells > 1:
+        most_cells /= 2
+        views = candidates.at(levels, most_cells, chains)
+    return views
 
 
 def _rounds(estimate: Estimate, counts: PrivateCounts, views: Candidates, schedule: Schedule, max_cells: int, access: Access, report: Report) -> None:

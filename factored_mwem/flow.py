@@ -23,6 +23,7 @@ from factored_mwem.engine import fit_forest
 from factored_mwem.errors import FmwemError, InputError, ResourceError
 from factored_mwem.forest import Forest
 from factored_mwem.levels import View
+from factored_mwem.limits import limits_of
 from factored_mwem.manifest import Manifest, Output, describe
 from factored_mwem.mwem import mwem
 from factored_mwem.outcome import Outcome, Progress
@@ -139,8 +140,9 @@ def _fit(
         dense = mwem(PrivateCounts(codes, candidates), candidates, policy, access=access, known_total=known_total, report=report)
         fit = Outcome(Forest.of(dense.model), dense.measurements, dense.rounds, dense.total_error)
     else:
-        rows = PrivateRows(codes, domain)
-        fit = fit_forest(rows, candidates, policy, access=access, known_total=known_total, memory=memory_limit(), report=report)  # ---- ... to here
+        limits = limits_of(candidates, policy, memory_limit())
+        fit = fit_forest(PrivateRows(codes, domain), candidates, policy, access=access, known_total=known_total, limits=limits, report=report)
+        # ---- ... to here
     return domain, schema, fit, _warnings(policy, domain, fit, left_out)
 
 
@@ -160,15 +162,14 @@ def without_id(
 
 def usable(workload: Workload, domain: Domain, policy: Policy) -> tuple[Candidates, int]:
     """The candidates that fit the cell cap, and how many do not; ResourceError where they need more memory than the machine has to give."""
+    candidates = workload.candidates(domain)
+    if policy.engine == "tree":  # what is too large as it is may be measured at coarser levels
+        limits_of(candidates, policy, memory_limit())
+        return candidates, 0
     for attribute in domain:
         if attribute.size > policy.cells:
             size, cap = attribute.size, policy.cells
             raise ResourceError(f"attribute {attribute.name!r} has {size:,} codes, more than --max-cells {cap:,}; use fewer bins or raise it")
-    candidates = workload.candidates(domain)
-    if policy.engine == "tree":  # what is too large as it is may be measured at coarser levels
-        if sum(domain.shape) > policy.cells:
-            raise ResourceError(f"the attributes have {sum(domain.shape):,} codes together, more than --max-cells {policy.cells:,}; raise it")
-        return candidates, 0
     fitting = candidates.keep(candidates.cells <= policy.cells)
     check_memory(fitting, memory_limit())
     if policy.components == "one" and domain.cells > policy.cells:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, ValidationError, model_validator
+from pydantic import BaseModel, ByteSize, ConfigDict, Field, StrictFloat, StrictInt, ValidationError, model_validator
 
 from factored_mwem.candidates import Candidates
 from factored_mwem.domain import Domain
@@ -62,6 +62,8 @@ class Policy(BaseModel):
     rounds: StrictInt | Literal["adaptive"] | None = None
     engine: Literal["tree", "mwem"] = "tree"
     max_cells: int | None = Field(default=None, ge=1, le=2**40)
+    max_memory: ByteSize | None = Field(default=None, ge=1)
+    time_budget: float | None = Field(default=None, gt=0, le=1e9)
     domain_budget: float = Field(default=0.1, gt=0, lt=1)
     initial: Literal["one-way", "histogram", "none"] = "one-way"
     initial_share: float | None = Field(default=None, gt=0, lt=1)
@@ -92,6 +94,8 @@ class Policy(BaseModel):
         given = [name for name, value in MWEM_ONLY.items() if getattr(self, name) != value]
         if self.engine == "tree" and given:
             raise ValueError(f"{given[0]}={getattr(self, given[0])!r} needs engine='mwem'")
+        if self.engine == "mwem" and (self.max_memory or self.time_budget):
+            raise ValueError("max_memory and time_budget need engine='tree'; with engine='mwem' set max_cells and rounds")
         if self.engine == "tree" and self.rounds == "adaptive":
             raise ValueError("rounds='adaptive' needs engine='mwem'; engine='tree' adapts its rounds unless their number is given")
         if self.iterate == "average" and self.components != "one":

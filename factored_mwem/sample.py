@@ -56,7 +56,7 @@ def improved(
 
 
 def aims_of(candidates: Candidates, levels: Levels, rows: int) -> list[View]:
-    """The marginals that rows are refined towards: the largest asked for, as fine as their cells stay about as few as rows, and all single attributes.
+    """The marginals that rows are refined towards: the largest asked for, as fine as rows allow, and all single attributes.
 
     None where that would take more than AIM_CELLS, or where rows are so many that refinement brings nothing.
     """

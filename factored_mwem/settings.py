@@ -23,7 +23,9 @@ RELEASE_KEYS: dict[str, tuple[type, str]] = {
     "sample_seed": (int, "a whole number, 0 or more"),
 }
 """What a configuration file may hold besides the fields of Policy, which checks its own."""
-FLAGS = (*RELEASE_KEYS, "epsilon", "delta", "neighbours", "contributions", "privacy_id", "rounds", "max_cells", "domain_budget")
+LIMITS = ("rounds", "max_cells", "max_memory", "time_budget")
+"""What a run may take."""
+FLAGS = (*RELEASE_KEYS, "epsilon", "delta", "neighbours", "contributions", "privacy_id", "domain_budget", "engine", *LIMITS)
 """The settings with a flag and an FMWEM_ variable of their own; the rest of Policy is for files and Python."""
 NOT_SETTINGS = ("FMWEM_DATASETS", "FMWEM_CONFIG", "FMWEM_NO_PROGRESS")
 

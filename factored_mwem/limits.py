@@ -1,0 +1,101 @@
+"""Limits: what a run may take, turned into cells and rounds by a public cost model before any row is read.
+
+Neither the clock nor the size of the process decides anything while private rows are in play, for both depend on them.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from factored_mwem.candidates import Candidates
+from factored_mwem.errors import ResourceError
+from factored_mwem.forest import Component
+from factored_mwem.kernels.tree import descend
+from factored_mwem.levels import Levels
+from factored_mwem.plan import TUNED, Policy
+from factored_mwem.tree import CliqueTree
+
+BYTES_A_CELL = 80.0
+"""Of a tree's cells: beliefs and their copies, index arrays, what scoring and sampling lay out beside them."""
+BYTES_A_CANDIDATE = 250.0
+"""Of a candidate's index, grouping and scores, beside its counts."""
+START = 2.0
+"""Seconds for start-up, reading and writing a table of some 50,000 rows, which no setting shortens."""
+FEWEST_CELLS = 2**10
+COST = (1.4e4, 9e3, 2.5e4)
+"""A round's cost in steps over one cell: for each cell of the trees, for each candidate, and once. See `predicted`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Cells of all trees together, bytes of the counts, rounds (the first division of the budget, where `adaptive`)."""
+
+    cells: int
+    memory: float
+    rounds: int
+    adaptive: bool
+
+
+def limits_of(candidates: Candidates, policy: Policy, machine: float) -> Limits:
+    """The limits that a policy sets for these candidates; `machine`: bytes that may be taken where the policy names no number.
+
+    ResourceError where the attributes alone do not fit.
+    """
+    domain = candidates.domain
+    memory = float(policy.max_memory) if policy.max_memory else machine
+    codes, index = sum(domain.shape), BYTES_A_CANDIDATE * len(candidates)
+    cells = min(policy.cells, int((memory - index) / 2 / BYTES_A_CELL))
+    for attribute in domain:
+        if attribute.size > policy.cells:
+            raise ResourceError(
+                f"attribute {attribute.name!r} has {attribute.size:,} codes, more than --max-cells {policy.cells:,}; use fewer bins or raise it"
+            )
+    if codes > policy.cells:
+        raise ResourceError(f"the attributes have {codes:,} codes together, more than --max-cells {policy.cells:,}; raise it or use fewer columns")
+    if codes > cells:
+        need = 2 * BYTES_A_CELL * codes + index
+        raise ResourceError(
+            f"{len(domain)} attributes with {codes:,} codes and {len(candidates):,} candidate marginals need {need / 1e6:,.0f} MB, more than the "
+            f"{memory / 1e6:,.0f} MB allowed; raise --max-memory, lower --marginals or use --columns"
+        )
+    rounds = policy.rounds if isinstance(policy.rounds, int) else max(4, round(TUNED.rounds_each * len(domain)))
+    if policy.time_budget:
+        cells, rounds = _in_time(candidates, cells, rounds, policy.time_budget)
+        cells = max(cells, codes)
+    return Limits(cells, (memory - index) / 2, rounds, adaptive=policy.rounds is None)
+
+
+def _in_time(candidates: Candidates, cells: int, rounds: int, seconds: float) -> tuple[int, int]:
+    """The most cells, then the most rounds, that the cost model says fit into `seconds`."""
+    left, speed = max(seconds - START, 0.1 * seconds), seconds_a_step()
+    while cells > FEWEST_CELLS and predicted(candidates, cells, rounds) * speed > left:
+        cells //= 2
+    while rounds > 1 and predicted(candidates, cells, rounds) * speed > left:
+        rounds -= max(1, rounds // 10)
+    return cells, rounds
+
+
+def predicted(candidates: Candidates, cells: int, rounds: int) -> float:
+    """Steps over one cell that `rounds` rounds with trees of up to `cells` cells take."""
+    of_cells, of_candidates, once = COST
+    return rounds * (of_cells * cells + of_candidates * len(candidates) + once)
+
+
+def seconds_a_step() -> float:
+    """How long this machine takes to pass over a cell once in a fit, measured on a made-up tree: nothing of the data is in it."""
+    levels = Levels.fine((16,) * 4)
+    views = [(0, 1, 2), (1, 2, 3)]
+    part = Component.log_linear(CliqueTree.of(levels, views), views, np.zeros(2 * 16**3))
+    layout, best = part.layout, math.inf
+    for _ in range(3):
+        start = time.perf_counter()
+        descend(
+            part.beliefs, part.separators, layout.cliques, layout.edges, layout.index, 0, layout.tables, np.full(2 * 16**3, 1 / 16**3), np.ones(2),
+            np.zeros(2 * 16**3), 1.0, 10, -1.0,
+        )  # fmt: skip
+        best = min(best, time.perf_counter() - start)
+    return best / (10 * 2 * 16**3)
