@@ -46,7 +46,7 @@ PrivacyId = Annotated[
     ),
 ]
 Rounds = Annotated[Optional[str], typer.Option(envvar="FMWEM_ROUNDS", help="Rounds to run, or 'adaptive'.")]
-MaxCells = Annotated[Optional[int], typer.Option(envvar="FMWEM_MAX_CELLS", help="Most cells of all clique trees together.  [default: 2^17]")]
+MaxCells = Annotated[Optional[int], typer.Option(envvar="FMWEM_MAX_CELLS", help="Most cells of all clique trees together.  [default: 2^19]")]
 MaxMemory = Annotated[
     Optional[str],
     typer.Option(envvar="FMWEM_MAX_MEMORY", help="Memory for tables, such as 100MB.  [default: half of the machine's]"),

@@ -7,7 +7,7 @@ import numpy as np
 from factored_mwem.candidates import Candidates
 from factored_mwem.estimate import Estimate
 from factored_mwem.forest import Forest
-from factored_mwem.kernels.tree import joined_cells
+from factored_mwem.kernels.tree import CELLS, joined_cells
 from factored_mwem.levels import View
 from factored_mwem.tree import CliqueTree, chained
 
@@ -58,8 +58,21 @@ class Offer:
             masks[forest.part_of[levels.attribute[v]], v >> 6] |= np.uint64(1 << (v & 63))
         for u, v in pairs | chained(levels, np.flatnonzero(used).tolist()):
             graph[u, v >> 6] |= np.uint64(1 << (v & 63))
-        out = np.zeros(len(touched))
-        joined_cells(graph, used, masks, forest.part_of, levels.coarser, levels.finer, levels.attribute, self._logs, self._members[touched], out)
+        out, cliques = np.zeros(len(touched)), np.zeros_like(graph)
+        joined_cells(
+            graph,
+            used,
+            masks,
+            forest.part_of,
+            levels.coarser,
+            levels.finer,
+            levels.attribute,
+            self._logs,
+            self._members[touched],
+            CELLS,
+            cliques,
+            out,
+        )
         return out
 
     def slice(self, offered: np.ndarray, round_: int) -> np.ndarray:

@@ -33,9 +33,9 @@ class Tuning:
     rounds this share of the largest error there can be.
     """
 
-    cells: int = 2**17
+    cells: int = 2**19
     rounds_each: float = 8.0
-    groups: tuple[int, ...] = (16,)
+    groups: tuple[int, ...] = (32, 8)
     rare: float = 2.0
     finest: float = 1.0
 

@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from factored_mwem.kernels.tree import CELLS, FILL, WEIGHTED_FILL, eliminate
+from factored_mwem.kernels.tree import CELLS, FILL, WEIGHTED_FILL, joined_cells
 from factored_mwem.levels import Levels, View
 
 
@@ -101,16 +101,20 @@ def triangulate(levels: Levels, views: Iterable[View], rule: int) -> tuple[float
     names = sorted({v for view in views for v in view})
     place = {v: i for i, v in enumerate(names)}
     words = (len(names) + 63) // 64
-    graph, alive = np.zeros((len(names), words), dtype=np.uint64), np.zeros(words, dtype=np.uint64)
+    graph, alive = np.zeros((len(names), words), dtype=np.uint64), np.zeros((1, words), dtype=np.uint64)
     pairs = {(u, v) for view in views for u in view for v in view if u != v} | chained(levels, names)
     for u, v in pairs:
         graph[place[u], place[v] >> 6] |= np.uint64(1 << (place[v] & 63))
     for i in range(len(names)):
-        alive[i >> 6] |= np.uint64(1 << (i & 63))
-    cliques = np.zeros_like(graph)
-    cells = eliminate(graph, alive, levels.attribute[names], np.log2(levels.sizes[names].astype(np.float64)), rule, cliques)
+        alive[0, i >> 6] |= np.uint64(1 << (i & 63))
+    cliques, cells = np.zeros_like(graph), np.zeros(1)
+    none, whole = np.full(len(names), -1), np.zeros(len(levels.shape), dtype=np.int64)
+    joined_cells(
+        graph, np.ones(len(names), dtype=bool), alive, whole, none, none, levels.attribute[names], np.log2(levels.sizes[names].astype(np.float64)),
+        np.zeros((1, 1), dtype=np.int64), rule, cliques, cells,
+    )  # fmt: skip
     bits = np.unpackbits(cliques.view(np.uint8), axis=1, bitorder="little")
-    return cells, [{names[i] for i in np.flatnonzero(row)} for row in bits if row.any()]
+    return float(cells[0]), [{names[i] for i in np.flatnonzero(row)} for row in bits if row.any()]
 
 
 def chained(levels: Levels, variables: Iterable[int]) -> set[tuple[int, int]]:

@@ -14,3 +14,8 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
         return njit(cache=True, nogil=True)(function)
     except RuntimeError:  # neither the package's folder nor the user's cache is writable: a service account, a container
         return njit(nogil=True)(function)
+
+
+def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A part of one kernel: put into its body before compilation, so that it is compiled once and not again for every kernel around it."""
+    return njit(inline="always")(function)

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from factored_mwem.kernels import compiled
+from factored_mwem.kernels import compiled, inlined
 from factored_mwem.kernels.dense import marginal_into
 
 
@@ -25,13 +25,15 @@ def fill_conditionals(beliefs, separators, cliques, axes, axis_of, steps, direct
     separator or a variable's code, where the next conditional begins or -1, its columns).
     """
     for d in range(len(directions)):
-        k, separator, length, at, width, to, first, end = directions[d]
+        k, separator, length, at = directions[d, 0], directions[d, 1], directions[d, 2], directions[d, 3]
+        width, to, first, end = directions[d, 4], directions[d, 5], directions[d, 6], directions[d, 7]
         sizes = axes[axis_of[k] : axis_of[k + 1]]
-        count = sizes.sum()
+        count = _codes(sizes)
         out = conditionals[at : at + length * width]
-        out[:] = 0.0
+        for c in range(len(out)):
+            out[c] = 0.0
         for b in range(first, end):
-            column, on, next_, columns = blocks[b]
+            column, on, next_, columns = blocks[b, 0], blocks[b, 1], blocks[b, 2], blocks[b, 3]
             needed = np.zeros(len(sizes), dtype=np.bool_)
             _mark(sizes, steps[to : to + count], needed)
             _mark(sizes, steps[on : on + count], needed)
@@ -49,7 +51,18 @@ def fill_conditionals(beliefs, separators, cliques, axes, axis_of, steps, direct
                     for x in range(columns):
                         sink[x] += weight * given[x]
         for s in range(length):
-            out[s * width : (s + 1) * width] *= 1.0 / separators[separator + s]
+            share = 1.0 / separators[separator + s]
+            for x in range(width):
+                out[s * width + x] *= share
+
+
+@compiled
+def _codes(sizes):  # type: ignore[no-untyped-def]
+    """How many codes all axes have together."""
+    count = 0
+    for size in sizes:
+        count += size
+    return count
 
 
 @compiled
@@ -114,30 +127,31 @@ def joint_marginals(beliefs, cliques, axes, axis_of, steps, views, medians, step
                conditionals, out[starts[v] : starts[v + 1]])  # fmt: skip
 
 
-@compiled
+@inlined
 def _joint(beliefs, clique, axes, steps, view, slots, step_of, given_of, stride_of, sizes, conditionals, out):  # type: ignore[no-untyped-def]
     width, count = len(slots), len(axes)
     if given_of[view[slots[0]]] < 0:  # the clique fixes all: one plain marginal
-        combined = np.zeros(axes.sum(), dtype=np.int64)
+        combined = np.zeros(_codes(axes), dtype=np.int64)
         stride = 1
         for j in range(len(view) - 1, -1, -1):
             if view[j] >= 0:
-                combined += steps[step_of[view[j]] : step_of[view[j]] + len(combined)] * stride
+                for c in range(len(combined)):
+                    combined[c] += steps[step_of[view[j]] + c] * stride
                 stride *= sizes[view[j]]
-        out[:] = 0.0
         _reduce(beliefs, clique, axes, combined, out)
         return
     needed = np.zeros((width + 1, count), dtype=np.bool_)  # which axes the slots from j on still need
     for j in range(width - 1, -1, -1):
-        needed[j] = needed[j + 1]
+        for a in range(count):
+            needed[j, a] = needed[j + 1, a]
         at = step_of[view[slots[j]]]
-        _mark(axes, steps[at : at + axes.sum()], needed[j])
+        _mark(axes, steps[at : at + _codes(axes)], needed[j])
     table = np.zeros(_product(axes, needed[0]))
     _reduce(beliefs, clique, axes, _strides(axes, needed[0]), table)
     columns = 1
     for j in range(width):
         w = view[slots[j]]
-        at = _cells(axes, needed[j], steps[step_of[w] : step_of[w] + axes.sum()])
+        at = _cells(axes, needed[j], steps[step_of[w] : step_of[w] + _codes(axes)])
         next_ = _cells(axes, needed[j], _strides(axes, needed[j + 1]))
         table = _contract(table, columns, at, next_, _product(axes, needed[j + 1]), sizes[w], given_of[w], stride_of[w], conditionals)
         columns *= sizes[w]
@@ -156,7 +170,7 @@ def _product(axes, kept):  # type: ignore[no-untyped-def]
 @compiled
 def _strides(axes, kept):  # type: ignore[no-untyped-def]
     """The steps of the map onto the kept axes, row-major: an entry for each code of each axis."""
-    steps = np.zeros(axes.sum(), dtype=np.int64)
+    steps = np.zeros(_codes(axes), dtype=np.int64)
     stride, at = 1, len(steps)
     for a in range(len(axes) - 1, -1, -1):
         at -= axes[a]
@@ -186,19 +200,21 @@ def _cells(axes, kept, steps):  # type: ignore[no-untyped-def]
 @compiled
 def _reduce(beliefs, clique, axes, steps, out):  # type: ignore[no-untyped-def]
     """Add the clique's table up by the map that `steps` describes."""
-    start, heads, tails = clique
+    start, heads, tails = clique[0], clique[1], clique[2]
     kept = np.zeros(len(axes), dtype=np.bool_)
     rows, split = 1, 0
     while rows < heads:
+        kept[split] = True
         rows *= axes[split]
         split += 1
-    kept[:split] = True
     head = _cells(axes, kept, steps)
-    tail = _cells(axes, ~kept, steps)
+    for a in range(len(axes)):
+        kept[a] = a >= split
+    tail = _cells(axes, kept, steps)
     marginal_into(beliefs[start : start + heads * tails], head, tail, out)
 
 
-@compiled
+@inlined
 def _contract(table, columns, at, next_, rows, size, given, stride, conditionals):  # type: ignore[no-untyped-def]
     """Bring one more variable in, as the first of the columns' axes: cell u of `table` goes to row `next_[u]`, times its conditional's entries.
 
@@ -228,7 +244,7 @@ def _contract(table, columns, at, next_, rows, size, given, stride, conditionals
     return fresh
 
 
-@compiled
+@inlined
 def _permute(table, view, slots, sizes, out):  # type: ignore[no-untyped-def]
     """Write a table with axes in the reverse order of `slots` into `out`, whose axes are in the order of the view."""
     width = len(slots)

@@ -25,7 +25,8 @@ def charge(views, column, layout, residual, cells, cost):  # type: ignore[no-unt
     `cells: int64[row]` is scratch. Table after table, so that each stays in the cache for all rows.
     """
     one = np.float32(1)
-    cost[:] = np.float32(0)
+    for r in range(len(cost)):
+        cost[r] = np.float32(0)
     for t in range(len(layout)):
         own = column[layout[t, 1]]
         for r in range(len(cells)):
@@ -52,7 +53,9 @@ def improve(views, column, layout, groups, residual, picks):  # type: ignore[no-
     levels, size = groups.shape
     widths = np.empty(levels, dtype=np.int64)
     for level in range(levels):
-        widths[level] = groups[level].max() + 1
+        widths[level] = 0
+        for code in range(size):
+            widths[level] = max(widths[level], groups[level, code] + 1)
     codes = np.empty(len(views), dtype=np.int64)
     cells = np.empty(len(layout), dtype=np.int64)
     leave = np.empty(levels, dtype=np.float32)
@@ -67,18 +70,21 @@ def improve(views, column, layout, groups, residual, picks):  # type: ignore[no-
             for j in range(2, layout.shape[1], 2):
                 cell += codes[layout[t, j]] * layout[t, j + 1]
             cells[t] = cell
-        leave[:] = zero
+        for level in range(levels):
+            leave[level] = zero
+            for code in range(size):
+                change[level, code] = zero
         for t in range(len(layout)):
             x = residual[np.uint64(cells[t] + column[layout[t, 1], row])]
             leave[layout[t, 1]] += max(min(one + x + x, one), -one)
-        change[:] = zero
         for t in range(len(layout)):
             at, gain = np.uint64(cells[t]), change[layout[t, 1]]
             for code in range(widths[layout[t, 1]]):
                 x = residual[at + np.uint64(code)]
                 gain[code] += max(min(one - x - x, one), -one)
         for level in range(levels):
-            change[level] += leave[level]
+            for code in range(size):
+                change[level, code] += leave[level]
             change[level, column[level, row]] = zero  # tables that see no difference change nothing
         old, value = column[0, row], column[0, picks[1, k]]
         best, new = -SLACK * np.float32(len(layout)), old

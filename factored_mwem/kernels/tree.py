@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from factored_mwem.kernels import compiled
+from factored_mwem.kernels import compiled, inlined
 from factored_mwem.kernels.dense import FLOOR, marginal_into, multiply_by
 
 CELLS, FILL, WEIGHTED_FILL = 0, 1, 2
@@ -46,7 +46,7 @@ def members_of(bits, out):  # type: ignore[no-untyped-def]
     return count
 
 
-@compiled
+@inlined
 def collapsed_log(members, count, attribute, logs):  # type: ignore[no-untyped-def]
     """log2 of the cells of a clique: of each attribute only its finest variable counts, which fixes the coarser ones.
 
@@ -64,7 +64,7 @@ def collapsed_log(members, count, attribute, logs):  # type: ignore[no-untyped-d
     return total
 
 
-@compiled
+@inlined
 def eliminate(neighbours, alive, attribute, logs, rule, cliques):  # type: ignore[no-untyped-def]
     """Eliminate the variables in `alive: uint64[word]` greedily; returns the cells of all maximal cliques.
 
@@ -76,7 +76,8 @@ def eliminate(neighbours, alive, attribute, logs, rule, cliques):  # type: ignor
     around = np.empty(64 * words, dtype=np.int64)
     clique = np.empty(words, dtype=np.uint64)
     count = members_of(alive, list_)
-    score = np.full(64 * words, np.nan)
+    score = np.zeros(64 * words)
+    stale = np.ones(64 * words, dtype=np.uint8)
     total = 0.0
     for step in range(count):
         best, least = -1, np.inf
@@ -84,12 +85,12 @@ def eliminate(neighbours, alive, attribute, logs, rule, cliques):  # type: ignor
             v = list_[i]
             if not (alive[v >> 6] >> np.uint64(v & 63)) & np.uint64(1):
                 continue
-            if math.isnan(score[v]):
+            if stale[v]:
                 score[v] = _elimination_score(neighbours, alive, v, attribute, logs, rule, clique, around)
+                stale[v] = 0
             if score[v] < least:
                 best, least = v, score[v]
-        clique[:] = neighbours[best] & alive
-        clique[best >> 6] |= np.uint64(1) << np.uint64(best & 63)
+        _closed(neighbours, alive, best, clique)
         inside = False
         for earlier in range(step):
             inside = True
@@ -100,28 +101,35 @@ def eliminate(neighbours, alive, attribute, logs, rule, cliques):  # type: ignor
             if inside:
                 break
         size = members_of(clique, around)
-        if inside:
-            cliques[step, :] = 0
-        else:
-            cliques[step, :] = clique
+        for w in range(words):
+            cliques[step, w] = np.uint64(0) if inside else clique[w]
+        if not inside:
             total += 2.0 ** collapsed_log(around, size, attribute, logs)
         alive[best >> 6] &= ~(np.uint64(1) << np.uint64(best & 63))
         for i in range(size):
             v = around[i]
-            neighbours[v] |= clique
+            for w in range(words):
+                neighbours[v, w] |= clique[w]
             neighbours[v, v >> 6] &= ~(np.uint64(1) << np.uint64(v & 63))
-            score[v] = np.nan
+            stale[v] = 1
             if rule != CELLS:  # new edges between v and another change the fill of what lies next to either
                 for j in range(count):
                     if (neighbours[v, list_[j] >> 6] >> np.uint64(list_[j] & 63)) & np.uint64(1):
-                        score[list_[j]] = np.nan
+                        stale[list_[j]] = 1
     return total
 
 
-@compiled
-def _elimination_score(neighbours, alive, v, attribute, logs, rule, clique, around):  # type: ignore[no-untyped-def]
-    clique[:] = neighbours[v] & alive
+@inlined
+def _closed(neighbours, alive, v, clique):  # type: ignore[no-untyped-def]
+    """v and its neighbours that are alive, into `clique`."""
+    for w in range(len(clique)):
+        clique[w] = neighbours[v, w] & alive[w]
     clique[v >> 6] |= np.uint64(1) << np.uint64(v & 63)
+
+
+@inlined
+def _elimination_score(neighbours, alive, v, attribute, logs, rule, clique, around):  # type: ignore[no-untyped-def]
+    _closed(neighbours, alive, v, clique)
     size = members_of(clique, around)
     if rule == CELLS:
         return collapsed_log(around, size, attribute, logs)
@@ -135,27 +143,31 @@ def _elimination_score(neighbours, alive, v, attribute, logs, rule, clique, arou
 
 
 @compiled
-def joined_cells(neighbours, used, parts, part_of, coarser, finer, attribute, logs, members, out):  # type: ignore[no-untyped-def]
+def joined_cells(neighbours, used, parts, part_of, coarser, finer, attribute, logs, members, rule, cliques, out):  # type: ignore[no-untyped-def]
     """Cells of the trees that measuring each of the views `members: int64[view, slot]` (padded with -1) would make of those it touches.
 
     `neighbours: uint64[variable, word]` is the graph so far, `used: bool[variable]`, `parts: uint64[component, word]` the variables of each
     component, `part_of: int64[attribute]` the component of an attribute; `finer[v]`, `coarser[v]` number the next level of v's attribute, or -1.
+    `cliques: uint64[variable, word]` holds those of the last view, see `eliminate`.
     """
     count, words = neighbours.shape
     graph = np.zeros((count, words), dtype=np.uint64)
-    cliques = np.zeros((count, words), dtype=np.uint64)
     alive = np.zeros(words, dtype=np.uint64)
     list_ = np.empty(64 * words, dtype=np.int64)
     for c in range(len(members)):
-        alive[:] = 0
+        for w in range(words):
+            alive[w] = np.uint64(0)
         for j in range(members.shape[1]):
             v = members[c, j]
             if v >= 0:
-                alive |= parts[part_of[attribute[v]]]
+                part = part_of[attribute[v]]
+                for w in range(words):
+                    alive[w] |= parts[part, w]
                 alive[v >> 6] |= np.uint64(1) << np.uint64(v & 63)
         size = members_of(alive, list_)
         for i in range(size):
-            graph[list_[i]] = neighbours[list_[i]]
+            for w in range(words):
+                graph[list_[i], w] = neighbours[list_[i], w]
         for j in range(members.shape[1]):
             v = members[c, j]
             if v < 0:
@@ -172,7 +184,7 @@ def joined_cells(neighbours, used, parts, part_of, coarser, finer, attribute, lo
                     k = coarser[k]
                 if k >= 0:
                     connect(graph, v, k)
-        out[c] = eliminate(graph, alive, attribute, logs, CELLS, cliques)
+        out[c] = eliminate(graph, alive, attribute, logs, rule, cliques)
 
 
 @compiled
@@ -185,27 +197,41 @@ def connect(graph, v, u):  # type: ignore[no-untyped-def]
 @compiled
 def calibrate(beliefs, separators, cliques, edges, index, root):  # type: ignore[no-untyped-def]
     """Make all cliques agree on their separators and sum to 1, by one pass up and one down with separator ratios (Hugin); in place."""
-    for e in range(len(edges) - 1, -1, -1):
-        _pass(beliefs, separators, cliques, edges[e], index, edges[e, 0], edges[e, 1], 4, 6)
-    start, end = cliques[root, 0], cliques[root, 0] + cliques[root, 1] * cliques[root, 2]
-    beliefs[start:end] /= beliefs[start:end].sum()
-    for e in range(len(edges)):
-        _pass(beliefs, separators, cliques, edges[e], index, edges[e, 1], edges[e, 0], 6, 4)
+    last = len(edges) - 1
+    for i in range(2 * len(edges) + 1):
+        if i <= last:  # up: child to parent
+            e, sender, receiver, from_, to = last - i, edges[last - i, 0], edges[last - i, 1], 4, 6
+        elif i == last + 1:
+            _normalise(beliefs, cliques[root, 0], cliques[root, 0] + cliques[root, 1] * cliques[root, 2])
+            continue
+        else:  # down
+            e = i - last - 2
+            sender, receiver, from_, to = edges[e, 1], edges[e, 0], 6, 4
+        _pass(beliefs, separators, cliques, edges[e], index, sender, receiver, from_, to)
 
 
-@compiled
+@inlined
+def _normalise(beliefs, start, end):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for c in range(start, end):
+        total += beliefs[c]
+    for c in range(start, end):
+        beliefs[c] /= total
+
+
+@inlined
 def _pass(beliefs, separators, cliques, edge, index, sender, receiver, from_, to):  # type: ignore[no-untyped-def]
     """Send the marginal of clique `sender` over the edge to clique `receiver`; edge columns `from_` and `to` hold their maps."""
     old = separators[edge[2] : edge[2] + edge[3]]
     fresh = np.zeros(edge[3])
-    start, heads, tails = cliques[sender]
+    start, heads, tails = cliques[sender, 0], cliques[sender, 1], cliques[sender, 2]
     weights = beliefs[start : start + heads * tails]
     marginal_into(weights, index[edge[from_] : edge[from_] + heads], index[edge[from_ + 1] : edge[from_ + 1] + tails], fresh)
     for s in range(edge[3]):
         mass = max(fresh[s], FLOOR)
         fresh[s] = mass / old[s]
         old[s] = mass
-    start, heads, tails = cliques[receiver]
+    start, heads, tails = cliques[receiver, 0], cliques[receiver, 1], cliques[receiver, 2]
     weights = beliefs[start : start + heads * tails]
     multiply_by(weights, index[edge[to] : edge[to] + heads], index[edge[to + 1] : edge[to + 1] + tails], fresh)
 
@@ -214,9 +240,11 @@ def _pass(beliefs, separators, cliques, edge, index, sender, receiver, from_, to
 def shift(beliefs, cliques, index, tables, moves):  # type: ignore[no-untyped-def]
     """Multiply the cliques by exp of `moves`, one small table for each measurement; in place."""
     for m in range(len(tables)):
-        clique, head, tail, at, cells = tables[m]
-        ratio = np.exp(moves[at : at + cells])
-        start, heads, tails = cliques[clique]
+        clique, head, tail, at, cells = tables[m, 0], tables[m, 1], tables[m, 2], tables[m, 3], tables[m, 4]
+        ratio = np.empty(cells)
+        for c in range(cells):
+            ratio[c] = math.exp(moves[at + c])
+        start, heads, tails = cliques[clique, 0], cliques[clique, 1], cliques[clique, 2]
         multiply_by(beliefs[start : start + heads * tails], index[head : head + heads], index[tail : tail + tails], ratio)
 
 
@@ -224,10 +252,11 @@ def shift(beliefs, cliques, index, tables, moves):  # type: ignore[no-untyped-de
 def gaps(beliefs, cliques, index, tables, target, weight, gradient):  # type: ignore[no-untyped-def]
     """The gradient of the loss, sum of weight (answer - target)^2 / 2 over all measured cells in shares, into `gradient`; returns the loss."""
     loss = 0.0
-    gradient[:] = 0.0
+    for c in range(len(gradient)):
+        gradient[c] = 0.0
     for m in range(len(tables)):
-        clique, head, tail, at, cells = tables[m]
-        start, heads, tails = cliques[clique]
+        clique, head, tail, at, cells = tables[m, 0], tables[m, 1], tables[m, 2], tables[m, 3], tables[m, 4]
+        start, heads, tails = cliques[clique, 0], cliques[clique, 1], cliques[clique, 2]
         table = gradient[at : at + cells]
         marginal_into(beliefs[start : start + heads * tails], index[head : head + heads], index[tail : tail + tails], table)
         for c in range(cells):
@@ -244,52 +273,55 @@ def descend(beliefs, separators, cliques, edges, index, root, tables, target, we
     `theta: float64[measured cells]` are the log-linear parameters that the beliefs stand for. Nesterov momentum starts over when the loss
     rises; a plain step that raises it is taken back and halved. Stops where ten steps lower the loss by less than `enough`.
     """
-    gradient = np.empty(len(theta))
-    move = np.zeros(len(theta))
-    trailing = theta.copy()
-    momentum = 1.0
+    gradient, move, trailing = np.empty(len(theta)), np.zeros(len(theta)), np.empty(len(theta))
+    momentum, fails = 0.0, False
     loss = gaps(beliefs, cliques, index, tables, target, weight, gradient)
     mark = loss
     for i in range(iterations):
         beta = (momentum - 1.0) / (momentum + 2.0)
         for c in range(len(theta)):
-            ahead = theta[c] - step * gradient[c]
-            move[c] = min(max(ahead + beta * (ahead - trailing[c]) - theta[c], -LARGEST_STEP), LARGEST_STEP)
-            trailing[c] = ahead
+            if fails:  # back to where the failed step began
+                move[c] = -move[c]
+            else:
+                ahead = theta[c] - step * gradient[c]
+                moved = ahead - theta[c] if momentum < 1.0 else ahead + beta * (ahead - trailing[c]) - theta[c]
+                move[c] = min(max(moved, -LARGEST_STEP), LARGEST_STEP)
+                trailing[c] = ahead
             theta[c] += move[c]
         shift(beliefs, cliques, index, tables, move)
         calibrate(beliefs, separators, cliques, edges, index, root)
         before, loss = loss, gaps(beliefs, cliques, index, tables, target, weight, gradient)
-        if loss <= before:
+        if fails:
+            fails, momentum, step = False, 0.0, step / 2.0
+        elif loss <= before:
             momentum += 1.0
             step *= 1.05
-        elif momentum == 1.0:
-            for c in range(len(theta)):
-                theta[c] -= move[c]
-                move[c] = -move[c]
-            shift(beliefs, cliques, index, tables, move)
-            calibrate(beliefs, separators, cliques, edges, index, root)
-            loss = gaps(beliefs, cliques, index, tables, target, weight, gradient)
-            trailing[:] = theta
-            step /= 2.0
+        elif momentum == 0.0:
+            fails = True
         else:
-            momentum = 1.0
-            trailing[:] = theta
-            step /= 1.2
+            momentum, step = 0.0, step / 1.2
         if i % 10 == 9:
             if mark - loss < enough and momentum > 1.0:
                 return i + 1, step, loss
             mark = loss
+    if fails:
+        for c in range(len(theta)):
+            move[c] = -move[c]
+            theta[c] += move[c]
+        shift(beliefs, cliques, index, tables, move)
+        calibrate(beliefs, separators, cliques, edges, index, root)
+        loss = gaps(beliefs, cliques, index, tables, target, weight, gradient)
     return iterations, step, loss
 
 
 @compiled
 def rebuild(beliefs, separators, cliques, edges, index, root, tables, theta):  # type: ignore[no-untyped-def]
     """Calibrated beliefs of the log-linear model with parameters `theta`, from nothing, in log space; into `beliefs` and `separators`."""
-    beliefs[:] = 0.0
+    for c in range(len(beliefs)):
+        beliefs[c] = 0.0
     for m in range(len(tables)):
-        clique, head, tail, at, _ = tables[m]
-        start, heads, tails = cliques[clique]
+        clique, head, tail, at = tables[m, 0], tables[m, 1], tables[m, 2], tables[m, 3]
+        start, heads, tails = cliques[clique, 0], cliques[clique, 1], cliques[clique, 2]
         for h in range(heads):
             for t in range(tails):
                 beliefs[start + h * tails + t] += theta[at + index[head + h] + index[tail + t]]
@@ -299,8 +331,13 @@ def rebuild(beliefs, separators, cliques, edges, index, root, tables, theta):  #
         _log_marginal(beliefs, cliques[child], index, edges[e, 4], edges[e, 5], message)
         _add(beliefs, cliques[parent], index, edges[e, 6], edges[e, 7], message)
     start, end = cliques[root, 0], cliques[root, 0] + cliques[root, 1] * cliques[root, 2]
-    largest = beliefs[start:end].max()
-    beliefs[start:end] -= largest + math.log(np.exp(beliefs[start:end] - largest).sum())
+    largest, total = -np.inf, 0.0
+    for c in range(start, end):
+        largest = max(largest, beliefs[c])
+    for c in range(start, end):
+        total += math.exp(beliefs[c] - largest)
+    for c in range(start, end):
+        beliefs[c] -= largest + math.log(total)
     for e in range(len(edges)):
         child, parent = edges[e, 0], edges[e, 1]
         message = separators[edges[e, 2] : edges[e, 2] + edges[e, 3]]
@@ -317,13 +354,15 @@ def rebuild(beliefs, separators, cliques, edges, index, root, tables, theta):  #
 
 @compiled
 def _log_marginal(logs, clique, index, head, tail, out):  # type: ignore[no-untyped-def]
-    start, heads, tails = clique
-    highest = np.full(len(out), -np.inf)
+    start, heads, tails = clique[0], clique[1], clique[2]
+    highest = np.empty(len(out))
+    for cell in range(len(out)):
+        highest[cell] = -np.inf
+        out[cell] = 0.0
     for h in range(heads):
         for t in range(tails):
             cell = index[head + h] + index[tail + t]
             highest[cell] = max(highest[cell], logs[start + h * tails + t])
-    out[:] = 0.0
     for h in range(heads):
         for t in range(tails):
             cell = index[head + h] + index[tail + t]
@@ -334,7 +373,7 @@ def _log_marginal(logs, clique, index, head, tail, out):  # type: ignore[no-unty
 
 @compiled
 def _add(logs, clique, index, head, tail, message):  # type: ignore[no-untyped-def]
-    start, heads, tails = clique
+    start, heads, tails = clique[0], clique[1], clique[2]
     for h in range(heads):
         for t in range(tails):
             logs[start + h * tails + t] += message[index[head + h] + index[tail + t]]
