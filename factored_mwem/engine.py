@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -12,7 +13,7 @@ from factored_mwem.candidates import Candidates
 from factored_mwem.counts import PrivateCounts, PrivateRows, bytes_of
 from factored_mwem.estimate import Estimate
 from factored_mwem.fit import estimate_total
-from factored_mwem.forest import Forest
+from factored_mwem.forest import Component, Forest
 from factored_mwem.levels import Levels, coarsen
 from factored_mwem.limits import Limits
 from factored_mwem.mwem import TOTAL_SHARE, worthwhile
@@ -20,6 +21,8 @@ from factored_mwem.offer import Offer
 from factored_mwem.outcome import Outcome, Progress, Report
 from factored_mwem.plan import TUNED, Policy, Schedule, initial_shares, one_way_share
 from factored_mwem.privacy.access import Access, Measurement, expected_noise, measure, measurement_scale, select
+from factored_mwem.residual import one_shot, worth_one_shot
+from factored_mwem.tree import CliqueTree
 
 MOST_VIEWS = 400_000
 """Most combinations of marginals and levels: beyond, attributes keep fewer levels."""
@@ -39,7 +42,10 @@ def fit_forest(
 
     `known_total` is the number of rows where all neighbouring tables share it, else None and it is estimated.
     """
-    singles, total, error = measure_singles(rows, candidates, policy, access, known_total)
+    total, error, found = first_total(rows, access, known_total)
+    if one_shot_suits(candidates, policy, access, total, limits):
+        return at_once(rows, candidates, access, total, error, found)
+    singles, total, error = measure_singles(rows, candidates, policy, access, total, found)
     levels = find_levels(candidates, singles)
     estimate = Estimate(levels, total)
     estimate.start(singles)
@@ -54,22 +60,41 @@ def fit_forest(
     return Outcome(estimate.forest, estimate.measurements, schedule.done, error)
 
 
+def first_total(rows: PrivateRows, access: Access, known_total: int | None) -> tuple[float, float, list[Measurement]]:
+    """(number of rows, its standard error, the measurement it comes from). Cost: TOTAL_SHARE of what is left, where the number is private."""
+    if known_total is not None:
+        return max(1.0, float(known_total)), 0.0, []
+    found = [measure(rows, (), cost=access.ledger.left * TOTAL_SHARE, access=access)]
+    return *estimate_total(found), found
+
+
+def one_shot_suits(candidates: Candidates, policy: Policy, access: Access, total: float, limits: Limits) -> bool:
+    """Whether all marginals up to an order are asked for, over a domain that is better measured at once; public facts only."""
+    shape, order = candidates.domain.shape, candidates.members.shape[1]
+    everything = len(candidates) == sum(math.comb(len(shape), k) for k in range(1, order + 1))
+    if not everything or policy.rounds is not None or policy.initial_share is not None:
+        return False
+    return worth_one_shot(shape, order, access.ledger.budget, access.unit, total, limits.cells)
+
+
+def at_once(rows: PrivateRows, candidates: Candidates, access: Access, total: float, error: float, found: list[Measurement]) -> Outcome:
+    """One dense table from residuals, see residual.py, for all that is left in the ledger."""
+    shape = candidates.domain.shape
+    weights, measured, total = one_shot(rows, shape, candidates.members.shape[1], total=total, total_error=error, access=access)
+    levels = Levels.fine(shape)
+    tree = CliqueTree(levels, (tuple(range(len(shape))),), ())
+    return Outcome(Forest(levels, [Component.of(tree, weights)], total), found, 0, error, measured)
+
+
 def measure_singles(
-    rows: PrivateRows, candidates: Candidates, policy: Policy, access: Access, known_total: int | None
+    rows: PrivateRows, candidates: Candidates, policy: Policy, access: Access, total: float, found: Sequence[Measurement]
 ) -> tuple[list[Measurement], float, float]:
     """(noisy one-way marginals in the order of the domain, number of rows, its standard error). Cost: the share that `one_way_share` says."""
     domain, ledger = candidates.domain, access.ledger
-    found = []
-    if known_total is None:
-        found.append(measure(rows, (), cost=ledger.left * TOTAL_SHARE, access=access))
-    total = float(known_total) if known_total is not None else estimate_total(found)[0]
-    wanted = candidates.orders.max() > 1 and policy.rounds != 0
-    share = one_way_share(domain, policy, ledger.budget, total) if wanted else Fraction(1)
-    amount = ledger.left * share
+    wanted = candidates.orders.max() > 1
+    amount = ledger.left * (one_way_share(domain, policy, ledger.budget, total) if wanted else Fraction(1))
     singles = [measure(rows, (a,), cost=amount * part, access=access) for a, part in enumerate(initial_shares(domain))]
-    if known_total is not None:
-        return singles, max(1.0, float(known_total)), 0.0
-    return singles, *estimate_total([*found, *singles])
+    return (singles, *estimate_total([*found, *singles])) if found else (singles, total, 0.0)
 
 
 def find_levels(candidates: Candidates, singles: Sequence[Measurement]) -> Levels:

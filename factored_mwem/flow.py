@@ -33,6 +33,7 @@ from factored_mwem.privacy.access import Access, Measurement
 from factored_mwem.privacy.discover import OTHER, discover
 from factored_mwem.privacy.ledger import Ledger
 from factored_mwem.privacy.noise import Noise, OpenDPNoise
+from factored_mwem.privacy.residuals import Residuals
 from factored_mwem.sample import aims_of, sample
 from factored_mwem.table import Table, bound_contributions, open_table, without
 from factored_mwem.workload import Workload
@@ -106,11 +107,12 @@ def _release(
         error.budget_spent = bool(access.ledger.entries)
         raise
     manifest = describe(
-        policy, workload, domain, access.ledger, fit.model, fit.measurements, rounds=fit.rounds, sample_seed=sample_seed, warnings=warnings
-    )
+        policy, workload, domain, access.ledger, fit.model, fit.measurements, fit.residuals,
+        rounds=fit.rounds, sample_seed=sample_seed, warnings=warnings,
+    )  # fmt: skip
     seed = secrets.randbits(64) if sample_seed is None else sample_seed
     rows = min(round(fit.model.total), MOST_ROWS) if rows is None else rows
-    return Release(domain, fit.model, schema, fit.measurements, manifest, rows=rows, seed=seed)
+    return Release(domain, fit.model, schema, fit.measurements, fit.residuals, manifest, rows=rows, seed=seed)
 
 
 def _fit(
@@ -212,6 +214,7 @@ class Release:
     model: Forest
     schema: pa.Schema
     measurements: list[Measurement]
+    residuals: Sequence[Residuals]
     manifest: Manifest
     rows: int
     seed: int

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +15,9 @@ from factored_mwem.tree import CliqueTree, grid
 
 if TYPE_CHECKING:
     from factored_mwem.forest import Layout
+
+FEW = 2**14
+"""Cells of all marginals together below which a second thread would only cost."""
 
 
 class Joints:
@@ -93,13 +97,19 @@ class Joints:
         sizes = np.append(self.tree.levels.sizes, 1)
         starts = np.concatenate([[0], np.cumsum(sizes[views].prod(axis=1))]).astype(np.int64)
         out, medians = np.zeros(int(starts[-1])), self.medians(views)
+        with ThreadPoolExecutor(max_workers=2) as pool:
+            halves = np.array_split(np.arange(len(views)), 2) if len(out) > FEW else [np.arange(len(views))]
+            for job in [pool.submit(self._fill, views[half], medians[half], starts[half[0] : half[-1] + 2], out) for half in halves]:
+                job.result()
+        for i in np.flatnonzero(medians < 0):
+            out[starts[i] : starts[i + 1]] = self._wide(tuple(int(v) for v in views[i] if v >= 0))
+        return out, starts
+
+    def _fill(self, views: np.ndarray, medians: np.ndarray, starts: np.ndarray, out: np.ndarray) -> None:
         joint_marginals(
             self._beliefs, self.layout.cliques, self._axes, self._axis_of, self._steps, views, medians, self._step_of, self._given_of,
             self._stride_of, self._rows_of, self.tree.levels.sizes, self._conditionals, starts, out,
         )  # fmt: skip
-        for i in np.flatnonzero(medians < 0):
-            out[starts[i] : starts[i + 1]] = self._wide(tuple(int(v) for v in views[i] if v >= 0))
-        return out, starts
 
     def _wide(self, view: tuple[int, ...]) -> np.ndarray:
         """A marginal for which no clique has all variables in different directions, as can happen from four variables on."""

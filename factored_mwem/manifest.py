@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -14,6 +15,7 @@ from factored_mwem.plan import Policy
 from factored_mwem.privacy.access import Measurement
 from factored_mwem.privacy.ledger import Budget, Entry, Ledger, Mechanism, guarantee
 from factored_mwem.privacy.noise import Composition, library_version
+from factored_mwem.privacy.residuals import Residuals
 from factored_mwem.workload import Workload
 
 VERSION = 1
@@ -74,6 +76,15 @@ class MeasuredMarginal(_Part):
     scale: float
 
 
+class MeasuredResiduals(_Part):
+    """Residuals of attribute subsets, measured at once with noise of one scale; which subsets at which weight is in the model file."""
+
+    order: int
+    subsets: int
+    answers: int
+    scale: float
+
+
 class Output(_Part):
     """The data file this manifest belongs to."""
 
@@ -100,6 +111,7 @@ class Manifest(_Part):
     cliques: tuple[tuple[str, ...], ...]
     rounds: int
     measurements: tuple[MeasuredMarginal, ...]
+    residuals: tuple[MeasuredResiduals, ...] = ()
     noise_library: str
     estimated_rows: int
     sample_seed: int | None = None
@@ -120,6 +132,7 @@ def describe(
     ledger: Ledger,
     model: Forest,
     measurements: list[Measurement],
+    residuals: Sequence[Residuals],
     *,
     rounds: int,
     sample_seed: int | None,
@@ -145,6 +158,7 @@ def describe(
         measurements=tuple(
             MeasuredMarginal(attributes=tuple(names[v] for v in m.positions), cells=len(m.noisy), scale=m.scale) for m in measurements
         ),
+        residuals=tuple(MeasuredResiduals(order=r.order, subsets=int((r.weights > 0).sum()), answers=len(r.noisy), scale=r.scale) for r in residuals),
         noise_library=library_version(),
         estimated_rows=round(model.total),
         sample_seed=sample_seed,

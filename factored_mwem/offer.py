@@ -59,20 +59,9 @@ class Offer:
         for u, v in pairs | chained(levels, np.flatnonzero(used).tolist()):
             graph[u, v >> 6] |= np.uint64(1 << (v & 63))
         out, cliques = np.zeros(len(touched)), np.zeros_like(graph)
-        joined_cells(
-            graph,
-            used,
-            masks,
-            forest.part_of,
-            levels.coarser,
-            levels.finer,
-            levels.attribute,
-            self._logs,
-            self._members[touched],
-            CELLS,
-            cliques,
-            out,
-        )
+        attributes, part_of = levels.attribute, forest.part_of
+        chain = levels.coarser, levels.finer
+        joined_cells(graph, used, masks, part_of, *chain, attributes, self._logs, self._members[touched], CELLS, cliques, out)
         return out
 
     def slice(self, offered: np.ndarray, round_: int) -> np.ndarray:

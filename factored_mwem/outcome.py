@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from factored_mwem.forest import Forest
 from factored_mwem.privacy.access import Measurement
+from factored_mwem.privacy.residuals import Residuals
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +29,10 @@ Report = Callable[[Progress], None]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
-    """The fitted model, the measurements it is made from, the rounds, and the standard error of its number of rows."""
+    """The fitted model, the measurements it is made from (marginals, or residuals at once), the rounds, the standard error of its number of rows."""
 
     model: Forest
     measurements: list[Measurement]
     rounds: int
     total_error: float
+    residuals: Sequence[Residuals] = ()

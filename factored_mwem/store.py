@@ -22,6 +22,7 @@ from factored_mwem.manifest import Manifest
 from factored_mwem.output import check_target, replacing
 from factored_mwem.privacy.access import Measurement
 from factored_mwem.privacy.noise import Composition
+from factored_mwem.privacy.residuals import Residuals
 from factored_mwem.tree import CliqueTree
 
 if TYPE_CHECKING:
@@ -49,11 +50,14 @@ def save(release: Release, path: Path, *, overwrite: bool) -> None:
         "levels": [int(model.levels.attribute[v]) for v in range(len(release.domain), len(model.levels))],
         "trees": [{"cliques": part.tree.cliques, "edges": part.tree.edges} for part in model.components],
         "measurements": [{"positions": list(m.positions), "scale": m.scale, "composition": m.composition} for m in release.measurements],
+        "residuals": [{"order": r.order, "scale": r.scale, "composition": r.composition} for r in release.residuals],
         "manifest": release.manifest.model_dump(mode="json"),
     }
     arrays = {f"beliefs_{i}": part.beliefs for i, part in enumerate(model.components)}
     arrays |= {f"level_{v}": model.levels.groups[v] for v in range(len(release.domain), len(model.levels))}
     arrays |= {f"noisy_{i}": m.noisy for i, m in enumerate(release.measurements)}
+    for i, r in enumerate(release.residuals):
+        arrays |= {f"residual_weights_{i}": r.weights, f"residual_noisy_{i}": r.noisy}
     arrays |= {"header": _bytes(json.dumps(header).encode()), "schema": _bytes(release.schema.serialize().to_pybytes())}
     with replacing(path) as temporary, open(temporary, "wb") as file:
         np.savez_compressed(file, allow_pickle=False, **arrays)
@@ -98,6 +102,10 @@ def _fields(header: dict[str, Any], file: Any) -> dict[str, Any]:
         "measurements": [
             Measurement(tuple(m["positions"]), file[f"noisy_{i}"], float(m["scale"]), Composition(m["composition"]))
             for i, m in enumerate(header["measurements"])
+        ],
+        "residuals": [
+            Residuals(int(r["order"]), file[f"residual_weights_{i}"], file[f"residual_noisy_{i}"], float(r["scale"]), Composition(r["composition"]))
+            for i, r in enumerate(header["residuals"])
         ],
         "manifest": Manifest.model_validate(header["manifest"]),
         "rows": int(header["rows"]),

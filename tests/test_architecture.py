@@ -42,11 +42,11 @@ def sources() -> Sources:
 
 
 ORDER = (
-    "errors", "kernels", "kernels.dense", "kernels.tree", "kernels.joint", "kernels.scoring", "kernels.counting", "kernels.rows", "kernels.residual",
+    "errors", "kernels", "kernels.dense", "kernels.tree", "kernels.joint", "kernels.scoring", "kernels.counting", "kernels.rows",
     "attribute", "domain", "levels", "candidates", "table", "reading", "output", "privacy", "privacy.neighbours", "privacy.noise", "workload",
-    "codec", "tree", "joints", "model", "forest", "answers", "counting", "counts", "profile", "privacy.ledger", "privacy.access", "plan", "fit",
-    "privacy.discover", "residual", "outcome", "estimate", "mwem", "offer", "engine", "manifest", "refine", "sample", "store", "check", "flow",
-    "settings", "drafting", "evaluation", "job", "datasets", "console", "cli",
+    "codec", "transform", "tree", "joints", "model", "forest", "answers", "counting", "counts", "profile", "privacy.ledger", "privacy.access",
+    "privacy.residuals", "plan", "limits", "fit", "privacy.discover", "residual", "outcome", "estimate", "mwem", "offer", "engine", "manifest",
+    "refine", "sample", "store", "check", "flow", "settings", "drafting", "evaluation", "job", "datasets", "console", "cli",
 )  # fmt: skip
 """A module imports only modules before it. To add one, put it as early as its imports allow."""
 
@@ -117,7 +117,7 @@ def one_door(found: Sources) -> list[str]:
             if name != "privacy.access" or inside.get(id(node), ("",))[0] != "Access.open":
                 wrong.append(f"{name}:{node.lineno} reveals")
         for node in attribute_calls(tree, "_contents"):
-            if name != "counts" or inside.get(id(node), ("Sealed.",))[0] not in ("Sealed.", "Sealed.__init__", "Sealed.reveal"):
+            if name != "counts" or inside.get(id(node), ("Sealed.",))[0] not in INSIDERS:
                 wrong.append(f"{name}:{node.lineno} reaches into a sealed object")
         for node in ast.walk(tree):
             if isinstance(node, ast.Attribute) and node.attr == "open" and ast.unparse(node.value).split(".")[-1] in ("access", "Access"):
@@ -129,9 +129,11 @@ def one_door(found: Sources) -> list[str]:
     return wrong
 
 
+INSIDERS = ("Sealed.", "Sealed.__init__", "Sealed.reveal", "PrivateRows.count")
+"""What handles sealed contents: Sealed itself, and the one step that seals them again, with the counts of candidates."""
 OPENERS = {
-    ("privacy.access", "select"), ("privacy.access", "measure"), ("privacy.discover", "_votes"), ("privacy.discover", "_bounds"),
-    ("privacy.discover", "_magnitude"), ("privacy.discover", "_categories"),
+    ("privacy.access", "select"), ("privacy.access", "measure"), ("privacy.residuals", "measure_residuals"),
+    ("privacy.discover", "_votes"), ("privacy.discover", "_bounds"), ("privacy.discover", "_magnitude"), ("privacy.discover", "_categories"),
 }  # fmt: skip
 """The functions that open private numbers: select, measure, and the parts of discover."""
 
@@ -160,7 +162,7 @@ def no_seed(found: Sources) -> list[str]:
             if isinstance(node, ast.arg) and name.startswith("privacy") and any(w in node.arg for w in ("seed", "rng", "random", "generator")):
                 wrong.append(f"{name}:{node.lineno} takes {node.arg}")
             if isinstance(node, ast.Attribute) and node.attr in ("random", "default_rng") and ast.unparse(node).startswith("np.random"):
-                annotation_only = name in ("sample", "codec")
+                annotation_only = name in ("sample", "codec", "refine")
                 if name.startswith("privacy") or (node.attr == "default_rng" and name != "flow") or not (annotation_only or name == "flow"):
                     wrong.append(f"{name}:{node.lineno} uses numpy's randomness")
     return wrong
@@ -189,6 +191,9 @@ PLANTED = [
     ("one_door", "privacy.access", "def select(counts):\n    return counts.reveal()"),
     ("one_door", "manifest", "def f(counts):\n    return getattr(counts, 'reveal')()"),
     ("one_door", "flow", "def f(counts):\n    return counts._contents.codes"),
+    ("one_door", "counts", "class PrivateRows(Sealed):\n    def first(self):\n        return self._contents.codes[0][0]"),
+    ("one_door", "engine", "def f(rows):\n    return rows._contents"),
+    ("one_door", "engine", "def f(rows):\n    return rows.reveal().marginal((0,))"),
     ("one_door", "mwem", "def peek(access, counts, entry):\n    return access.open(counts, entry)"),
     ("one_door", "fit", "def f(access):\n    return access.noise.add([1], scale=1.0)"),
     ("charges_first", "privacy.access", "class Access:\n    def open(self, sealed, entry):\n        return sealed.reveal()"),
@@ -251,14 +256,17 @@ def test_a_release_loads_no_pandas() -> None:
 RUN = """
 import numpy as np, pyarrow as pa
 from factored_mwem import release
-from factored_mwem.kernels import counting, dense, scoring
+from factored_mwem.kernels import counting, dense, joint, rows, scoring, tree
 rng = np.random.default_rng(0)
 binary = pa.table({f"b{i}": pa.array(rng.random(500) < 0.5) for i in range(16)})
 mixed = pa.table({"a": rng.integers(0, 50, 500), "b": rng.normal(size=500), "c": rng.choice(["x", "y", "z"], 500)})
-for table, choices in ((binary, {}), (mixed, {}), (mixed, {"neighbours": "replace", "step": "paper", "initial": "histogram"})):
-    release(table, 2, epsilon=2.0, rounds=3, **choices).to_arrow()
-release(mixed, 3, epsilon=2.0, rounds=3, initial="none", replay=False).to_arrow()
-for name, kernel in {**vars(counting), **vars(dense), **vars(scoring)}.items():
+mwem = {"engine": "mwem"}
+paper = {"neighbours": "replace", "step": "paper", "initial": "histogram", **mwem}
+for table, choices in ((binary, {}), (mixed, {}), (binary, mwem), (mixed, paper)):
+    release(table, 2, epsilon=9.0, rounds=3, **choices).to_arrow()
+release(mixed, 3, epsilon=9.0, rounds=3, initial="none", replay=False, **mwem).to_arrow()
+release(mixed, 3, epsilon=9.0, time_budget=60.0).to_arrow()
+for name, kernel in {**vars(counting), **vars(dense), **vars(joint), **vars(rows), **vars(scoring), **vars(tree)}.items():
     if hasattr(kernel, "signatures"):
         print(name, len(kernel.signatures))
 """
@@ -270,14 +278,14 @@ def test_every_kernel_has_one_compiled_signature_after_a_run() -> None:
     counts = {name: int(count) for name, count in (line.split() for line in found.stdout.splitlines())}
     called = {
         alias.name
-        for text in sources().values()
+        for module, text in sources().items()
         for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("factored_mwem.kernels.")
+        if not module.startswith("kernels") and isinstance(node, ast.ImportFrom) and (node.module or "").startswith("factored_mwem.kernels.")
         for alias in node.names
     }
     assert {name: count for name, count in counts.items() if name in called} == dict.fromkeys(called & set(counts), 1)
     assert max(counts.values()) == 1  # kernels that only kernels call count as 0 when they came from the disk cache
-    assert len(called & set(counts)) >= 4
+    assert len(called & set(counts)) >= 14
 
 
 def test_fake_and_real_adapters_have_the_same_methods() -> None:
