@@ -49,6 +49,7 @@ class Answerer:
         bases = candidates.base_of == np.arange(len(candidates))
         self._variables = np.setdiff1d(np.unique(candidates.members[bases]), [-1])
         self._sources: dict[int, tuple[Any, Any]] = {}
+        self._singles: dict[int, tuple[Any, np.ndarray, np.ndarray, np.ndarray]] = {}
 
     def answers(self, model: ProductModel | Forest, which: np.ndarray) -> Answers:
         """The layout for the bases in `which: int64[k]`, at the model as it is now."""
@@ -78,18 +79,27 @@ class Answerer:
 
     def _single(self, model: ProductModel | Forest) -> tuple[list[np.ndarray], np.ndarray]:
         """The marginals of all single variables, and where each begins (a last entry stands for padding)."""
+        parts = model.components_by_id
+        if any(self._singles.get(id_, (None,))[0] is not part for id_, part in parts.items()) or len(self._singles) != len(parts):
+            part_of = model.part_of[self.candidates.levels.attribute[self._variables]]
+            known = self._singles
+            self._singles = {}
+            for id_, variables in _groups(part_of, self._variables):
+                fresh = known.get(id_, (None,))[0] is not parts[id_]
+                self._singles[id_] = (parts[id_], variables, *self._one_by_one(model, id_, variables)) if fresh else known[id_]
         start_of = np.zeros(len(self.candidates.levels) + 1, dtype=np.int64)
         tables, at = [], 0
-        part_of = model.part_of[self.candidates.levels.attribute[self._variables]]
-        for id_ in np.unique(part_of).tolist():
-            variables = self._variables[part_of == id_]
-            views = np.full((len(variables), self._width), -1, dtype=np.int64)
-            views[:, 0] = variables
-            found, begins = self._source(model, id_).flat(views)
-            start_of[variables] = at + begins[:-1]
+        for _, variables, found, begins in self._singles.values():
+            start_of[variables] = at + begins
             tables.append(found)
             at += len(found)
         return tables, start_of
+
+    def _one_by_one(self, model: ProductModel | Forest, id_: int, variables: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        views = np.full((len(variables), self._width), -1, dtype=np.int64)
+        views[:, 0] = variables
+        found, begins = self._source(model, id_).flat(views)
+        return found, begins[:-1]
 
     def _source(self, model: ProductModel | Forest, id_: int) -> Joints | Small:
         part = model.components_by_id[id_]
@@ -113,3 +123,10 @@ def _entangled(component: np.ndarray) -> dict[int, np.ndarray]:
     rows, columns = np.nonzero(twice >= 0)
     ids = twice[rows, columns]
     return {int(id_): np.unique(rows[ids == id_]) for id_ in np.unique(ids)}
+
+
+def _groups(part_of: np.ndarray, variables: np.ndarray) -> list[tuple[int, np.ndarray]]:
+    """(component, its variables) for each component."""
+    order = np.argsort(part_of, kind="stable")
+    ids, first = np.unique(part_of[order], return_index=True)
+    return list(zip(ids.tolist(), np.split(variables[order], first[1:]), strict=True))

@@ -110,7 +110,7 @@ class Candidates:
         return Candidates(self.domain, self.members[mask], self.at_levels)
 
     def at(self, levels: Levels, most_cells: float, chains: Sequence[View] | None = None) -> Candidates:
-        """These marginals at every combination of levels that has at most `most_cells` cells, grouped into bases.
+        """These marginals at every combination of levels that has more than one and at most `most_cells` cells, grouped into bases.
 
         `chains`: the levels to combine of each attribute, from fine to coarse; all of them by default.
         """
@@ -132,6 +132,7 @@ class Candidates:
             members[:, slot] = chosen
             least = np.where(np.arange(members.shape[1]) <= slot, sizes[members], smallest[np.minimum(members, len(chain))])
             members = members[least.astype(np.float64).prod(axis=1) <= most_cells]
+        members = members[sizes[members].prod(axis=1) > 1]
         return Candidates(self.domain, members.astype(np.int32), levels, _bases(members, levels))
 
 

@@ -42,7 +42,7 @@ def forecast(domain: Domain, fitting: Candidates, left_out: int, policy: Policy,
     price = left * (1 - chosen.initial_share) / max(chosen.rounds, 1)
     step = Round(select=price * Fraction(policy.select_share), measure=price * (1 - Fraction(policy.select_share)))
     blocks = 1 if policy.components == "one" else len(domain)
-    shares = initial_shares(domain) if policy.initial == "one-way" else [Fraction(1, blocks)] * blocks
+    shares = initial_shares(domain.shape) if policy.initial == "one-way" else [Fraction(1, blocks)] * blocks
     costs = [left * chosen.initial_share * share for share in shares if chosen.initial_share]
     initial = [expected_noise(measurement_scale(cost, access), budget.composition) for cost in costs] or [0.0]
     return Forecast(

@@ -49,13 +49,14 @@ def fit_forest(
     levels = find_levels(candidates, singles)
     estimate = Estimate(levels, total)
     estimate.start(singles)
-    schedule = Schedule(
-        access.ledger, limits.rounds if (candidates.orders > 1).any() else 0, Fraction(policy.select_share), adaptive=limits.adaptive, quiet=1.0
-    )
-    first = expected_noise(measurement_scale(schedule.price * (1 - schedule.select_share), access), access.ledger.budget.composition)
-    views = find_views(candidates, levels, min(TUNED.finest * 2 * total / first, limits.cells), limits.memory)
-    if schedule.rounds:
-        _rounds(estimate, rows.count(views), views, schedule, limits.cells, access, report)
+    rounds = limits.rounds if (candidates.orders > 1).any() else 0
+    schedule = Schedule(access.ledger, rounds, Fraction(policy.select_share), adaptive=limits.adaptive, quiet=1.0)
+    if rounds:
+        first = expected_noise(measurement_scale(schedule.price * (1 - schedule.select_share), access), access.ledger.budget.composition)
+        views = find_views(candidates, levels, min(TUNED.finest * 2 * total / first, limits.cells), limits.memory)
+        if len(views):
+            _rounds(estimate, rows.count(views), views, schedule, limits.cells, access, report)
+        _top_up(estimate, rows, access)
     estimate.finish()
     return Outcome(estimate.forest, estimate.measurements, schedule.done, error)
 
@@ -93,7 +94,7 @@ def measure_singles(
     domain, ledger = candidates.domain, access.ledger
     wanted = candidates.orders.max() > 1
     amount = ledger.left * (one_way_share(domain, policy, ledger.budget, total) if wanted else Fraction(1))
-    singles = [measure(rows, (a,), cost=amount * part, access=access) for a, part in enumerate(initial_shares(domain))]
+    singles = [measure(rows, (a,), cost=amount * part, access=access) for a, part in enumerate(initial_shares(domain.shape))]
     return (singles, *estimate_total([*found, *singles])) if found else (singles, total, 0.0)
 
 
@@ -111,7 +112,7 @@ def find_views(candidates: Candidates, levels: Levels, most_cells: float, memory
     ends = [chain if len(chain) < 3 else (chain[0], chain[-1]) for chain in levels.chains]
     coarsest = [chain[-1:] for chain in levels.chains]
     chains = next((c for c in (levels.chains, ends) if candidates.combinations(c) <= MOST_VIEWS), coarsest)
-    views = candidates.at(levels, most_cells, chains)
+    views = candidates.at(levels, most_cells, chains)  # those of one cell are left out: they say nothing
     while bytes_of(views) > memory and most_cells > 1:
         most_cells /= 2
         views = candidates.at(levels, most_cells, chains)
@@ -121,9 +122,11 @@ def find_views(candidates: Candidates, levels: Levels, most_cells: float, memory
 def _rounds(estimate: Estimate, counts: PrivateCounts, views: Candidates, schedule: Schedule, max_cells: int, access: Access, report: Report) -> None:
     offer, answerer = Offer(views, max_cells), Answerer(views)
     for step in schedule:
-        offered = offer.open(estimate)
+        offered = offer.open(estimate, schedule.done)
+        if not len(offered):
+            break
         noise = expected_noise(measurement_scale(step.measure, access), access.ledger.budget.composition)
-        offered = offer.slice(worthwhile(offered, views.cells[offered] * noise, estimate.forest.total), schedule.done)
+        offered = worthwhile(offered, views.cells[offered] * noise, estimate.forest.total)
         answers = answerer.answers(estimate.forest, offer.stale(offered))
         chosen = select(counts, answers, offered, penalty=views.cells[offered] * noise, cost=step.select, access=access)
         view = views.positions(chosen)
@@ -132,6 +135,14 @@ def _rounds(estimate: Estimate, counts: PrivateCounts, views: Candidates, schedu
         schedule.note(float(np.abs(estimate.forest.marginal(view) - before).sum()), noise * len(before))
         offer.measured(view, estimate.forest)
         report(progress(estimate.forest, schedule, [views.names[v] for v in view]))
+
+
+def _top_up(estimate: Estimate, rows: PrivateRows, access: Access) -> None:
+    """Where noise drowned all there was to choose, or nothing fitted: what is left makes the single attributes better."""
+    amount = access.ledger.left
+    if amount * 100 > access.ledger.budget.amount:
+        for a, part in enumerate(initial_shares(estimate.forest.levels.shape)):
+            estimate.add(measure(rows, (a,), cost=amount * part, access=access))
 
 
 def progress(forest: Forest, schedule: Schedule, names: Sequence[str]) -> Progress:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,7 +21,7 @@ from factored_mwem.engine import fit_forest
 from factored_mwem.errors import FmwemError, InputError, ResourceError
 from factored_mwem.forest import Forest
 from factored_mwem.levels import View
-from factored_mwem.limits import limits_of
+from factored_mwem.limits import Machine, limits_of
 from factored_mwem.manifest import Manifest, Output, describe
 from factored_mwem.mwem import mwem
 from factored_mwem.outcome import Outcome, Progress
@@ -125,24 +123,25 @@ def _fit(
     access: Access,
 ) -> tuple[Domain, pa.Schema, Outcome, tuple[str, ...]]:
     """The fitted model, the types its rows come back in, and warnings: what can be refused from public facts is refused first."""
+    machine = Machine.of(policy)  # before any row is read
     visible, declared, columns = without_id(policy, private, declared, columns)
     if declared is not None:
         domain, schema = fit_columns(declared, visible, columns)
-        candidates, left_out = usable(workload, domain, policy)
+        candidates, left_out = usable(workload, domain, policy, machine)
     else:
         workload.check([name for name in visible.schema.names if columns is None or name in columns])
     if policy.privacy_id is not None:
         private = bound_contributions(private, policy.privacy_id, policy.contributions)
     if declared is None:
         domain, schema = fit_columns(discover(private, columns, policy=policy, access=access), private, columns)
-        candidates, left_out = usable(workload, domain, policy)
+        candidates, left_out = usable(workload, domain, policy, machine)
     codes = encode_table(domain, private)  # ---- private from here ...
     known_total = len(codes[0]) if policy.unit.total_is_public else None
     if policy.engine == "mwem":
         dense = mwem(PrivateCounts(codes, candidates), candidates, policy, access=access, known_total=known_total, report=report)
         fit = Outcome(Forest.of(dense.model), dense.measurements, dense.rounds, dense.total_error)
     else:
-        limits = limits_of(candidates, policy, memory_limit())
+        limits = limits_of(candidates, policy, machine)
         fit = fit_forest(PrivateRows(codes, domain), candidates, policy, access=access, known_total=known_total, limits=limits, report=report)
         # ---- ... to here
     return domain, schema, fit, _warnings(policy, domain, fit, left_out)
@@ -162,29 +161,21 @@ def without_id(
     return without(private, policy.privacy_id), declared, columns
 
 
-def usable(workload: Workload, domain: Domain, policy: Policy) -> tuple[Candidates, int]:
+def usable(workload: Workload, domain: Domain, policy: Policy, machine: Machine) -> tuple[Candidates, int]:
     """The candidates that fit the cell cap, and how many do not; ResourceError where they need more memory than the machine has to give."""
     candidates = workload.candidates(domain)
     if policy.engine == "tree":  # what is too large as it is may be measured at coarser levels
-        limits_of(candidates, policy, memory_limit())
+        limits_of(candidates, policy, machine)
         return candidates, 0
     for attribute in domain:
         if attribute.size > policy.cells:
             size, cap = attribute.size, policy.cells
             raise ResourceError(f"attribute {attribute.name!r} has {size:,} codes, more than --max-cells {cap:,}; use fewer bins or raise it")
     fitting = candidates.keep(candidates.cells <= policy.cells)
-    check_memory(fitting, memory_limit())
+    check_memory(fitting, machine.memory)
     if policy.components == "one" and domain.cells > policy.cells:
         raise InputError(f"components='one' needs {domain.cells:,} cells, more than max_cells={policy.cells}; use fewer columns")
     return fitting, len(candidates) - len(fitting)
-
-
-def memory_limit() -> float:
-    """Bytes that the counts may take: half of the memory that the machine, or the container around us, has."""
-    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    with contextlib.suppress(OSError, ValueError):  # no such file, or "max"
-        whole = min(whole, int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
-    return whole / 2
 
 
 def _warnings(policy: Policy, domain: Domain, fit: Outcome, left_out: int) -> tuple[str, ...]:

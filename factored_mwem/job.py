@@ -15,6 +15,7 @@ from factored_mwem.domain import Domain
 from factored_mwem.errors import FmwemError, InputError
 from factored_mwem.evaluation import Errors, evaluate
 from factored_mwem.flow import Release, release, usable, without_id
+from factored_mwem.limits import Machine
 from factored_mwem.manifest import Manifest
 from factored_mwem.outcome import Progress
 from factored_mwem.output import check_format, check_target, manifest_path, remove, write_batches
@@ -123,7 +124,7 @@ def dry_run(table: Path, settings: Mapping[str, Any], rows: int) -> tuple[Foreca
     visible, declared, columns = without_id(policy, open_table(table), Domain.load(path), settings.get("columns"))
     assert declared is not None
     domain, _ = fit_columns(declared, visible, columns)
-    fitting, left_out = usable(workload, domain, policy)
+    fitting, left_out = usable(workload, domain, policy, Machine.of(policy))
     return forecast(domain, fitting, left_out, policy, rows=rows), policy.budget(learn_domain=False).unit
 
 

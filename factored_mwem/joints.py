@@ -97,10 +97,13 @@ class Joints:
         sizes = np.append(self.tree.levels.sizes, 1)
         starts = np.concatenate([[0], np.cumsum(sizes[views].prod(axis=1))]).astype(np.int64)
         out, medians = np.zeros(int(starts[-1])), self.medians(views)
-        with ThreadPoolExecutor(max_workers=2) as pool:
-            halves = np.array_split(np.arange(len(views)), 2) if len(out) > FEW else [np.arange(len(views))]
-            for job in [pool.submit(self._fill, views[half], medians[half], starts[half[0] : half[-1] + 2], out) for half in halves]:
-                job.result()
+        if len(out) > FEW:
+            with ThreadPoolExecutor(max_workers=2) as pool:
+                halves = np.array_split(np.arange(len(views)), 2)
+                for job in [pool.submit(self._fill, views[half], medians[half], starts[half[0] : half[-1] + 2], out) for half in halves if len(half)]:
+                    job.result()
+        else:
+            self._fill(views, medians, starts, out)
         for i in np.flatnonzero(medians < 0):
             out[starts[i] : starts[i + 1]] = self._wide(tuple(int(v) for v in views[i] if v >= 0))
         return out, starts

@@ -5,9 +5,12 @@ Neither the clock nor the size of the process decides anything while private row
 
 from __future__ import annotations
 
+import contextlib
 import math
+import os
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -21,6 +24,8 @@ from factored_mwem.tree import CliqueTree
 
 BYTES_A_CELL = 80.0
 """Of a tree's cells: beliefs and their copies, index arrays, what scoring and sampling lay out beside them."""
+FIXED_BYTES = 5e7
+"""Of counting, whatever the candidates: blocks of rows and each thread's own tables."""
 BYTES_A_CANDIDATE = 250.0
 """Of a candidate's index, grouping and scores, beside its counts."""
 START = 2.0
@@ -28,6 +33,27 @@ START = 2.0
 FEWEST_CELLS = 2**10
 COST = (1.4e4, 9e3, 2.5e4)
 """A round's cost in steps over one cell: for each cell of the trees, for each candidate, and once. See `predicted`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What this machine has: bytes that tables may take, and the seconds of one step over a cell (0 where no time is set)."""
+
+    memory: float
+    step: float
+
+    @classmethod
+    def of(cls, policy: Policy) -> Machine:
+        """Look at the machine: before any private row is in memory, for what is found decides cells and rounds."""
+        return cls(memory_limit(), seconds_a_step() if policy.time_budget else 0.0)
+
+
+def memory_limit() -> float:
+    """Bytes that the tables may take: half of the memory that the machine, or the container around us, has."""
+    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with contextlib.suppress(OSError, ValueError):  # no such file, or "max"
+        whole = min(whole, int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
+    return whole / 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +66,14 @@ class Limits:
     adaptive: bool
 
 
-def limits_of(candidates: Candidates, policy: Policy, machine: float) -> Limits:
-    """The limits that a policy sets for these candidates; `machine`: bytes that may be taken where the policy names no number.
+def limits_of(candidates: Candidates, policy: Policy, machine: Machine) -> Limits:
+    """The limits that a policy sets for these candidates, on a machine that was looked at before any row was read.
 
     ResourceError where the attributes alone do not fit.
     """
     domain = candidates.domain
-    memory = float(policy.max_memory) if policy.max_memory else machine
-    codes, index = sum(domain.shape), BYTES_A_CANDIDATE * len(candidates)
+    memory = float(policy.max_memory) if policy.max_memory else machine.memory
+    codes, index = sum(domain.shape), FIXED_BYTES + BYTES_A_CANDIDATE * len(candidates)
     cells = min(policy.cells, int((memory - index) / 2 / BYTES_A_CELL))
     for attribute in domain:
         if attribute.size > policy.cells:
@@ -62,16 +88,16 @@ def limits_of(candidates: Candidates, policy: Policy, machine: float) -> Limits:
             f"{len(domain)} attributes with {codes:,} codes and {len(candidates):,} candidate marginals need {need / 1e6:,.0f} MB, more than the "
             f"{memory / 1e6:,.0f} MB allowed; raise --max-memory, lower --marginals or use --columns"
         )
-    rounds = policy.rounds if isinstance(policy.rounds, int) else max(4, round(TUNED.rounds_each * len(domain)))
+    rounds = policy.rounds if isinstance(policy.rounds, int) else min(max(4, round(TUNED.rounds_each * len(domain))), TUNED.most_rounds)
     if policy.time_budget:
-        cells, rounds = _in_time(candidates, cells, rounds, policy.time_budget)
+        cells, rounds = _in_time(candidates, cells, rounds, policy.time_budget, machine.step)
         cells = max(cells, codes)
-    return Limits(cells, (memory - index) / 2, rounds, adaptive=policy.rounds is None)
+    return Limits(cells, FIXED_BYTES + (memory - index) / 2, rounds, adaptive=policy.rounds is None)
 
 
-def _in_time(candidates: Candidates, cells: int, rounds: int, seconds: float) -> tuple[int, int]:
-    """The most cells, then the most rounds, that the cost model says fit into `seconds`."""
-    left, speed = max(seconds - START, 0.1 * seconds), seconds_a_step()
+def _in_time(candidates: Candidates, cells: int, rounds: int, seconds: float, speed: float) -> tuple[int, int]:
+    """The most cells, then the most rounds, that the cost model says fit into `seconds`; `speed`: seconds a step."""
+    left = max(seconds - START, 0.1 * seconds)
     while cells > FEWEST_CELLS and predicted(candidates, cells, rounds) * speed > left:
         cells //= 2
     while rounds > 1 and predicted(candidates, cells, rounds) * speed > left:

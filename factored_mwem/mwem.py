@@ -103,7 +103,7 @@ def initialise(fit: Fit, counts: PrivateCounts, chosen: Plan, access: Access) ->
     if policy.initial == "none":
         return
     if policy.initial == "one-way":
-        initial = [measure(counts, (p,), cost=budget * share, access=access) for p, share in enumerate(initial_shares(domain))]
+        initial = [measure(counts, (p,), cost=budget * share, access=access) for p, share in enumerate(initial_shares(domain.shape))]
     else:
         blocks = [factor.positions for factor in fit.model.components]
         initial = [measure(counts, block, cost=budget / len(blocks), access=access) for block in blocks]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from factored_mwem.candidates import Candidates
@@ -11,8 +13,8 @@ from factored_mwem.kernels.tree import CELLS, joined_cells
 from factored_mwem.levels import View
 from factored_mwem.tree import CliqueTree, chained
 
-MOST = 2**15
-"""Most views offered in a round: where there are more, rounds take turns with every second, third, ... of them."""
+MOST = 2**14
+"""Most views that a round looks at: where there are more, rounds take turns with every second, third, ... of them."""
 
 
 class Offer:
@@ -23,26 +25,47 @@ class Offer:
         self._members = views.members.astype(np.int64)
         self._logs = np.log2(views.levels.sizes.astype(np.float64))
         self._cells = np.zeros(len(views))
-        self._trees: set[CliqueTree] = set()
+        self._unsized = np.ones(len(views), dtype=bool)
         self._stale = np.ones(len(views), dtype=bool)
+        self._trees: dict[int, CliqueTree] = {}
 
-    def open(self, estimate: Estimate) -> np.ndarray:
-        """int64[k]: the views that fit. What they touch is triangulated with them; that changes only with the trees."""
+    def open(self, estimate: Estimate, round_: int) -> np.ndarray:
+        """int64[k]: of this round's turn, or the next turn that has any, the views that fit."""
+        turns = -(-len(self.views) // MOST)
+        for later in range(turns):
+            found = self._turn(estimate, (round_ + later) % turns, turns)
+            if len(found):
+                break
+        return found
+
+    def _turn(self, estimate: Estimate, first: int, turns: int) -> np.ndarray:
+        """The views of a turn that fit. What they touch is triangulated with them; that changes only with the trees."""
         forest = estimate.forest
         parts = forest.components_by_id
-        new = [id_ for id_, part in parts.items() if part.tree not in self._trees]
-        self._trees = {part.tree for part in parts.values()}
-        part_of = np.append(forest.part_of, -1)[self.views.attributes]
-        touched = np.flatnonzero(np.isin(part_of, new).any(axis=1))
+        grown = [a for id_, part in parts.items() if self._trees.get(id_) is not part.tree for a in part.attributes]
+        self._trees = {id_: part.tree for id_, part in parts.items()}
+        self._unsized |= self._holding(grown)
+        turn = np.arange(first, len(self.views), turns)
+        wanted = turn[self._unsized[turn]]
+        if len(wanted):
+            self._cells[wanted] = self._joined(estimate, wanted)
+            self._unsized[wanted] = False
         cells = np.zeros(max(parts) + 2)
         cells[list(parts)] = [sum(part.tree.cells) for part in parts.values()]
-        ids = np.sort(part_of, axis=1)
-        first = np.ones(ids.shape, dtype=bool)
-        first[:, 1:] = ids[:, 1:] != ids[:, :-1]
-        own = np.where(first, cells[ids], 0.0).sum(axis=1)
-        if len(touched):
-            self._cells[touched] = self._joined(estimate, touched)
-        return np.flatnonzero((cells.sum() - own + self._cells <= self.max_cells) | (self._cells <= own * (1 + 1e-9)))
+        ids = np.sort(np.append(forest.part_of, -1)[self.views.attributes[turn]], axis=1)
+        once = np.ones(ids.shape, dtype=bool)
+        once[:, 1:] = ids[:, 1:] != ids[:, :-1]
+        own = np.where(once, cells[ids], 0.0).sum(axis=1)
+        return turn[(cells.sum() - own + self._cells[turn] <= self.max_cells) | (self._cells[turn] <= own * (1 + 1e-9))]
+
+    def _holding(self, attributes: Sequence[int]) -> np.ndarray:
+        """bool[view]: whether it holds one of these attributes."""
+        changed = np.zeros(len(self.views.levels.shape) + 1, dtype=bool)
+        changed[list(attributes)] = True
+        found = changed[self.views.attributes[:, 0]]
+        for slot in range(1, self.views.attributes.shape[1]):
+            found |= changed[self.views.attributes[:, slot]]
+        return found
 
     def _joined(self, estimate: Estimate, touched: np.ndarray) -> np.ndarray:
         """float64[view]: cells of the trees that measuring each of `touched` would make of those it lies in."""
@@ -64,11 +87,6 @@ class Offer:
         joined_cells(graph, used, masks, part_of, *chain, attributes, self._logs, self._members[touched], CELLS, cliques, out)
         return out
 
-    def slice(self, offered: np.ndarray, round_: int) -> np.ndarray:
-        """This round's share of `offered`."""
-        turns = -(-len(offered) // MOST)
-        return offered[round_ % turns :: turns] if turns > 1 else offered
-
     def stale(self, offered: np.ndarray) -> np.ndarray:
         """int64[k]: the bases to score again so that every view in `offered` has a fresh score; calling this marks them fresh."""
         bases = np.unique(self.views.base_of[offered])
@@ -78,7 +96,5 @@ class Offer:
 
     def measured(self, view: View, forest: Forest) -> None:
         """Note a measurement: whatever touches its component is stale."""
-        changed = np.zeros(len(forest.part_of) + 1, dtype=bool)
         id_ = int(forest.part_of[self.views.levels.attribute[view[0]]])
-        changed[list(forest.components_by_id[id_].attributes)] = True
-        self._stale |= changed[self.views.attributes].any(axis=1)
+        self._stale |= self._holding(forest.components_by_id[id_].attributes)

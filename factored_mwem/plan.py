@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal
@@ -28,13 +28,15 @@ MWEM_ONLY = {"initial": "one-way", "replay": True, "step": "scaled", "components
 class Tuning:
     """What experiments have set in the tree engine. The same for all tables and budgets.
 
-    `cells` of all trees; `rounds_each` for each attribute that the budget is first divided into; `groups` of about equal mass in the coarser levels,
+    `cells` of all trees; `rounds_each` for each attribute that the budget is first divided into, at most
+    `most_rounds`; `groups` of about equal mass in the coarser levels,
     `rare` standard deviations of noise below which codes are merged; `finest`: views have at most as many cells as make their noise in the first
     rounds this share of the largest error there can be.
     """
 
     cells: int = 2**19
     rounds_each: float = 8.0
+    most_rounds: int = 200
     groups: tuple[int, ...] = (32, 8)
     rare: float = 2.0
     finest: float = 1.0
@@ -215,8 +217,8 @@ def signal(budget: Budget, rows: float) -> float:
     return max(rows, 1.0) * math.sqrt(double)
 
 
-def initial_shares(domain: Domain) -> list[Fraction]:
+def initial_shares(shape: Sequence[int]) -> list[Fraction]:
     """How the one-way marginals share their budget: in proportion to size^(2/3), which evens out their relative errors."""
-    weights = [Fraction(round(size ** (2 / 3) * 1024), 1024) for size in domain.shape]
+    weights = [Fraction(round(size ** (2 / 3) * 1024), 1024) for size in shape]
     total = sum(weights)
     return [weight / total for weight in weights]

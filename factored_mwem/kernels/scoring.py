@@ -49,7 +49,12 @@ def distances(which, sizes, slots, strides, starts, parts, total, counts, offset
                     outer *= parts[place[j]]
             base = place[inner]
             for t in range(count):
-                difference = np.int64(math.floor(outer * parts[base + t * stride] + 0.5)) - np.int64(counts[cell + at]) * np.int64(grid)
+                answer = outer * parts[base + t * stride]
+                if not answer > 0.0:  # a model that is no number must not reach the conversion either
+                    answer = 0.0
+                elif answer > total * grid:
+                    answer = total * grid
+                difference = np.int64(math.floor(answer + 0.5)) - np.int64(counts[cell + at]) * np.int64(grid)
                 gap[at] = difference
                 distance += abs(difference)
                 at += 1

@@ -17,8 +17,8 @@ from factored_mwem.kernels.dense import FLOOR, marginal_into, multiply_by
 
 CELLS, FILL, WEIGHTED_FILL = 0, 1, 2
 """What the next variable to eliminate has least of: cells of its clique, new edges, cells that new edges make."""
-LARGEST_STEP = 30.0
-"""No parameter moves further than this in one step: exp of it is far from overflow."""
+LARGEST_STEP, LARGEST_MOVE = 30.0, 600.0
+"""No parameter moves further than the first in one step, and those of all tables together no further than the second: exp stays far from overflow."""
 
 
 @compiled
@@ -275,6 +275,7 @@ def descend(beliefs, separators, cliques, edges, index, root, tables, target, we
     """
     gradient, move, trailing = np.empty(len(theta)), np.zeros(len(theta)), np.empty(len(theta))
     momentum, fails = 0.0, False
+    most = min(LARGEST_STEP, LARGEST_MOVE / max(len(tables), 1))
     loss = gaps(beliefs, cliques, index, tables, target, weight, gradient)
     mark = loss
     for i in range(iterations):
@@ -285,8 +286,16 @@ def descend(beliefs, separators, cliques, edges, index, root, tables, target, we
             else:
                 ahead = theta[c] - step * gradient[c]
                 moved = ahead - theta[c] if momentum < 1.0 else ahead + beta * (ahead - trailing[c]) - theta[c]
-                move[c] = min(max(moved, -LARGEST_STEP), LARGEST_STEP)
+                move[c] = moved
                 trailing[c] = ahead
+        for m in range(len(tables) if not fails else 0):  # a table's mean changes no distribution, so it must not drift
+            start, cells = tables[m, 3], tables[m, 4]
+            mean = 0.0
+            for c in range(start, start + cells):
+                mean += move[c] / cells
+            for c in range(start, start + cells):
+                move[c] = min(max(move[c] - mean, -most), most)
+        for c in range(len(theta)):
             theta[c] += move[c]
         shift(beliefs, cliques, index, tables, move)
         calibrate(beliefs, separators, cliques, edges, index, root)
