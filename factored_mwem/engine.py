@@ -122,7 +122,7 @@ def find_views(candidates: Candidates, levels: Levels, most_cells: float, memory
 def _rounds(estimate: Estimate, counts: PrivateCounts, views: Candidates, schedule: Schedule, max_cells: int, access: Access, report: Report) -> None:
     offer, answerer = Offer(views, max_cells), Answerer(views)
     for step in schedule:
-        offered = offer.open(estimate, schedule.done)
+        offered = offer.open(estimate)
         if not len(offered):
             break
         noise = expected_noise(measurement_scale(step.measure, access), access.ledger.budget.composition)

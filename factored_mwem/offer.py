@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,8 +14,9 @@ from factored_mwem.kernels.tree import CELLS, joined_cells
 from factored_mwem.levels import View
 from factored_mwem.tree import CliqueTree, chained
 
-MOST = 2**14
-"""Most views that a round looks at: where there are more, rounds take turns with every second, third, ... of them."""
+MOST, FEWEST, WORK = 2**14, 2**10, 1.5e7
+"""Views that a round looks at, at most: WORK over the square of the largest component's attributes, between FEWEST and MOST. Where there are more,
+rounds take turns. A round then takes some tenths of a second, and OpenDP's selection less than a tenth."""
 
 
 class Offer:
@@ -26,37 +28,43 @@ class Offer:
         self._logs = np.log2(views.levels.sizes.astype(np.float64))
         self._cells = np.zeros(len(views))
         self._unsized = np.ones(len(views), dtype=bool)
+        self._exact = np.zeros(len(views), dtype=bool)
         self._stale = np.ones(len(views), dtype=bool)
         self._trees: dict[int, CliqueTree] = {}
+        self._stride, self._next = _coprime(len(views)), 0
 
-    def open(self, estimate: Estimate, round_: int) -> np.ndarray:
-        """int64[k]: of this round's turn, or the next turn that has any, the views that fit."""
-        turns = -(-len(self.views) // MOST)
-        for later in range(turns):
-            found = self._turn(estimate, (round_ + later) % turns, turns)
+    def open(self, estimate: Estimate) -> np.ndarray:
+        """int64[k]: of this round's turn, or of the next that has any, the views that fit."""
+        largest = max(len(part.attributes) for part in estimate.forest.components)
+        size = int(min(MOST, max(FEWEST, WORK / largest**2)))
+        count = len(self.views)
+        for _ in range(-(-count // size)):
+            turn = np.arange(count) if count <= size else (self._next + np.arange(size)) * self._stride % count
+            self._next += size
+            found = self._fitting(estimate, np.sort(turn))
             if len(found):
                 break
         return found
 
-    def _turn(self, estimate: Estimate, first: int, turns: int) -> np.ndarray:
-        """The views of a turn that fit. What they touch is triangulated with them; that changes only with the trees."""
+    def _fitting(self, estimate: Estimate, turn: np.ndarray) -> np.ndarray:
+        """The views of a turn that fit. Cells are bounded by putting the view into every clique it touches; where that is too much, counted."""
         forest = estimate.forest
         parts = forest.components_by_id
-        grown = [a for id_, part in parts.items() if self._trees.get(id_) is not part.tree for a in part.attributes]
+        self._unsized |= self._holding([a for id_, part in parts.items() if self._trees.get(id_) is not part.tree for a in part.attributes])
         self._trees = {id_: part.tree for id_, part in parts.items()}
-        self._unsized |= self._holding(grown)
-        turn = np.arange(first, len(self.views), turns)
-        wanted = turn[self._unsized[turn]]
-        if len(wanted):
-            self._cells[wanted] = self._joined(estimate, wanted)
-            self._unsized[wanted] = False
         cells = np.zeros(max(parts) + 2)
         cells[list(parts)] = [sum(part.tree.cells) for part in parts.values()]
         ids = np.sort(np.append(forest.part_of, -1)[self.views.attributes[turn]], axis=1)
         once = np.ones(ids.shape, dtype=bool)
         once[:, 1:] = ids[:, 1:] != ids[:, :-1]
         own = np.where(once, cells[ids], 0.0).sum(axis=1)
-        return turn[(cells.sum() - own + self._cells[turn] <= self.max_cells) | (self._cells[turn] <= own * (1 + 1e-9))]
+        fresh = self._unsized[turn]
+        self._cells[turn[fresh]], self._exact[turn[fresh]], self._unsized[turn] = (own * self.views.cells[turn])[fresh], False, False
+        most = self.max_cells - cells.sum() + own
+        doubtful = turn[(self._cells[turn] > most) & ~self._exact[turn]]
+        if len(doubtful):
+            self._cells[doubtful], self._exact[doubtful] = self._joined(estimate, doubtful), True
+        return turn[(self._cells[turn] <= most) | (self._cells[turn] <= own * (1 + 1e-9))]
 
     def _holding(self, attributes: Sequence[int]) -> np.ndarray:
         """bool[view]: whether it holds one of these attributes."""
@@ -98,3 +106,11 @@ class Offer:
         """Note a measurement: whatever touches its component is stale."""
         id_ = int(forest.part_of[self.views.levels.attribute[view[0]]])
         self._stale |= self._holding(forest.components_by_id[id_].attributes)
+
+
+def _coprime(count: int) -> int:
+    """A stride near the golden section that visits all of `count` places: turns of neighbouring views would be much alike."""
+    stride = max(int(count * 0.618), 1)
+    while math.gcd(stride, count) > 1:
+        stride -= 1
+    return stride
