@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -222,7 +223,8 @@ class Release:
             return []
         asked = self.manifest.workload
         workload = Workload(tuple(asked["marginals"]), tuple(tuple(clique) for clique in asked["cliques"]))
-        return aims_of(workload.candidates(self.domain), self.model.levels, rows)
+        limit = self.manifest.policy["max_memory"]
+        return aims_of(workload.candidates(self.domain), self.model.levels, rows, float(limit) if limit else math.inf)
 
     def sample(self, rows: int, *, seed: int | None = None) -> pa.Table:
         """`rows` fresh rows; the same ones for the same `seed`."""

@@ -54,7 +54,7 @@ def refine(
     first = np.cumsum([0, *(len(levels) for levels in groups)])
     shape = [int(level.max()) + 1 for levels in groups for level in levels]
     axes = [[int(first[a]) + level for a, level in target.views] for target in targets]
-    tables = [t.table.astype(np.float32).reshape([shape[v] for v in axis]) for t, axis in zip(targets, axes, strict=True)]
+    tables = [np.asarray(t.table, dtype=np.float32).reshape([shape[v] for v in axis]) for t, axis in zip(targets, axes, strict=True)]
     columns = [a for a in range(attributes) if sizes[a] > 1 and any(b == a for t in targets for b, _ in t.views)]
     if not columns or not rows:
         return

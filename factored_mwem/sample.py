@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -19,7 +20,9 @@ BATCH = 2**17
 """Most rows drawn and decoded at a time."""
 MOST_REFINED = 500_000
 """Beyond this many rows their own scatter is so small that refinement gained nothing."""
-AIM_CELLS, MOST_AIMS = 2**25, 20_000
+BYTES_A_CELL = 16.0
+"""Of those tables: shares, targets, and what is left between rows and targets."""
+AIM_CELLS, MOST_AIMS = 2**24, 5_000
 """Cells and number of those tables at most."""
 VALUES = 2**24
 """Most values at a time: a wide table comes in shorter batches, so that memory does not grow with its columns."""
@@ -33,7 +36,7 @@ def sample(
     Before that, in each batch the cells of every tree's root come out within one row of their share.
     """
     batch = min(BATCH, max(VALUES // len(schema), 2**12))
-    shares = [table / model.total for table in model.marginals(aims)] if aims and rows else []
+    shares = shares_of(model, aims) if rows else []
     for at in range(0, rows, batch):
         size = min(batch, rows - at)
         codes: Sequence[np.ndarray] = draw(model, size, rng)
@@ -43,6 +46,11 @@ def sample(
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
+def shares_of(model: Forest, aims: Sequence[View]) -> list[np.ndarray]:
+    """float32[cells] for each of `aims`: the model's marginals; a few at a time, because they come in twice the width."""
+    return [(t / model.total).astype(np.float32) for at in range(0, len(aims), 32) for t in model.marginals(aims[at : at + 32])]
+
+
 def improved(
     levels: Levels, codes: Sequence[np.ndarray], aims: Sequence[View], shares: Sequence[np.ndarray], *, proposals: int, rng: np.random.Generator
 ) -> Sequence[np.ndarray]:
@@ -50,33 +58,39 @@ def improved(
     table = np.array(codes, dtype=np.int32)
     rows = table.shape[1]
     level_of = {v: (a, i) for a, chain in enumerate(levels.chains) for i, v in enumerate(chain)}
-    targets = [Target(tuple(level_of[v] for v in view), share * rows) for view, share in zip(aims, shares, strict=True)]
+    targets = [Target(tuple(level_of[v] for v in view), share * np.float32(rows)) for view, share in zip(aims, shares, strict=True)]
     refine(table, levels.shape, [[levels.groups[v] for v in chain] for chain in levels.chains], targets, proposals, rng)
     return list(table)
 
 
-def aims_of(candidates: Candidates, levels: Levels, rows: int) -> list[View]:
-    """The marginals that rows are refined towards: the largest asked for, as fine as rows allow, and all single attributes.
+def aims_of(candidates: Candidates, levels: Levels, rows: int, memory: float = math.inf) -> list[View]:
+    """The marginals that rows are refined towards: the largest asked for, as fine as rows and `memory` allow, and all single attributes.
 
-    None where that would take more than AIM_CELLS, or where rows are so many that refinement brings nothing.
+    None where rows, or marginals, are so many that refinement brings nothing for its time.
     """
-    width = candidates.orders.max()
-    largest = np.flatnonzero(candidates.orders == width)
+    largest = np.flatnonzero(candidates.orders == candidates.orders.max())
     if rows > MOST_REFINED or len(largest) > MOST_AIMS:
         return []
-    found: list[View] = [(a,) for a in range(len(levels.shape))]
+    singles = [(a,) for a in range(len(levels.shape))]
     most = min(max(2 * rows, 2**15), 2**17)
-    for c in largest.tolist() if width > 1 else ():
-        view = list(candidates.positions(c))
-        while levels.cells(view) > most:
-            coarser = [int(levels.coarser[v]) for v in view]
-            at = max(range(len(view)), key=lambda j: levels.sizes[view[j]] if coarser[j] >= 0 else 0)
-            if coarser[at] < 0:
-                break
-            view[at] = coarser[at]
-        else:
-            found.append(tuple(view))
-    return found if sum(levels.cells(view) for view in found) <= AIM_CELLS else []
+    while most >= 2**8:
+        found = [*singles, *(view for c in largest.tolist() if (view := coarse_enough(levels, candidates.positions(c), most)))]
+        if sum(levels.cells(view) for view in found) <= min(memory / BYTES_A_CELL, AIM_CELLS):
+            return found
+        most //= 2
+    return []
+
+
+def coarse_enough(levels: Levels, view: View, most: int) -> View | None:
+    """The view with its largest attributes at coarser levels until it has at most `most` cells; None where it cannot, or is a single attribute."""
+    found = list(view)
+    while levels.cells(found) > most:
+        coarser = [int(levels.coarser[v]) for v in found]
+        at = max(range(len(found)), key=lambda j: levels.sizes[found[j]] if coarser[j] >= 0 else 0)
+        if coarser[at] < 0:
+            return None
+        found[at] = coarser[at]
+    return tuple(found) if len(found) > 1 else None
 
 
 def draw(model: Forest, rows: int, rng: np.random.Generator) -> list[np.ndarray]:
