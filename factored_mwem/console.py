@@ -66,7 +66,8 @@ def summary(release: Release, manifest: Manifest, files: list[Path], domain_from
         f"  budget      {split}",
         f"  domain      {domain_from}" + (f"; {learnt} attributes learnt inside the budget" if learnt else ""),
         f"  attributes  {len(manifest.attributes)} in {len(sizes)} components of {_run_lengths(sizes)} attributes, {len(manifest.cliques)} cliques",
-        f"  rounds      {manifest.rounds}; {len(manifest.measurements)} noisy measurements",
+        f"  rounds      {manifest.rounds}; {len(manifest.measurements)} noisy measurements"
+        + "".join(f"; {r.answers:,} residual answers of {r.subsets:,} attribute sets at once" for r in manifest.residuals),
         f"  rows        {release.rows:,}",
         *(f"  warning     {warning}" for warning in manifest.warnings),
         *(f"  file        {path}" for path in files),
@@ -90,14 +91,24 @@ def forecast_text(found: Forecast, rows: int, unit: str) -> str:
     sizes = ", ".join(f"{name} {size}" for name, size in list(found.attributes.items())[:30])
     more = f", and {len(found.attributes) - 30} more" if len(found.attributes) > 30 else ""
     cells = f"{found.cells:,}" if found.cells < 10**9 else f"about 10^{len(str(found.cells)) - 1}"
+    over = f"{found.left_out:,} exceed --max-cells and are left out; " if found.left_out else ""
+    if found.at_once:
+        plan = [
+            f"plan        no rounds: the domain is small, all is measured at once; predicted error of a marginal {found.predicted_error:.3f} (0 to 2)"
+        ]
+    else:
+        most = "at most " if found.engine == "tree" else ""
+        plan = [
+            f"rounds      {most}{found.rounds} for a table of about {rows:,} rows (--assume-rows; a release uses a noisy count)",
+            f"noise       first measurements: {found.initial_noise:.1f} a cell on average ({found.initial_share:.0%} of the {unit} budget); "
+            f"chosen marginals: {found.round_noise:.1f} a cell" + (" in the first rounds, less later" if most else ""),
+        ]
     lines = [
         f"{len(found.attributes)} attributes (codes): {sizes}{more}",
         f"domain      {cells} cells",
-        f"candidates  {found.candidates:,} marginals; {found.left_out:,} exceed --max-cells; the largest kept has {found.largest_marginal:,} cells",
-        f"memory      about {found.memory_megabytes:,.0f} MB above the interpreter's own",
-        f"rounds      {found.rounds} for a table of about {rows:,} rows (--assume-rows; a release uses a noisy count)",
-        f"noise       first measurements: {found.initial_noise:.1f} a cell on average ({found.initial_share:.0%} of the {unit} budget); "
-        f"chosen marginals: {found.round_noise:.1f} a cell",
+        f"candidates  {found.candidates:,} marginals; {over}the largest has {found.largest_marginal:,} cells",
+        f"memory      at most about {found.memory_megabytes:,.0f} MB above the interpreter's own",
+        *plan,
         "no row was read and nothing was spent",
     ]
     return "\n".join(lines)

@@ -21,7 +21,7 @@ from factored_mwem.offer import Offer
 from factored_mwem.outcome import Outcome, Progress, Report
 from factored_mwem.plan import TUNED, Policy, Schedule, initial_shares, one_way_share
 from factored_mwem.privacy.access import Access, Measurement, expected_noise, measure, measurement_scale, select
-from factored_mwem.residual import one_shot, worth_one_shot
+from factored_mwem.residual import one_shot, plan, worth_one_shot
 from factored_mwem.tree import CliqueTree
 
 MOST_VIEWS = 400_000
@@ -76,6 +76,13 @@ def one_shot_suits(candidates: Candidates, policy: Policy, access: Access, total
     if not everything or policy.rounds is not None or policy.initial_share is not None:
         return False
     return worth_one_shot(shape, order, access.ledger.budget, access.unit, total, limits.cells)
+
+
+def predicted_error(candidates: Candidates, access: Access, total: float) -> float:
+    """The L1 error (0 to 2) of a largest marginal that one shot would make, before the fit, from public facts."""
+    budget, unit = access.ledger.budget, access.unit
+    shape, order = candidates.domain.shape, candidates.members.shape[1]
+    return plan(shape, order, float(budget.amount), total, unit, budget.composition, known=unit.total_is_public).error
 
 
 def at_once(rows: PrivateRows, candidates: Candidates, access: Access, total: float, error: float, found: list[Measurement]) -> Outcome:

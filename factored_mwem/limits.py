@@ -65,6 +65,11 @@ class Limits:
     rounds: int
     adaptive: bool
 
+    def memory_needed(self, candidates: Candidates) -> float:
+        """Bytes that tables take at most, as far as public facts say: counts at levels that are not known yet are as large as they may be."""
+        counts = 4.0 * float(np.minimum(candidates.cells, self.cells).sum())
+        return min(self.memory, FIXED_BYTES + counts + BYTES_A_CANDIDATE * len(candidates)) + BYTES_A_CELL * self.cells
+
 
 def limits_of(candidates: Candidates, policy: Policy, machine: Machine) -> Limits:
     """The limits that a policy sets for these candidates, on a machine that was looked at before any row was read.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import struct
 import tokenize
@@ -93,6 +94,8 @@ def _fields(header: dict[str, Any], file: Any) -> dict[str, Any]:
         coarser[a].append(group)
     levels = Levels.of(domain.shape, coarser)
     parts = [_component(levels, tree, file[f"beliefs_{i}"]) for i, tree in enumerate(header["trees"])]
+    if not (1.0 <= float(header["total"]) < 1e15 and 0 <= int(header["rows"]) <= 1e12 and 0 <= int(header["seed"]) < 2**64):
+        raise ValueError("a number is out of range")
     if sorted(a for part in parts for a in part.attributes) != list(range(len(domain))):
         raise ValueError("trees do not cover the domain")
     return {
@@ -123,4 +126,8 @@ def _component(levels: Levels, tree: dict[str, Any], beliefs: np.ndarray) -> Com
     found = CliqueTree(levels, cliques, edges)
     if any(not 0 <= p < c or not (found.fixes(c, s) and found.fixes(p, s)) for c, p, s in edges) or beliefs.shape != (sum(found.cells),):
         raise ValueError("a tree is damaged")
+    ends = np.cumsum([0, *found.cells])
+    masses = [beliefs[a:b].sum() for a, b in itertools.pairwise(ends)]
+    if beliefs.dtype != np.float64 or not (beliefs >= 0).all() or not np.allclose(masses, 1.0, rtol=1e-6):
+        raise ValueError("a tree's tables are no distribution")
     return Component.of(found, beliefs)

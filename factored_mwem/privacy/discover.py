@@ -26,6 +26,8 @@ from factored_mwem.profile import COARSE, GRIDS, KINDS, NARROWER, ColumnProfile,
 from factored_mwem.table import Table
 
 OTHER = "other"
+WIDEST = 2.0**62 - 2.0**10
+"""Integers of a domain lie within 2^62; a grid point of the quantiles may lie beyond."""
 UNSEEN = "bounds could not be learnt: too few rows for this budget"
 """Description of an attribute whose bounds are a guess; a warning of the release repeats it."""
 BINS = 32
@@ -76,6 +78,8 @@ def _attribute(name: str, sealed: Sealed, table: Table, cost: Fraction, delta: F
         facts["description"] = UNSEEN
     if not table.text:
         lower, upper = _within(lower, upper, *limits_of(field))
+    if kind == "integer":
+        lower, upper = _within(lower, upper, -WIDEST, WIDEST)
     return Attribute.model_validate({**facts, "edges": edges_for(kind, lower, upper), "constraints": {"required": not nullable}})
 
 
