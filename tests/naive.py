@@ -178,3 +178,63 @@ def project(point: Sequence[float], total: float) -> list[float]:
         else:
             high = middle
     return [max(x - high, 0) for x in point]
+
+
+# ---- levels and clique trees
+
+Variable = tuple[int, Sequence[int]]
+"""An attribute at a level: its position, and the group of each of its codes."""
+
+
+def sizes_of(view: Sequence[Variable]) -> list[int]:
+    return [max(groups) + 1 for _, groups in view]
+
+
+def group(cell: Cell, view: Sequence[Variable]) -> Cell:
+    """The cell of a view in which a cell of the domain lies."""
+    return tuple(groups[cell[position]] for position, groups in view)
+
+
+def log_linear(shape: Sequence[int], views: Sequence[Sequence[Variable]], thetas: Sequence[Sequence[float]]) -> Dense:
+    """The distribution in proportion to exp of the sum of each view's parameter at a cell."""
+    tables = [dict(zip(cells_of(sizes_of(view)), theta, strict=True)) for view, theta in zip(views, thetas, strict=True)]
+    logs = {cell: math.fsum(table[group(cell, view)] for view, table in zip(views, tables, strict=True)) for cell in cells_of(shape)}
+    highest = max(logs.values())
+    raw = {cell: math.exp(log - highest) for cell, log in logs.items()}
+    total = math.fsum(raw.values())
+    return Dense(shape, {cell: share / total for cell, share in raw.items()})
+
+
+def at_levels(shares: dict[Cell, float], view: Sequence[Variable]) -> list[float]:
+    """Any table over the domain, added up to a view."""
+    found = dict.fromkeys(cells_of(sizes_of(view)), 0.0)
+    for cell, share in shares.items():
+        found[group(cell, view)] += share
+    return list(found.values())
+
+
+def eliminated(graph: dict[int, set[int]], logs: Sequence[float], attribute: Sequence[int]) -> list[list[int]]:
+    """Maximal cliques of the greedy elimination that takes the smallest clique first, and of equal ones the lowest number.
+
+    A clique's size is the sum of `logs` over the finest (lowest) variable of each attribute in it.
+    """
+    graph = {v: set(around) - {v} for v, around in graph.items()}
+
+    def finest(clique: set[int]) -> list[int]:
+        return [v for v in sorted(clique) if not any(u < v and attribute[u] == attribute[v] for u in clique)]
+
+    def size(v: int) -> float:
+        found = 0.0
+        for u in finest(graph[v] | {v}):
+            found += logs[u]
+        return found
+
+    cliques: list[set[int]] = []
+    while graph:
+        least = min(sorted(graph), key=size)
+        clique = graph.pop(least) | {least}
+        for v in clique - {least}:
+            graph[v] = (graph[v] | clique) - {v, least}
+        if not any(clique <= earlier for earlier in cliques):
+            cliques.append(clique)
+    return [finest(clique) for clique in cliques]

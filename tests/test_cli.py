@@ -152,7 +152,12 @@ def test_quiet_verbose_and_json(here: Path, fmwem: Fmwem) -> None:
     assert (machine.code, machine.err) == (0, "")
     assert machine.facts["output"] == "b.parquet"
     verbose = fmwem("release", "t.csv", "--marginals", 2, "-v", "-o", "c.csv")
-    assert "round 1/" in verbose.err
+    lines = [line for line in verbose.err.splitlines() if line.startswith("round ")]
+    told = [re.fullmatch(r"round (\d+): measured .+; (\d+) components, (\d+) cliques of [0-9,]+ cells; (\d+)% of the budget spent", s) for s in lines]
+    assert lines and all(told)
+    assert [int(t[1]) for t in told if t] == list(range(1, len(lines) + 1))
+    spent = [int(t[4]) for t in told if t]
+    assert spent == sorted(spent) and spent[-1] == 100
     assert "released under" in verbose.err
     assert verbose.facts["output"] == "c.csv"
     failed = fmwem("release", "t.csv", "--marginals", 1, "--json", "--epsilon", 0)
@@ -254,6 +259,22 @@ def test_flags_go_above_the_environment_above_the_file(here: Path, fmwem: Fmwem)
     flag = fmwem("release", "t.csv", "--config", "c.toml", "-q", "--epsilon", 4, "-o", "flag.parquet", FMWEM_EPSILON="3", FMWEM_OUTPUT="env.parquet")
     assert (flag.facts["epsilon"], flag.facts["output"]) == (4, "flag.parquet")
     assert fmwem("release", "t.csv", "--marginals", 1, "-q", "-o", "d.parquet").facts["epsilon"] == 1
+
+
+def test_the_engine_is_chosen_by_flag_variable_or_file(here: Path, fmwem: Fmwem) -> None:
+    """The faithful options need the faithful engine; the manifest says which one ran."""
+
+    def engine(output: str) -> str:
+        return json.loads(Path(output).with_suffix(".manifest.json").read_text())["policy"]["engine"]
+
+    (here / "c.toml").write_text('engine = "mwem"\nreplay = false\nstep = "paper"\ninitial = "none"\nrounds = 2\n')
+    assert fmwem("release", "t.csv", "--marginals", 2, "--config", "c.toml", "-q", "-o", "a.parquet").code == 0
+    assert fmwem("release", "t.csv", "--marginals", 2, "--engine", "mwem", "--rounds", "adaptive", "-q", "-o", "b.parquet").code == 0
+    assert fmwem("release", "t.csv", "--marginals", 2, "-q", "-o", "c.parquet", FMWEM_ENGINE="mwem").code == 0
+    assert fmwem("release", "t.csv", "--marginals", 2, "-q", "-o", "d.parquet").code == 0
+    assert [engine(f"{name}.parquet") for name in "abcd"] == ["mwem", "mwem", "mwem", "tree"]
+    refused = fmwem("release", "t.csv", "--marginals", 2, "--config", "c.toml", "--engine", "tree")
+    assert refused.code == 2 and "needs engine='mwem'" in refused.err
 
 
 @pytest.mark.parametrize(

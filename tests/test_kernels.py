@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import subprocess
 import sys
@@ -12,16 +11,17 @@ import pytest
 from naive import Dense, cells_of, count, l1
 
 from factored_mwem.answers import Answerer
-from factored_mwem.counts import count_all
+from factored_mwem.candidates import Candidates
+from factored_mwem.counts import Tables
 from factored_mwem.domain import Domain
 from factored_mwem.fit import update
-from factored_mwem.kernels.counting import LARGEST, WORDS, count_binary, count_rows
+from factored_mwem.kernels.counting import LARGEST
 from factored_mwem.kernels.dense import FLOOR, PAPER, SCALED, marginal_into, multiply_by, replay
 from factored_mwem.kernels.scoring import distances
 from factored_mwem.model import Factor, ProductModel
 from factored_mwem.privacy.access import SCORE_GRID, Measurement
 from factored_mwem.privacy.noise import Composition
-from factored_mwem.workload import Candidates, Workload
+from factored_mwem.workload import Workload
 
 # name -> (sizes of the attributes, marginals)
 CASES = {
@@ -160,7 +160,7 @@ def test_distances_are_l1_on_the_grid(shape: tuple[int, ...], marginals: list[tu
     for n in (0, 1, 57):
         rows = random_rows(shape, n, rng)
         offsets = candidates.offsets
-        found = score(model, candidates, count_all(columns_of(rows, width), candidates), offsets)
+        found = score(model, candidates, Tables(columns_of(rows, width), candidates).counts, offsets)
         for c, distance in enumerate(found.tolist()):
             answer, true = model.marginal(candidates.positions(c)), count(rows, shape, candidates.positions(c))
             rounded = sum(abs(math.floor(a * SCORE_GRID + 0.5) - t * SCORE_GRID) for a, t in zip(answer, true, strict=True))
@@ -185,9 +185,9 @@ def test_one_row_moves_a_distance_by_at_most_one_record(shape: tuple[int, ...], 
     for _ in range(3):
         model = grown(shape, [(0, len(shape) - 1)] if len(shape) > 1 else [], float(rng.uniform(1, 40)), rng)
         rows = random_rows(shape, int(rng.integers(0, 30)), rng)
-        before = score(model, candidates, count_all(columns_of(rows, len(shape)), candidates), offsets)
+        before = score(model, candidates, Tables(columns_of(rows, len(shape)), candidates).counts, offsets)
         for cell in cells_of(shape):
-            after = score(model, candidates, count_all(columns_of([*rows, cell], len(shape)), candidates), offsets)
+            after = score(model, candidates, Tables(columns_of([*rows, cell], len(shape)), candidates).counts, offsets)
             assert np.abs(after - before).max() <= SCORE_GRID
             reached += int((np.abs(after - before) == SCORE_GRID).sum())
     assert reached
@@ -201,89 +201,15 @@ def test_distances_of_the_largest_counts_do_not_wrap_round() -> None:
     assert found.tolist() == [2 * (LARGEST * SCORE_GRID - SCORE_GRID // 2)]
 
 
-# ---- counting
-
-
-def packed(columns: list[np.ndarray], rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Bits by plain arithmetic: row r is bit r % 64 of word r // 64."""
-    words = -(-rows // 64)
-    bits = np.zeros((len(columns), words), dtype=np.uint64)
-    valid = np.zeros(words, dtype=np.uint64)
-    for r in range(rows):
-        valid[r // 64] |= np.uint64(1 << (r % 64))
-        for p, column in enumerate(columns):
-            if column[r]:
-                bits[p, r // 64] |= np.uint64(1 << (r % 64))
-    return bits, valid
-
-
-@pytest.mark.parametrize("rows", [0, 1, 63, 64, 65, 128, 129, 200])
-@pytest.mark.parametrize("order", [1, 2, 3, 4, 6])
-def test_count_binary_counts_every_cell(rows: int, order: int) -> None:
-    """Around the width of a word, and with an attribute that is always 0 and one that is always 1."""
-    rng = np.random.default_rng([rows, order])
-    columns = [*rng.integers(0, 2, size=(5, rows)).astype(np.uint8), np.zeros(rows, dtype=np.uint8), np.ones(rows, dtype=np.uint8)]
-    table = list(zip(*(c.tolist() for c in columns), strict=True))
-    members = np.array(list(itertools.combinations(range(7), order)), dtype=np.int32)
-    out = np.full(len(members) << order, -1, dtype=np.int32)
-    count_binary(*packed(columns, rows), members, order, out)
-    expected = [c for m in members.tolist() for c in count(table, (2,) * 7, tuple(m))]
-    assert out.tolist() == expected
-
-
-def test_count_binary_over_many_blocks_of_words() -> None:
-    """Rows beyond one block of words: the blocks' counts add up."""
-    rng = np.random.default_rng(1)
-    rows = 64 * WORDS * 2 + 77
-    columns = rng.integers(0, 2, size=(3, rows)).astype(np.uint8)
-    bits = np.zeros((3, -(-rows // 64) * 8), dtype=np.uint8)
-    bits[:, : -(-rows // 8)] = np.packbits(columns, axis=1, bitorder="little")
-    valid = np.zeros(bits.shape[1], dtype=np.uint8)
-    valid[: -(-rows // 8)] = np.packbits(np.ones(rows, dtype=np.uint8), bitorder="little")
-    out = np.empty(8, dtype=np.int32)
-    count_binary(bits.view(np.uint64), valid.view(np.uint64), np.array([[0, 1, 2]], dtype=np.int32), 3, out)
-    assert out.tolist() == np.bincount(columns[0] * 4 + columns[1] * 2 + columns[2], minlength=8).tolist()
-
-
-@named
-@pytest.mark.parametrize("n", [0, 1, 40])
-def test_count_rows_adds_a_block(shape: tuple[int, ...], marginals: list[tuple[int, ...]], n: int) -> None:
-    """Any subset of the candidates, in any order, on top of what earlier blocks counted; the others are left alone."""
-    rng = np.random.default_rng(n)
-    candidates, rows = candidates_of(shape, marginals), random_rows(shape, n, rng)
-    offsets = candidates.offsets
-    which = rng.permutation(len(candidates))[: 1 + len(candidates) // 2]
-    out = np.full(offsets[-1], 5, dtype=np.int32)
-    columns = np.array(columns_of(rows, len(shape)), dtype=np.int32)
-    count_rows(columns, candidates.members, candidates.sizes, which, offsets, out)
-    for c in range(len(candidates)):
-        expected = np.array(count(rows, shape, candidates.positions(c))) * (c in which) + 5
-        assert out[offsets[c] : offsets[c + 1]].tolist() == expected.tolist()
-
-
-def test_counts_stop_at_what_32_bits_hold() -> None:
-    """Wrapping round would move a score by 2^32 for one row; standing still keeps the sensitivity. Beyond 2 thousand million rows only."""
-    candidates = candidates_of((2,), [(0,)])
-    out = np.array([LARGEST - 1, LARGEST], dtype=np.int32)
-    columns = np.array([[0, 1, 0, 1]], dtype=np.int32)
-    count_rows(columns, candidates.members, candidates.sizes, np.array([0]), candidates.offsets, out)
-    assert out.tolist() == [LARGEST, LARGEST]
-
-
-@pytest.mark.slow
-def test_binary_counts_stop_at_what_32_bits_hold() -> None:
-    """2^31 + 64 rows, all ones: a quarter of a gigabyte of bits."""
-    ones = np.full((1, 2**25 + 1), 2**64 - 1, dtype=np.uint64)
-    out = np.empty(4, dtype=np.int32)
-    count_binary(ones, ones[0], np.array([[0, 0]], dtype=np.int32), 2, out)
-    assert out[3] == LARGEST
-
+# ---- signatures
 
 SIGNATURES = """
 import numpy as np
-from factored_mwem.kernels import counting, dense, scoring
-from factored_mwem.counts import PrivateCounts
+from factored_mwem.kernels import counting, dense, joint, scoring, tree
+from factored_mwem.counts import PrivateCounts, PrivateRows
 from factored_mwem.domain import Domain
+from factored_mwem.engine import fit_forest
+from factored_mwem.limits import Machine, limits_of
 from factored_mwem.mwem import mwem
 from factored_mwem.plan import Policy
 from factored_mwem.privacy.access import Access
@@ -298,8 +224,12 @@ for shape, order, known in (((2,) * 16, 2, None), ((3, 1, 300), 2, 100)):
     codes = [rng.integers(0, s, size=100).astype(np.uint8 if s < 256 else np.uint16) for s in shape]
     budget = Budget.of(1.0, 0.0)
     access = Access(Ledger(budget), Unit(), OpenDPNoise(budget.composition))
-    mwem(PrivateCounts(codes, candidates), candidates, Policy.of(delta=0.0), access=access, known_total=known)
-for name, kernel in {**vars(counting), **vars(dense), **vars(scoring)}.items():
+    mwem(PrivateCounts(codes, candidates), candidates, Policy.of(delta=0.0, engine="mwem"), access=access, known_total=known)
+    access = Access(Ledger(budget), Unit(), OpenDPNoise(budget.composition))
+    policy = Policy.of(delta=0.0, rounds=12)
+    limits = limits_of(candidates, policy, Machine(1e12, 0.0))
+    fit_forest(PrivateRows(codes, candidates.domain), candidates, policy, access=access, known_total=5000, limits=limits)
+for name, kernel in {**vars(counting), **vars(dense), **vars(joint), **vars(scoring), **vars(tree)}.items():
     if hasattr(kernel, "signatures"):
         print(name, len(kernel.signatures))
 """
@@ -311,5 +241,6 @@ def test_every_kernel_has_one_signature() -> None:
     output = subprocess.run([sys.executable, "-c", SIGNATURES], check=True, capture_output=True, text=True).stdout.split()
     found = dict(zip(output[::2], map(int, output[1::2]), strict=True))
     # A kernel inside another may be compiled for slices as well; what Python calls may not.
-    called = {"marginal_into", "replay", "distances", "count_binary", "count_rows"}
+    called = {"marginal_into", "replay", "distances", "joined_cells", "rebuild", "descend", "fill_conditionals", "choose_medians"}
+    called |= {"joint_marginals", "add_bits", "add_rows", "complete"}
     assert {name: found[name] for name in called} == dict.fromkeys(called, 1)

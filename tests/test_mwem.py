@@ -12,19 +12,21 @@ import numpy as np
 import pytest
 from naive import Blocks, Dense, average, cells_of, closure, count, history, l1, project, relative_entropy
 
+from factored_mwem.candidates import Candidates
 from factored_mwem.counts import PrivateCounts
 from factored_mwem.datasets import expand_counts
 from factored_mwem.domain import Domain
 from factored_mwem.fit import estimate_total, from_histogram, nearest_counts, update
 from factored_mwem.kernels.dense import PAPER, SCALED
 from factored_mwem.model import Factor, ProductModel
-from factored_mwem.mwem import Fit, Offer, Progress, mwem
+from factored_mwem.mwem import Fit, Offer, mwem
+from factored_mwem.outcome import Progress
 from factored_mwem.plan import Policy, Schedule
 from factored_mwem.privacy.access import Access, Measurement
 from factored_mwem.privacy.ledger import Budget, Ledger
 from factored_mwem.privacy.neighbours import Neighbours, Unit
 from factored_mwem.privacy.noise import Composition
-from factored_mwem.workload import Candidates, Workload
+from factored_mwem.workload import Workload
 
 SHIPPED = Path(__file__).parents[1] / "datasets"
 SMALL = [(2, 2, 2), (2, 3, 2), (3, 1, 4), (2, 2, 2, 2), (1, 2, 3, 2), (2, 3, 2, 2, 2), (6,), (1,), (3, 3)]
@@ -85,9 +87,9 @@ def run(
     epsilon: float = 1.0, delta: float = 1e-9, **choices: object,
 ) -> tuple[Fit, Access, list[Progress]]:  # fmt: skip
     """One run of the loop on rows, with noise that a test knows; the number of rows is public unless `known` is off."""
-    policy = Policy.of(epsilon=epsilon, delta=delta, **choices)
+    policy = Policy.of(epsilon=epsilon, delta=delta, engine="mwem", **choices)
     candidates = Workload.marginals(order).candidates(domain_of(shape))
-    candidates = candidates.keep(candidates.cells <= policy.max_cells)
+    candidates = candidates.keep(candidates.cells <= policy.cells)
     access, reports = access_of(epsilon, delta, noise=fake, unit=None if known else Unit()), []
     known_total = len(rows) if known else None
     return mwem(sealed(rows, candidates), candidates, policy, access=access, known_total=known_total, report=reports.append), access, reports
@@ -124,7 +126,7 @@ def test_factored_equals_dense_on_random_histories(shape: tuple[int, ...], repla
     for _ in range(2):
         n = int(rng.integers(1, 200))
         rows = draw_rows(shape, n, int(rng.integers(2**32)))
-        fit = Fit(ProductModel.uniform(domain_of(shape), n), Policy.of(replay=replay, step=step), n)
+        fit = Fit(ProductModel.uniform(domain_of(shape), n), Policy.of(engine="mwem", replay=replay, step=step), n)
         oracle, blocks, done = Dense(shape), Blocks(len(shape)), []
         for _ in range(4):
             positions = some_positions(shape, rng)
@@ -426,7 +428,7 @@ def test_a_measured_marginal_is_offered_again_only_after_all_others(seed: int, i
 
 def test_exclusion_is_decided_by_what_was_measured_alone() -> None:
     candidates = Workload.marginals(2).candidates(domain_of((2, 2, 2)))
-    fit = Fit(ProductModel.uniform(candidates.domain, 10.0), Policy.of(), 10, measurements=[measured((), [9]), measured((1,), [4, 5])])
+    fit = Fit(ProductModel.uniform(candidates.domain, 10.0), Policy.of(engine="mwem"), 10, measurements=[measured((), [9]), measured((1,), [4, 5])])
     offer = Offer(candidates, 2**20, fit)
     names = [candidates.positions(c) for c in range(len(candidates))]
     assert [names[c] for c in offer.open(fit.model)] == [p for p in names if p != (1,)]

@@ -26,7 +26,7 @@ def budget_of(epsilon: float, delta: float) -> Budget:
 
 def planned(shape: tuple[int, ...], order: int = 2, *, epsilon: float = 1.0, delta: float = 1e-9, rows: float = 1e4, **choices: object) -> Plan:
     domain = Domain.from_dict({f"a{i}": size for i, size in enumerate(shape)})
-    policy = Policy.of(epsilon=epsilon, delta=delta, **choices)
+    policy = Policy.of(epsilon=epsilon, delta=delta, engine="mwem", **choices)
     return plan(domain, Workload.marginals(order).candidates(domain), policy, budget_of(epsilon, delta), rows)
 
 
@@ -90,7 +90,7 @@ def test_a_users_share_is_taken() -> None:
 @pytest.mark.parametrize("shape", [(1,), (2,) * 1000, (7, 1, 99, 10_000, 3), (3, 5, 7)], ids=lambda s: f"{len(s)} attributes")
 def test_initial_shares_sum_to_one_exactly(shape: tuple[int, ...]) -> None:
     """In proportion to size^(2/3): a float's rounding must not overdraw the budget."""
-    shares = initial_shares(Domain.from_dict({f"a{i}": size for i, size in enumerate(shape)}))
+    shares = initial_shares(shape)
     assert sum(shares) == 1 and all(share > 0 for share in shares)
     for (size, share), (other, another) in itertools.pairwise(zip(shape, shares, strict=True)):
         assert float(share / another) == pytest.approx((size / other) ** (2 / 3), rel=2e-3)
@@ -162,7 +162,21 @@ REFUSED = [
     ({"rounds": -3}, "rounds=-3: "),
     ({"rounds": "many"}, "rounds='many': "),
     ({"rounds": 1.5}, "rounds=1.5: "),
-    ({"iterate": "average"}, "iterate='average' needs components='one'"),
+    ({"engine": "mwem", "iterate": "average"}, "iterate='average' needs components='one'"),
+    ({"iterate": "average"}, "iterate='average' needs engine='mwem'"),
+    ({"components": "one"}, "components='one' needs engine='mwem'"),
+    ({"replay": False}, "replay=False needs engine='mwem'"),
+    ({"step": "paper"}, "step='paper' needs engine='mwem'"),
+    ({"initial": "none"}, "initial='none' needs engine='mwem'"),
+    ({"initial": "histogram"}, "initial='histogram' needs engine='mwem'"),
+    ({"rounds": "adaptive"}, "rounds='adaptive' needs engine='mwem'"),
+    ({"engine": "fast"}, "engine='fast': "),
+    ({"engine": "mwem", "max_memory": "1GB"}, "max_memory and time_budget need engine='tree'"),
+    ({"engine": "mwem", "time_budget": 60.0}, "max_memory and time_budget need engine='tree'"),
+    ({"max_memory": 0}, "max_memory=0: "),
+    ({"max_memory": "much"}, "max_memory='much': "),
+    ({"time_budget": 0.0}, "time_budget=0.0: "),
+    ({"time_budget": math.nan}, "time_budget=nan: "),
     ({"iterate": "best"}, "iterate='best': "),
     ({"contributions": 0}, "contributions=0: "),
     ({"select_share": 0}, "select_share=0: "),
@@ -204,7 +218,7 @@ def test_a_delta_outside_its_range_is_refused(delta: float) -> None:
 def test_every_default_can_be_built() -> None:
     policy = Policy.of()
     assert (policy.epsilon, policy.delta, policy.unit) == (1.0, 1e-9, Unit(Neighbours.ADD_REMOVE))
-    assert Policy.of(iterate="average", components="one", neighbours="replace", contributions=3, privacy_id="who").unit == Unit(
+    assert Policy.of(engine="mwem", iterate="average", components="one", neighbours="replace", contributions=3, privacy_id="who").unit == Unit(
         Neighbours.REPLACE, 3, by_id=True
     )
 

@@ -11,10 +11,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from fakes import FakeNoise
 
-from factored_mwem import Domain, Release, release
+from factored_mwem import Domain, Policy, Release, Workload, release
 from factored_mwem.errors import InputError
+from factored_mwem.flow import _release
 from factored_mwem.store import VERSION
+from factored_mwem.table import open_table
 
 DOMAIN = Domain.from_dict(
     {
@@ -33,6 +36,43 @@ def made() -> Release:
         {"s": ["0311", "b", None] * 40, "n": [0.1, 0.5, 0.9] * 40, "t": pa.array([0, 1, 2] * 40, pa.timestamp("ms", tz="Europe/Berlin"))}
     )
     return release(table, 2, domain=DOMAIN, sample_seed=7)
+
+
+BROAD = Domain.from_dict({"a": 40, "b": 30, "c": 3, "d": 2, "e": 5})
+
+
+@pytest.fixture(scope="module")
+def chained() -> Release:
+    """A model with a clique tree of several cliques and with coarser levels; noise is left out."""
+    rng = np.random.default_rng(1)
+    a = rng.integers(0, 40, 6000)
+    b, e = (a + rng.integers(0, 4, 6000)) % 30, rng.integers(0, 5, 6000)
+    columns = {"a": a, "b": b, "c": b // 10, "d": (e > 2).astype(int), "e": e}
+    policy = Policy.of(max_cells=1500)
+    made = _release(open_table(pa.table(columns)), Workload.marginals(2), policy, BROAD, None, None, 3, lambda _: None, noise=FakeNoise())
+    assert len(made.model.levels) > 5 and any(part.tree.edges for part in made.model.components)
+    return made
+
+
+@pytest.fixture
+def tree_path(chained: Release, tmp_path: Path) -> Path:
+    chained.save(tmp_path / "c.model")
+    return tmp_path / "c.model"
+
+
+def test_trees_and_levels_are_kept(chained: Release, tree_path: Path) -> None:
+    """Levels, cliques, separators and tables, to the last bit; so the same rows and the same answers far apart in a tree."""
+    again = Release.load(tree_path)
+    assert again.model.total == chained.model.total
+    assert [g.tolist() for g in again.model.levels.groups] == [g.tolist() for g in chained.model.levels.groups]
+    assert again.model.levels.attribute.tolist() == chained.model.levels.attribute.tolist()
+    for ours, theirs in zip(chained.model.components, again.model.components, strict=True):
+        assert ours.tree.cliques == theirs.tree.cliques and ours.tree.edges == theirs.tree.edges
+        assert np.array_equal(ours.beliefs, theirs.beliefs)
+        np.testing.assert_allclose(ours.separators, theirs.separators, rtol=1e-9, atol=1e-15)
+    for view in ((0, 2), (0, 3, 4), (1, 2, 4)):
+        np.testing.assert_allclose(again.model.marginal(view), chained.model.marginal(view), rtol=1e-9, atol=1e-9)
+    assert again.to_arrow().equals(chained.to_arrow())
 
 
 @pytest.fixture
@@ -55,8 +95,9 @@ def test_a_loaded_release_is_the_saved_one(made: Release, path: Path) -> None:
 def test_every_noisy_answer_is_in_the_file(made: Release, path: Path) -> None:
     """A third party can fit another model to the measurements; the manifest lists them in the same order."""
     again = Release.load(path)
+    names = again.model.levels.names(again.domain.names)
     assert [m.noisy.tolist() for m in again.measurements] == [m.noisy.tolist() for m in made.measurements]
-    assert [tuple(made.domain.names[p] for p in m.positions) for m in again.measurements] == [m.attributes for m in made.manifest.measurements]
+    assert [tuple(names[v] for v in m.positions) for m in again.measurements] == [m.attributes for m in made.manifest.measurements]
     assert [m.scale for m in again.measurements] == [m.scale for m in made.manifest.measurements]
     assert made.measurements
 
@@ -94,14 +135,14 @@ def test_another_version_is_told_apart_from_damage(path: Path) -> None:
 
 
 DAMAGE: dict[str, Any] = {
-    "no weights": lambda header, arrays: arrays.pop("weights_0"),
+    "no beliefs": lambda header, arrays: arrays.pop("beliefs_0"),
     "no schema": lambda header, arrays: arrays.pop("schema"),
-    "wrong shape": lambda header, arrays: arrays.update(weights_0=arrays["weights_0"][:-1]),
-    "an attribute too few": lambda header, arrays: header["factors"].pop(),
+    "wrong shape": lambda header, arrays: arrays.update(beliefs_0=arrays["beliefs_0"][:-1]),
+    "an attribute too few": lambda header, arrays: header["trees"].pop(),
     "an attribute twice": lambda header, arrays: (
-        header["factors"].append(header["factors"][0]) or arrays.update({f"weights_{len(header['factors']) - 1}": arrays["weights_0"]})
+        header["trees"].append(header["trees"][0]) or arrays.update({f"beliefs_{len(header['trees']) - 1}": arrays["beliefs_0"]})
     ),
-    "unknown attribute": lambda header, arrays: header["factors"][0].append(99),
+    "unknown attribute": lambda header, arrays: header["trees"][0]["cliques"][0].append(99),
     "no domain": lambda header, arrays: header.pop("domain"),
     "broken domain": lambda header, arrays: header.update(domain={"fields": [{"name": "s"}]}),
     "broken manifest": lambda header, arrays: header["manifest"].pop("ledger"),
@@ -110,6 +151,37 @@ DAMAGE: dict[str, Any] = {
     "words for numbers": lambda header, arrays: header.update(total="many"),
     "short schema": lambda header, arrays: arrays.update(schema=arrays["schema"][:20]),
 }
+
+
+def _joined(header: dict[str, Any]) -> dict[str, Any]:
+    """The first tree with an edge."""
+    return next(tree for tree in header["trees"] if tree["edges"])
+
+
+TREE_DAMAGE: dict[str, Any] = {
+    "a parent after its child": lambda header, arrays: _joined(header)["edges"][0].__setitem__(1, 1),
+    "a parent that is none": lambda header, arrays: _joined(header)["edges"][0].__setitem__(1, -1),
+    "an edge too few": lambda header, arrays: _joined(header)["edges"].pop(),
+    "edges out of order": lambda header, arrays: _joined(header)["edges"][0].__setitem__(0, 2),
+    "a separator outside its cliques": lambda header, arrays: _joined(header)["edges"][0][2].append(
+        next(v for v in range(5) if v not in _joined(header)["cliques"][0])
+    ),
+    "a clique too few": lambda header, arrays: _joined(header)["cliques"].pop(),
+    "an unknown variable": lambda header, arrays: _joined(header)["cliques"][0].__setitem__(0, 99),
+    "a negative variable": lambda header, arrays: _joined(header)["cliques"][0].__setitem__(0, -1),
+    "no level": lambda header, arrays: arrays.pop("level_5"),
+    "a level of another length": lambda header, arrays: arrays.update(level_5=arrays["level_5"][:-1]),
+    "a level of another type": lambda header, arrays: arrays.update(level_5=arrays["level_5"].astype(float)),
+    "a level with a negative group": lambda header, arrays: arrays.update(level_5=arrays["level_5"] - 1),
+    "a level of no attribute": lambda header, arrays: header["levels"].__setitem__(0, 77),
+}
+
+
+@pytest.mark.parametrize("kind", TREE_DAMAGE)
+def test_a_tree_that_contradicts_itself_is_refused(tree_path: Path, kind: str) -> None:
+    changed(tree_path, TREE_DAMAGE[kind])
+    with pytest.raises(InputError, match="is not a model file, or is damaged"):
+        Release.load(tree_path)
 
 
 @pytest.mark.parametrize("kind", DAMAGE)

@@ -15,7 +15,8 @@ Selecting. A score compares a true marginal with a model's. The model may be tha
 which ones is decided by public facts and earlier noisy answers, so given those every score is a fixed function of the table, of sensitivity k.
 
 Reading. Private numbers lie in `Sealed` objects. `Access.open` is the one way in; it charges the ledger first. `discover`, `select` and
-`measure` (of marginals, or of residuals at once: `residuals.py`) are its only callers. Their answers carry noise from `noise.py`, which is all of OpenDP that the package knows.
+`measure` (of marginals, or of residuals at once: `residuals.py`) are its only callers. Their answers carry noise from `noise.py`, which is all of
+OpenDP that the package knows.
 
 Post-processing. Everything else, the update, the plan, sampling, the manifest, sees only noisy answers and public facts: the names and
 types of columns, the domain, the workload, the policy. It costs nothing.
