@@ -19,7 +19,7 @@ from factored_mwem.limits import Limits
 from factored_mwem.mwem import TOTAL_SHARE, worthwhile
 from factored_mwem.offer import Offer
 from factored_mwem.outcome import Outcome, Progress, Report
-from factored_mwem.plan import TUNED, Policy, Schedule, initial_shares, one_way_share
+from factored_mwem.plan import TUNED, Policy, Schedule, initial_shares, one_way_share, signal
 from factored_mwem.privacy.access import Access, Measurement, expected_noise, measure, measurement_scale, select
 from factored_mwem.residual import one_shot, plan, worth_one_shot
 from factored_mwem.tree import CliqueTree
@@ -49,13 +49,18 @@ def fit_forest(
     levels = find_levels(candidates, singles)
     estimate = Estimate(levels, total)
     estimate.start(singles)
+    cells = (
+        limits.cells
+        if policy.max_cells
+        else min(limits.cells, max(sum(levels.shape), round(TUNED.cells_a_signal * signal(access.ledger.budget, total))))
+    )
     rounds = limits.rounds if (candidates.orders > 1).any() else 0
     schedule = Schedule(access.ledger, rounds, Fraction(policy.select_share), adaptive=limits.adaptive, quiet=1.0)
     if rounds:
         first = expected_noise(measurement_scale(schedule.price * (1 - schedule.select_share), access), access.ledger.budget.composition)
-        views = find_views(candidates, levels, min(TUNED.finest * 2 * total / first, limits.cells), limits.memory)
+        views = find_views(candidates, levels, min(TUNED.finest * 2 * total / first, cells), limits.memory)
         if len(views):
-            _rounds(estimate, rows.count(views), views, schedule, limits.cells, access, report)
+            _rounds(estimate, rows.count(views), views, schedule, cells, access, report)
         _top_up(estimate, rows, access)
     estimate.finish()
     return Outcome(estimate.forest, estimate.measurements, schedule.done, error)

@@ -28,13 +28,14 @@ MWEM_ONLY = {"initial": "one-way", "replay": True, "step": "scaled", "components
 class Tuning:
     """What experiments have set in the tree engine. The same for all tables and budgets.
 
-    `cells` of all trees; `rounds_each` for each attribute that the budget is first divided into, at most
-    `most_rounds`; `groups` of about equal mass in the coarser levels,
-    `rare` standard deviations of noise below which codes are merged; `finest`: views have at most as many cells as make their noise in the first
-    rounds this share of the largest error there can be.
+    `cells` of all trees, and at most `cells_a_signal` for each unit of the problem's scale (see `signal`); `rounds_each` for each attribute that the
+    budget is first divided into, at most `most_rounds`; `groups` of about equal mass in the coarser levels, `rare` standard deviations of noise
+    below which codes are merged; `finest`: views have at most as many cells as make their noise in the first rounds this share of the largest
+    error there can be.
     """
 
     cells: int = 2**19
+    cells_a_signal: float = 32.0
     rounds_each: float = 8.0
     most_rounds: int = 200
     groups: tuple[int, ...] = (32, 8)
