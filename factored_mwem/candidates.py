@@ -133,15 +133,17 @@ class Candidates:
             least = np.where(np.arange(members.shape[1]) <= slot, sizes[members], smallest[np.minimum(members, len(chain))])
             members = members[least.astype(np.float64).prod(axis=1) <= most_cells]
         members = members[sizes[members].prod(axis=1) > 1]
-        return Candidates(self.domain, members.astype(np.int32), levels, _bases(members, levels))
+        return Candidates(self.domain, members.astype(np.int32), levels, _bases(members, levels, chains or levels.chains))
 
 
-def _bases(members: np.ndarray, levels: Levels) -> np.ndarray:
+def _bases(members: np.ndarray, levels: Levels, chains: Sequence[View]) -> np.ndarray:
     """int64[candidate]: for each a candidate that is as fine or finer on all its attributes and that no other refines."""
     count, width = members.shape
     rows = {tuple(row): i for i, row in enumerate(members.tolist())}
     parent = np.arange(count)
-    finer = np.append(levels.finer, -1)
+    finer = np.full(len(levels) + 1, -1, dtype=np.int64)
+    for chain in chains:
+        finer[list(chain[1:])] = chain[:-1]
     for slot in range(width):
         refined = members.copy()
         refined[:, slot] = finer[members[:, slot]]

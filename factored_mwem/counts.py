@@ -118,7 +118,7 @@ def _to_count(candidates: Candidates) -> tuple[np.ndarray, np.ndarray]:
 
 def bytes_of(candidates: Candidates) -> float:
     """Memory of the counts, their index and the model's working tables, from public facts: any number of rows will do."""
-    return bytes_needed(_to_count(candidates)[0], candidates.levels.sizes, _to_count(candidates)[1], 2.0**31) + 64.0 * candidates.members.size
+    return bytes_needed(_to_count(candidates)[0], candidates.levels.sizes, _to_count(candidates)[1], 2.0**31 - 1) + 64.0 * candidates.members.size
 
 
 def check_memory(candidates: Candidates, limit: float) -> None:

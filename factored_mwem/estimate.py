@@ -17,7 +17,8 @@ from factored_mwem.tree import CliqueTree
 ITERATIONS, FINAL = 25, 300
 """Most steps after a round, and at the end: rounds start warm, so 25, 40 and 100 gave the same error on Adult."""
 ENOUGH = 2e-3
-"""A component is fitted once ten steps lower its loss by less than this for each measured cell; noise alone makes it about 0.5 for each."""
+"""A component is fitted for now once ten steps lower its loss by less than this for each measured cell (noise alone makes it about 0.5 for each);
+at the end a tenth of it."""
 
 
 class Estimate:
@@ -46,15 +47,15 @@ class Estimate:
         """Take a measurement in: merge or grow the trees it touches, and fit what they make."""
         self.measurements.append(m)
         self.thetas.append(np.zeros(len(m.noisy)))
-        self.fit(sorted({int(self.forest.levels.attribute[v]) for v in m.positions}), iterations=ITERATIONS)
+        self.fit(sorted({int(self.forest.levels.attribute[v]) for v in m.positions}), iterations=ITERATIONS, enough=ENOUGH)
 
     def finish(self) -> None:
         """Fit every component to the end."""
         for part in self.forest.components:
             if len(part.attributes) > 1:
-                self.fit(part.attributes[:1], iterations=FINAL)
+                self.fit(part.attributes[:1], iterations=FINAL, enough=ENOUGH / 10)
 
-    def fit(self, attributes: Sequence[int], *, iterations: int) -> None:
+    def fit(self, attributes: Sequence[int], *, iterations: int, enough: float = ENOUGH) -> None:
         """Fit the component that holds `attributes`, joined if they are several, to all measurements inside it."""
         forest = self.forest
         old = {int(forest.part_of[a]) for a in attributes}
@@ -68,7 +69,7 @@ class Estimate:
         else:
             part = Component.log_linear(CliqueTree.of(forest.levels, views), views, theta)
         step = min((self.steps.get(id_, np.inf) for id_ in old), default=np.inf)
-        step = self._descend(part, used, theta, step, iterations)
+        step = self._descend(part, used, theta, step, iterations, enough)
         at = 0
         for i in used:
             self.thetas[i] = theta[at : at + len(self.thetas[i])]
@@ -76,12 +77,12 @@ class Estimate:
         forest.replace(part)
         self.steps[int(forest.part_of[attributes[0]])] = step
 
-    def _descend(self, part: Component, used: Sequence[int], theta: np.ndarray, step: float, iterations: int) -> float:
+    def _descend(self, part: Component, used: Sequence[int], theta: np.ndarray, step: float, iterations: int, enough: float) -> float:
         total, layout = self.forest.total, part.layout
         target = np.concatenate([self.measurements[i].noisy for i in used]) / total
         weight = np.array([(total / self.measurements[i].stddev) ** 2 for i in used])
         self.done, step, self.loss = descend(
             part.beliefs, part.separators, layout.cliques, layout.edges, layout.index, 0, layout.tables, target, weight, theta,
-            min(step, 8 / float(weight.max())), iterations, ENOUGH * len(target),
+            min(step, 8 / float(weight.max())), iterations, enough * len(target),
         )  # fmt: skip
         return step

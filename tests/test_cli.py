@@ -472,11 +472,12 @@ def test_check_reads_no_row(here: Path, fmwem: Fmwem) -> None:
         "6 attributes (codes): zip 4, age 10",
         "candidates  41 marginals",
         "memory ",
-        "rounds ",
-        "noise ",
+        "plan        no rounds",
         "no row was read and nothing was spent",
     ):
         assert words in done.out
+    rounds = fmwem("check", "t.csv", "--marginals", 3, "--rounds", 5).out
+    assert "at most 5 for a table" in rounds and "noise  " in rounds
     assert fmwem("check", "t.csv", "--marginals", 3, "--json").facts["candidates"] == 41
     assert os.listdir(here).count("t.synthetic.parquet") == 0
     assert "--marginals 7: the table has only 6 attributes" in fmwem("check", "t.csv", "--marginals", 7).err

@@ -141,7 +141,6 @@ def test_memory_that_is_promised_is_enough() -> None:
     assert used <= bytes_of(candidates)
 
 
-@pytest.mark.xfail(strict=True, reason="bytes_of asks for 2^31 rows, one more than one pass counts, so the counts themselves come in twice")
 def test_memory_is_not_asked_for_twice() -> None:
     """Where the counts are nearly all there is to it: four bytes a cell."""
     candidates = candidates_of((1000,) * 6, 3)

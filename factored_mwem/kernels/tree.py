@@ -182,8 +182,10 @@ def joined_cells(neighbours, used, parts, part_of, coarser, finer, attribute, lo
                 k = coarser[v]
                 while k >= 0 and not used[k]:
                     k = coarser[k]
-                if k >= 0:
+                if k >= 0:  # v comes between the two
                     connect(graph, v, k)
+                    graph[f, k >> 6] &= ~(np.uint64(1) << np.uint64(k & 63))
+                    graph[k, f >> 6] &= ~(np.uint64(1) << np.uint64(f & 63))
         out[c] = eliminate(graph, alive, attribute, logs, rule, cliques)
 
 
@@ -270,8 +272,8 @@ def gaps(beliefs, cliques, index, tables, target, weight, gradient):  # type: ig
 def descend(beliefs, separators, cliques, edges, index, root, tables, target, weight, theta, step, iterations, enough):  # type: ignore[no-untyped-def]
     """Fit calibrated beliefs to noisy marginals by accelerated mirror descent; in place. Returns (iterations, step, loss).
 
-    `theta: float64[measured cells]` are the log-linear parameters that the beliefs stand for. Nesterov momentum starts over when the loss
-    rises; a plain step that raises it is taken back and halved. Stops where ten steps lower the loss by less than `enough`.
+    `theta: float64[measured cells]` are the log-linear parameters that the beliefs stand for. A step that raises the loss is taken back, and
+    Nesterov momentum starts over with a smaller step. Stops where ten steps lower the loss by less than `enough`.
     """
     gradient, move, trailing = np.empty(len(theta)), np.zeros(len(theta)), np.empty(len(theta))
     momentum, fails = 0.0, False
@@ -301,15 +303,13 @@ def descend(beliefs, separators, cliques, edges, index, root, tables, target, we
         calibrate(beliefs, separators, cliques, edges, index, root)
         before, loss = loss, gaps(beliefs, cliques, index, tables, target, weight, gradient)
         if fails:
-            fails, momentum, step = False, 0.0, step / 2.0
+            fails, momentum = False, 0.0
         elif loss <= before:
             momentum += 1.0
-            step *= 1.05
-        elif momentum == 0.0:
-            fails = True
+            step *= 1.01
         else:
-            momentum, step = 0.0, step / 1.2
-        if i % 10 == 9:
+            fails, step = True, step / (2.0 if momentum == 0.0 else 1.5)
+        if i % 10 == 9 and not fails:
             if mark - loss < enough and momentum > 1.0:
                 return i + 1, step, loss
             mark = loss

@@ -1,0 +1,73 @@
+"""Limits: cells, memory and rounds by a public cost model, before a row is read."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+
+import numpy as np
+import pytest
+
+from factored_mwem import limits as module
+from factored_mwem.candidates import Candidates
+from factored_mwem.domain import Domain
+from factored_mwem.errors import ResourceError
+from factored_mwem.limits import Limits, Machine, limits_of, predicted, seconds_a_step
+from factored_mwem.plan import Policy
+from factored_mwem.workload import Workload
+
+
+def candidates_of(shape: tuple[int, ...], order: int = 2) -> Candidates:
+    return Workload.marginals(order).candidates(Domain.from_dict({f"a{i}": size for i, size in enumerate(shape)}))
+
+
+SMALL = candidates_of((10,) * 12)
+
+
+def limits_for(candidates: Candidates, policy: Policy, memory: float = 1e12, step: float = 1e-9) -> Limits:
+    return limits_of(candidates, policy, Machine(memory, step))
+
+
+def test_the_limits_see_no_table() -> None:
+    assert list(inspect.signature(limits_of).parameters) == ["candidates", "policy", "machine"]
+    assert Machine.of(Policy.of()).step == 0 and Machine.of(Policy.of()).memory > 0
+    assert Machine.of(Policy.of(time_budget=9.0)).step > 0
+
+
+@pytest.mark.parametrize("rounds", [None, 1, 500])
+def test_what_a_user_says_holds(rounds: int | None) -> None:
+    found = limits_for(SMALL, Policy.of(max_cells=5000, rounds=rounds), 1e12)
+    assert found.cells == 5000 and found.adaptive == (rounds is None)
+    assert found.rounds == rounds if rounds is not None else found.rounds >= 4
+
+
+def test_less_memory_means_fewer_cells_until_the_attributes_do_not_fit() -> None:
+    """The policy's number comes before the machine's; below what the attributes alone take, a refusal with both numbers in it."""
+    cells = [limits_for(SMALL, Policy.of(max_memory=memory), 1e3).cells for memory in (10**12, 10**9, 10**8, 6 * 10**7, 51 * 10**6)]
+    assert cells == sorted(cells, reverse=True) and cells[0] > cells[-1] >= 120
+    assert limits_for(SMALL, Policy.of(), 6e7) == limits_for(SMALL, Policy.of(max_memory=6 * 10**7), 1e12)
+    with pytest.raises(ResourceError, match=r"12 attributes with 120 codes and 78 candidate marginals need .* raise --max-memory"):
+        limits_for(SMALL, Policy.of(max_memory=10**7), 1e12)
+
+
+def test_attributes_that_do_not_fit_the_cells_are_refused() -> None:
+    with pytest.raises(ResourceError, match=r"attribute 'a1' has 50 codes, more than --max-cells 49"):
+        limits_for(candidates_of((3, 50)), Policy.of(max_cells=49), 1e12)
+    with pytest.raises(ResourceError, match=r"the attributes have 53 codes together, more than --max-cells 52"):
+        limits_for(candidates_of((3, 50)), Policy.of(max_cells=52), 1e12)
+    assert limits_for(candidates_of((3, 50)), Policy.of(max_cells=53), 1e12).cells == 53
+
+
+def test_less_time_means_fewer_cells_and_then_fewer_rounds() -> None:
+    """On a machine of a known speed: what is predicted fits the time, as long as a single round on the least cells does."""
+    found = [limits_for(SMALL, Policy.of(time_budget=t), 1e12) for t in (1e6, 100.0, 20.0, 5.0, 2.5, 1.0)]
+    for more, less in itertools.pairwise(found):
+        assert less.cells <= more.cells and less.rounds <= more.rounds
+    assert found[0].cells == Policy.of().cells and found[-1].rounds >= 1 and found[-1].cells >= 120
+    for limit, seconds in zip(found, (1e6, 100.0, 20.0, 5.0, 2.5), strict=False):
+        left = max(seconds - module.START, 0.1 * seconds)
+        assert limit.rounds == 1 or predicted(SMALL, limit.cells, limit.rounds) * 1e-9 <= left * 1.001
+
+
+def test_the_speed_of_this_machine_is_a_number() -> None:
+    assert 0 < seconds_a_step() < 1 and np.isfinite(seconds_a_step())
