@@ -36,7 +36,7 @@ class Tuning:
 
     cells: int = 2**19
     cells_a_signal: float = 32.0
-    rounds_each: float = 8.0
+    rounds_each: float = 4.0
     most_rounds: int = 200
     groups: tuple[int, ...] = (32, 8)
     rare: float = 2.0
