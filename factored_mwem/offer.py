@@ -10,7 +10,7 @@ import numpy as np
 from factored_mwem.candidates import Candidates
 from factored_mwem.estimate import Estimate
 from factored_mwem.forest import Forest
-from factored_mwem.kernels.tree import CELLS, joined_cells
+from factored_mwem.kernels.graph import CELLS, joined_cells
 from factored_mwem.levels import View
 from factored_mwem.tree import CliqueTree, chained
 

@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from factored_mwem.kernels.tree import CELLS, FILL, WEIGHTED_FILL, joined_cells
+from factored_mwem.kernels.graph import CELLS, FILL, WEIGHTED_FILL, joined_cells
 from factored_mwem.levels import Levels, View
 
 

@@ -42,7 +42,7 @@ def sources() -> Sources:
 
 
 ORDER = (
-    "errors", "kernels", "kernels.dense", "kernels.tree", "kernels.joint", "kernels.scoring", "kernels.counting", "kernels.rows",
+    "errors", "kernels", "kernels.dense", "kernels.graph", "kernels.tree", "kernels.joint", "kernels.scoring", "kernels.counting", "kernels.rows",
     "attribute", "domain", "levels", "candidates", "table", "reading", "output", "privacy", "privacy.neighbours", "privacy.noise", "workload",
     "codec", "transform", "tree", "joints", "model", "forest", "answers", "counting", "counts", "profile", "privacy.ledger", "privacy.access",
     "privacy.residuals", "plan", "limits", "fit", "privacy.discover", "residual", "outcome", "estimate", "mwem", "offer", "engine", "manifest",
@@ -256,7 +256,7 @@ def test_a_release_loads_no_pandas() -> None:
 RUN = """
 import numpy as np, pyarrow as pa
 from factored_mwem import release
-from factored_mwem.kernels import counting, dense, joint, rows, scoring, tree
+from factored_mwem.kernels import counting, dense, graph, joint, rows, scoring, tree
 rng = np.random.default_rng(0)
 binary = pa.table({f"b{i}": pa.array(rng.random(500) < 0.5) for i in range(16)})
 mixed = pa.table({"a": rng.integers(0, 50, 500), "b": rng.normal(size=500), "c": rng.choice(["x", "y", "z"], 500)})
@@ -266,7 +266,7 @@ for table, choices in ((binary, {}), (mixed, {}), (binary, mwem), (mixed, paper)
     release(table, 2, epsilon=9.0, rounds=3, **choices).to_arrow()
 release(mixed, 3, epsilon=9.0, rounds=3, initial="none", replay=False, **mwem).to_arrow()
 release(mixed, 3, epsilon=9.0, time_budget=60.0).to_arrow()
-for name, kernel in {**vars(counting), **vars(dense), **vars(joint), **vars(rows), **vars(scoring), **vars(tree)}.items():
+for name, kernel in {**vars(counting), **vars(dense), **vars(graph), **vars(joint), **vars(rows), **vars(scoring), **vars(tree)}.items():
     if hasattr(kernel, "signatures"):
         print(name, len(kernel.signatures))
 """

@@ -205,7 +205,7 @@ def test_distances_of_the_largest_counts_do_not_wrap_round() -> None:
 
 SIGNATURES = """
 import numpy as np
-from factored_mwem.kernels import counting, dense, joint, scoring, tree
+from factored_mwem.kernels import counting, dense, graph, joint, scoring, tree
 from factored_mwem.counts import PrivateCounts, PrivateRows
 from factored_mwem.domain import Domain
 from factored_mwem.engine import fit_forest
@@ -229,7 +229,7 @@ for shape, order, known in (((2,) * 16, 2, None), ((3, 1, 300), 2, 100)):
     policy = Policy.of(delta=0.0, rounds=12)
     limits = limits_of(candidates, policy, Machine(1e12, 0.0))
     fit_forest(PrivateRows(codes, candidates.domain), candidates, policy, access=access, known_total=5000, limits=limits)
-for name, kernel in {**vars(counting), **vars(dense), **vars(joint), **vars(scoring), **vars(tree)}.items():
+for name, kernel in {**vars(counting), **vars(dense), **vars(graph), **vars(joint), **vars(scoring), **vars(tree)}.items():
     if hasattr(kernel, "signatures"):
         print(name, len(kernel.signatures))
 """

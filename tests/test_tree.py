@@ -15,7 +15,8 @@ from factored_mwem.candidates import Candidates
 from factored_mwem.domain import Domain
 from factored_mwem.forest import Component, Forest, Layout
 from factored_mwem.joints import Joints
-from factored_mwem.kernels.tree import CELLS, FILL, WEIGHTED_FILL, calibrate, shift
+from factored_mwem.kernels.graph import CELLS, FILL, WEIGHTED_FILL
+from factored_mwem.kernels.tree import calibrate, shift
 from factored_mwem.levels import Levels, View
 from factored_mwem.model import Factor, ProductModel
 from factored_mwem.offer import Offer

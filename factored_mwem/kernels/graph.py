@@ -1,0 +1,185 @@
+"""Kernels that triangulate the graph of measured variables. Sets of variables are bits of `uint64[word]`, 64 variables a word."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from factored_mwem.kernels import compiled, inlined
+
+CELLS, FILL, WEIGHTED_FILL = 0, 1, 2
+"""What the next variable to eliminate has least of: cells of its clique, new edges, cells that new edges make."""
+
+
+@compiled
+def lowest_bit(word):  # type: ignore[no-untyped-def]
+    """Position of the lowest set bit of a non-zero uint64."""
+    low = word & (~word + np.uint64(1))
+    at = 0
+    for shift in (32, 16, 8, 4, 2, 1):
+        if low >> np.uint64(shift):
+            low >>= np.uint64(shift)
+            at += shift
+    return at
+
+
+@compiled
+def members_of(bits, out):  # type: ignore[no-untyped-def]
+    """The positions of the set bits of `bits: uint64[word]`, ascending, into `out: int64`; returns how many."""
+    count = 0
+    for w in range(len(bits)):
+        word = bits[w]
+        while word:
+            out[count] = 64 * w + lowest_bit(word)
+            count += 1
+            word &= word - np.uint64(1)
+    return count
+
+
+@inlined
+def collapsed_log(members, count, attribute, logs):  # type: ignore[no-untyped-def]
+    """log2 of the cells of a clique: of each attribute only its finest variable counts, which fixes the coarser ones.
+
+    `members` ascend; the variables of an attribute need not be neighbours, but finer ones have lower numbers.
+    """
+    total = 0.0
+    for i in range(count):
+        first = True
+        for j in range(i):
+            if attribute[members[j]] == attribute[members[i]]:
+                first = False
+                break
+        if first:
+            total += logs[members[i]]
+    return total
+
+
+@inlined
+def eliminate(neighbours, alive, attribute, logs, rule, cliques):  # type: ignore[no-untyped-def]
+    """Eliminate the variables in `alive: uint64[word]` greedily; returns the cells of all maximal cliques.
+
+    `neighbours: uint64[variable, word]` and `alive` are used up. The clique of each elimination goes into `cliques: uint64[variable, word]`, in
+    order; a clique inside an earlier one stays all zero. Ties go to the lowest number.
+    """
+    words = len(alive)
+    list_ = np.empty(64 * words, dtype=np.int64)
+    around = np.empty(64 * words, dtype=np.int64)
+    clique = np.empty(words, dtype=np.uint64)
+    count = members_of(alive, list_)
+    score = np.zeros(64 * words)
+    stale = np.ones(64 * words, dtype=np.uint8)
+    total = 0.0
+    for step in range(count):
+        best, least = -1, np.inf
+        for i in range(count):
+            v = list_[i]
+            if not (alive[v >> 6] >> np.uint64(v & 63)) & np.uint64(1):
+                continue
+            if stale[v]:
+                score[v] = _elimination_score(neighbours, alive, v, attribute, logs, rule, clique, around)
+                stale[v] = 0
+            if score[v] < least:
+                best, least = v, score[v]
+        _closed(neighbours, alive, best, clique)
+        inside = False
+        for earlier in range(step):
+            inside = True
+            for w in range(words):
+                if clique[w] & ~cliques[earlier, w]:
+                    inside = False
+                    break
+            if inside:
+                break
+        size = members_of(clique, around)
+        for w in range(words):
+            cliques[step, w] = np.uint64(0) if inside else clique[w]
+        if not inside:
+            total += 2.0 ** collapsed_log(around, size, attribute, logs)
+        alive[best >> 6] &= ~(np.uint64(1) << np.uint64(best & 63))
+        for i in range(size):
+            v = around[i]
+            for w in range(words):
+                neighbours[v, w] |= clique[w]
+            neighbours[v, v >> 6] &= ~(np.uint64(1) << np.uint64(v & 63))
+            stale[v] = 1
+            if rule != CELLS:  # new edges between v and another change the fill of what lies next to either
+                for j in range(count):
+                    if (neighbours[v, list_[j] >> 6] >> np.uint64(list_[j] & 63)) & np.uint64(1):
+                        stale[list_[j]] = 1
+    return total
+
+
+@inlined
+def _closed(neighbours, alive, v, clique):  # type: ignore[no-untyped-def]
+    """v and its neighbours that are alive, into `clique`."""
+    for w in range(len(clique)):
+        clique[w] = neighbours[v, w] & alive[w]
+    clique[v >> 6] |= np.uint64(1) << np.uint64(v & 63)
+
+
+@inlined
+def _elimination_score(neighbours, alive, v, attribute, logs, rule, clique, around):  # type: ignore[no-untyped-def]
+    _closed(neighbours, alive, v, clique)
+    size = members_of(clique, around)
+    if rule == CELLS:
+        return collapsed_log(around, size, attribute, logs)
+    fill = 0.0
+    for i in range(size):
+        for j in range(i):
+            a, b = around[i], around[j]
+            if not (neighbours[a, b >> 6] >> np.uint64(b & 63)) & np.uint64(1):
+                fill += 1.0 if rule == FILL else 2.0 ** (logs[a] + logs[b])
+    return fill
+
+
+@compiled
+def joined_cells(neighbours, used, parts, part_of, coarser, finer, attribute, logs, members, rule, cliques, out):  # type: ignore[no-untyped-def]
+    """Cells of the trees that measuring each of the views `members: int64[view, slot]` (padded with -1) would make of those it touches.
+
+    `neighbours: uint64[variable, word]` is the graph so far, `used: bool[variable]`, `parts: uint64[component, word]` the variables of each
+    component, `part_of: int64[attribute]` the component of an attribute; `finer[v]`, `coarser[v]` number the next level of v's attribute, or -1.
+    `cliques: uint64[variable, word]` holds those of the last view, see `eliminate`.
+    """
+    count, words = neighbours.shape
+    graph = np.zeros((count, words), dtype=np.uint64)
+    alive = np.zeros(words, dtype=np.uint64)
+    list_ = np.empty(64 * words, dtype=np.int64)
+    for c in range(len(members)):
+        for w in range(words):
+            alive[w] = np.uint64(0)
+        for j in range(members.shape[1]):
+            v = members[c, j]
+            if v >= 0:
+                part = part_of[attribute[v]]
+                for w in range(words):
+                    alive[w] |= parts[part, w]
+                alive[v >> 6] |= np.uint64(1) << np.uint64(v & 63)
+        size = members_of(alive, list_)
+        for i in range(size):
+            for w in range(words):
+                graph[list_[i], w] = neighbours[list_[i], w]
+        for j in range(members.shape[1]):
+            v = members[c, j]
+            if v < 0:
+                continue
+            for i in range(j):
+                connect(graph, v, members[c, i])
+            if not used[v]:
+                f = finer[v]
+                while not used[f]:
+                    f = finer[f]
+                connect(graph, v, f)
+                k = coarser[v]
+                while k >= 0 and not used[k]:
+                    k = coarser[k]
+                if k >= 0:  # v comes between the two
+                    connect(graph, v, k)
+                    graph[f, k >> 6] &= ~(np.uint64(1) << np.uint64(k & 63))
+                    graph[k, f >> 6] &= ~(np.uint64(1) << np.uint64(f & 63))
+        out[c] = eliminate(graph, alive, attribute, logs, rule, cliques)
+
+
+@compiled
+def connect(graph, v, u):  # type: ignore[no-untyped-def]
+    """Put an edge between two variables."""
+    graph[v, u >> 6] |= np.uint64(1) << np.uint64(u & 63)
+    graph[u, v >> 6] |= np.uint64(1) << np.uint64(v & 63)
