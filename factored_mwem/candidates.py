@@ -79,20 +79,11 @@ class Candidates:
         first = np.searchsorted(self.base_of[derived], np.arange(len(self) + 1)).astype(np.int64)
         which, parts, at = np.empty((len(derived), 2), dtype=np.int64), [np.zeros(0, dtype=np.int32)], 0
         for i, c in enumerate(derived.tolist()):
-            steps = self._steps(self.positions(int(self.base_of[c])), self.positions(c))
+            steps = np.concatenate(self.levels.steps(self.positions(int(self.base_of[c])), self.positions(c))).astype(np.int32)
             which[i] = c, at
             parts.append(steps)
             at += len(steps)
         return first, which, np.concatenate(parts)
-
-    def _steps(self, base: View, view: View) -> np.ndarray:
-        steps, stride = [np.zeros(int(self.levels.sizes[u]), dtype=np.int32) for u in base], 1
-        for v in reversed(view):
-            u = self.levels.holds(base, v)
-            assert u is not None
-            steps[base.index(u)] = (self.levels.between(u, v) * stride).astype(np.int32)
-            stride *= int(self.levels.sizes[v])
-        return np.concatenate(steps)
 
     def positions(self, candidate: int) -> View:
         return tuple(int(m) for m in self.members[candidate] if m >= 0)

@@ -15,6 +15,7 @@ from factored_mwem.candidates import Candidates
 from factored_mwem.counting import bytes_needed, count_all
 from factored_mwem.domain import Domain
 from factored_mwem.errors import ResourceError
+from factored_mwem.kernels.counting import LARGEST
 from factored_mwem.levels import Levels
 
 SMALL = 2**10
@@ -118,7 +119,8 @@ def _to_count(candidates: Candidates) -> tuple[np.ndarray, np.ndarray]:
 
 def bytes_of(candidates: Candidates) -> float:
     """Memory of the counts, their index and the model's working tables, from public facts: any number of rows will do."""
-    return bytes_needed(_to_count(candidates)[0], candidates.levels.sizes, _to_count(candidates)[1], 2.0**31 - 1) + 64.0 * candidates.members.size
+    members, offsets = _to_count(candidates)
+    return bytes_needed(members, candidates.levels.sizes, offsets, LARGEST) + 64.0 * candidates.members.size
 
 
 def check_memory(candidates: Candidates, limit: float) -> None:

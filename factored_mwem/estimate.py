@@ -34,13 +34,8 @@ class Estimate:
         """Begin from one noisy marginal of each attribute, in order: components of one attribute each."""
         self.measurements = list(single)
         self.thetas = [np.log(from_histogram(Factor.uniform(m.positions, (len(m.noisy),)), m.noisy, m.stddev).weights) for m in single]
-        self.refine_levels(self.forest.levels)
-
-    def refine_levels(self, levels: Levels) -> None:
-        """Put coarser levels beside the attributes' own; before anything but single attributes is measured."""
-        parts = [
-            Component.log_linear(CliqueTree.of(levels, [m.positions]), [m.positions], t) for m, t in zip(self.measurements, self.thetas, strict=True)
-        ]
+        levels = self.forest.levels
+        parts = [Component.log_linear(CliqueTree.of(levels, [m.positions]), [m.positions], t) for m, t in zip(single, self.thetas, strict=True)]
         self.forest = Forest(levels, parts, self.forest.total)
 
     def add(self, m: Measurement) -> None:
@@ -81,7 +76,7 @@ class Estimate:
         total, layout = self.forest.total, part.layout
         target = np.concatenate([self.measurements[i].noisy for i in used]) / total
         weight = np.array([(total / self.measurements[i].stddev) ** 2 for i in used])
-        self.done, step, self.loss = descend(
+        _, step, _ = descend(
             part.beliefs, part.separators, layout.cliques, layout.edges, layout.index, 0, layout.tables, target, weight, theta,
             min(step, 8 / float(weight.max())), iterations, enough * len(target),
         )  # fmt: skip

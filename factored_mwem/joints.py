@@ -63,8 +63,7 @@ class Joints:
         finer = np.flatnonzero((gated != views).any(axis=1))
         if not len(finer):
             return found, begins
-        sizes = np.append(self.tree.levels.sizes, 1)
-        starts = np.concatenate([[0], np.cumsum(sizes[views].prod(axis=1))]).astype(np.int64)
+        starts = self._starts(views)
         out = np.empty(int(starts[-1]))
         same = (gated == views).all(axis=1)
         shift = np.repeat((begins - starts)[:-1][same], np.diff(starts)[same])
@@ -94,8 +93,7 @@ class Joints:
         return gate
 
     def _flat(self, views: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        sizes = np.append(self.tree.levels.sizes, 1)
-        starts = np.concatenate([[0], np.cumsum(sizes[views].prod(axis=1))]).astype(np.int64)
+        starts = self._starts(views)
         out, medians = np.zeros(int(starts[-1])), self.medians(views)
         if len(out) > FEW:
             with ThreadPoolExecutor(max_workers=2) as pool:
@@ -107,6 +105,11 @@ class Joints:
         for i in np.flatnonzero(medians < 0):
             out[starts[i] : starts[i + 1]] = self._wide(tuple(int(v) for v in views[i] if v >= 0))
         return out, starts
+
+    def _starts(self, views: np.ndarray) -> np.ndarray:
+        """int64[view + 1]: where each marginal begins when all are laid one after the other."""
+        sizes = np.append(self.tree.levels.sizes, 1)
+        return np.concatenate([[0], np.cumsum(sizes[views].prod(axis=1))]).astype(np.int64)
 
     def _fill(self, views: np.ndarray, medians: np.ndarray, starts: np.ndarray, out: np.ndarray) -> None:
         joint_marginals(

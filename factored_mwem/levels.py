@@ -92,6 +92,16 @@ class Levels:
         found[self.groups[fine]] = self.groups[coarse]
         return found
 
+    def steps(self, axes: View, view: View) -> list[np.ndarray]:
+        """For each of `axes`, what each of its codes adds to the cell of `view` (row-major), all of which the axes must fix."""
+        found, stride = [np.zeros(int(self.sizes[u]), dtype=np.int64) for u in axes], 1
+        for v in reversed(view):
+            u = self.holds(axes, v)
+            assert u is not None
+            found[axes.index(u)] += self.between(u, v) * stride
+            stride *= int(self.sizes[v])
+        return found
+
     def holds(self, clique: Iterable[int], v: int) -> int | None:
         """The variable of `clique` that fixes v: v itself or a finer level of its attribute; None where there is none."""
         return next((u for u in clique if self.attribute[u] == self.attribute[v] and u <= v), None)

@@ -14,6 +14,7 @@ import numpy as np
 
 from factored_mwem.domain import Domain
 from factored_mwem.kernels.dense import marginal_into
+from factored_mwem.tree import grid, split
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,8 +38,9 @@ class Factor:
             strides.append(stride if position in wanted else 0)
             stride *= size if position in wanted else 1
         strides.reverse()
-        split = _split(self.shape)
-        return _grid(self.shape[:split], strides[:split]), _grid(self.shape[split:], strides[split:])
+        steps = [np.arange(size, dtype=np.int64) * step for size, step in zip(self.shape, strides, strict=True)]
+        at = split(self.shape)
+        return grid(steps[:at]), grid(steps[at:])
 
     def marginal(self, positions: Sequence[int]) -> np.ndarray:
         """float64[cells of the marginal]: shares over `positions` (ascending, inside this component)."""
@@ -62,23 +64,6 @@ class Factor:
             if len(kept) < order:
                 pending.append(((*kept, self.positions[at]), table.reshape(rows * self.shape[at], rest), at + 1))  # type: ignore[arg-type]
         return found
-
-
-def _split(shape: Sequence[int]) -> int:
-    """Where to cut the attributes so that head and tail are both about the square root of the cells."""
-    total, tail, split = math.prod(shape), 1, len(shape)
-    while split > 0 and tail * tail < total:
-        split -= 1
-        tail *= shape[split]
-    return split
-
-
-def _grid(shape: Sequence[int], strides: Sequence[int]) -> np.ndarray:
-    """int64[product of shape]: the sum of digit times stride for every combination of digits, row-major."""
-    index = np.zeros(1, dtype=np.int64)
-    for size, stride in zip(shape, strides, strict=True):
-        index = (index[:, None] + np.arange(size, dtype=np.int64) * stride).ravel()
-    return index
 
 
 class ProductModel:

@@ -8,6 +8,7 @@ only the finest variable of an attribute: that one fixes the coarser ones.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,6 +25,15 @@ def grid(steps: Sequence[np.ndarray]) -> np.ndarray:
     for step in steps:
         index = (index[:, None] + step[None, :]).ravel()
     return index
+
+
+def split(shape: Sequence[int]) -> int:
+    """Where to cut the axes so that head and tail are both about the square root of the cells."""
+    total, tail, at = math.prod(shape), 1, len(shape)
+    while at > 0 and tail * tail < total:
+        at -= 1
+        tail *= shape[at]
+    return at
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,22 +83,11 @@ class CliqueTree:
 
     def steps(self, clique: int, view: View) -> list[np.ndarray]:
         """For each axis of the clique, what each of its codes adds to the cell of `view` (row-major), which the clique must fix."""
-        steps = [np.zeros(int(self.levels.sizes[u]), dtype=np.int64) for u in self.cliques[clique]]
-        stride = 1
-        for v in reversed(view):
-            u = self.levels.holds(self.cliques[clique], v)
-            assert u is not None
-            steps[self.cliques[clique].index(u)] += self.levels.between(u, v) * stride
-            stride *= int(self.levels.sizes[v])
-        return steps
+        return self.levels.steps(self.cliques[clique], view)
 
     def split(self, clique: int) -> int:
         """Where to cut the axes of a clique so that head and tail are both about the square root of its cells."""
-        total, tail, at = self.cells[clique], 1, len(self.cliques[clique])
-        while at > 0 and tail * tail < total:
-            at -= 1
-            tail *= int(self.levels.sizes[self.cliques[clique][at]])
-        return at
+        return split([int(self.levels.sizes[v]) for v in self.cliques[clique]])
 
     def index(self, clique: int, view: View) -> tuple[np.ndarray, np.ndarray]:
         """(head, tail) of the map from the clique's cells to those of `view`, as kernels/dense.py describes."""

@@ -47,8 +47,13 @@ class Measurement:
 
     @property
     def stddev(self) -> float:
-        """Standard deviation of a cell's noise: Laplace(b) has sqrt(2) b."""
-        return self.scale if self.composition is Composition.ZCDP else self.scale * 2**0.5
+        """Standard deviation of a cell's noise."""
+        return stddev_of(self.scale, self.composition)
+
+
+def stddev_of(scale: float, composition: Composition) -> float:
+    """Standard deviation of additive noise: Laplace(b) has sqrt(2) b."""
+    return scale if composition is Composition.ZCDP else scale * 2**0.5
 
 
 def expected_noise(scale: float, composition: Composition) -> float:

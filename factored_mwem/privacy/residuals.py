@@ -14,7 +14,7 @@ from fractions import Fraction
 import numpy as np
 
 from factored_mwem.counts import PrivateCounts, PrivateRows, Rows
-from factored_mwem.privacy.access import Access
+from factored_mwem.privacy.access import Access, stddev_of
 from factored_mwem.privacy.ledger import Entry, additive, scale_for
 from factored_mwem.privacy.neighbours import Neighbours, Unit
 from factored_mwem.privacy.noise import Composition
@@ -76,7 +76,7 @@ class Residuals:
     @property
     def stddev(self) -> float:
         """Standard deviation of an answer's noise."""
-        return self.scale if self.composition is Composition.ZCDP else self.scale * 2**0.5
+        return stddev_of(self.scale, self.composition)
 
 
 def measure_residuals(
