@@ -105,12 +105,17 @@ class Answerer:
         part = model.components_by_id[id_]
         known = self._sources.get(id_)
         if known is None or known[0] is not part:
-            self._sources = {k: v for k, v in self._sources.items() if k in model.components_by_id}
             source = Small(part, self._width) if isinstance(part, Factor) else self._joints(part)
+            self._sources = {k: v for k, v in self._sources.items() if k in model.components_by_id}
             self._sources[id_] = (part, source)
         return self._sources[id_][1]
 
     def _joints(self, part: Component) -> Joints:
+        """The way to a component's marginals: where only its beliefs have changed, the one that is laid out already."""
+        for old, source in self._sources.values():
+            if isinstance(old, Component) and old.tree is part.tree:
+                source.refresh(part.beliefs, part.separators)
+                return source
         attribute = self.candidates.levels.attribute
         variables = self._variables[np.isin(attribute[self._variables], part.attributes)]
         return Joints(part.tree, variables, part.beliefs, part.separators, part.layout)

@@ -127,6 +127,14 @@ class Candidates:
         return Candidates(self.domain, members.astype(np.int32), levels, _bases(members, levels, chains or levels.chains))
 
 
+def over_components(ids: np.ndarray, value_of: np.ndarray) -> np.ndarray:
+    """float64[row]: the sum of `value_of[id]` over the components in each row of `ids`, each once; padding, -1, reads the last value."""
+    ordered = np.sort(ids, axis=1)
+    first = np.ones(ordered.shape, dtype=bool)
+    first[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    return np.where(first, value_of[ordered], 0.0).sum(axis=1)
+
+
 def _bases(members: np.ndarray, levels: Levels, chains: Sequence[View]) -> np.ndarray:
     """int64[candidate]: for each a candidate that is as fine or finer on all its attributes and that no other refines."""
     count, width = members.shape

@@ -49,11 +49,7 @@ def fit_forest(
     levels = find_levels(candidates, singles)
     estimate = Estimate(levels, total)
     estimate.start(singles)
-    cells = (
-        limits.cells
-        if policy.max_cells
-        else min(limits.cells, max(sum(levels.shape), round(TUNED.cells_a_signal * signal(access.ledger.budget, total))))
-    )
+    cells = most_cells(policy, limits, domain_codes=sum(levels.shape), scale=signal(access.ledger.budget, total))
     rounds = limits.rounds if (candidates.orders > 1).any() else 0
     schedule = Schedule(access.ledger, rounds, Fraction(policy.select_share), adaptive=limits.adaptive, quiet=1.0)
     if rounds:
@@ -108,6 +104,11 @@ def measure_singles(
     amount = ledger.left * (one_way_share(domain, policy, ledger.budget, total) if wanted else Fraction(1))
     singles = [measure(rows, (a,), cost=amount * part, access=access) for a, part in enumerate(initial_shares(domain.shape))]
     return (singles, *estimate_total([*found, *singles])) if found else (singles, total, 0.0)
+
+
+def most_cells(policy: Policy, limits: Limits, *, domain_codes: int, scale: float) -> int:
+    """Cells of all trees: what a user says, else no more than the problem's scale can fill with more than noise."""
+    return limits.cells if policy.max_cells else min(limits.cells, max(domain_codes, round(TUNED.cells_a_signal * scale)))
 
 
 def find_levels(candidates: Candidates, singles: Sequence[Measurement]) -> Levels:

@@ -16,7 +16,7 @@ from factored_mwem.kernels.dense import marginal_into
 from factored_mwem.kernels.tree import rebuild
 from factored_mwem.levels import Levels, View
 from factored_mwem.model import ProductModel
-from factored_mwem.tree import CliqueTree
+from factored_mwem.tree import CliqueTree, arranged
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,8 +163,7 @@ class Forest:
         for part in tables:
             table = np.multiply.outer(table, part).ravel()
         order = [v for inside in found.values() for v in inside]
-        axes = [order.index(v) for v in view]
-        return np.ascontiguousarray(table.reshape([int(self.levels.sizes[v]) for v in order]).transpose(axes)).ravel()
+        return arranged(table, order, view, self.levels.sizes)
 
     @property
     def cells(self) -> int:

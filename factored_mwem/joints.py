@@ -11,7 +11,7 @@ import numpy as np
 
 from factored_mwem.kernels.dense import FLOOR
 from factored_mwem.kernels.joint import choose_medians, fill_conditionals, joint_marginals
-from factored_mwem.tree import CliqueTree, grid
+from factored_mwem.tree import CliqueTree, arranged, grid
 
 if TYPE_CHECKING:
     from factored_mwem.forest import Layout
@@ -120,9 +120,7 @@ class Joints:
     def _wide(self, view: tuple[int, ...]) -> np.ndarray:
         """A marginal for which no clique has all variables in different directions, as can happen from four variables on."""
         table = self._given(0, -1, view)[0]
-        order = self._by_direction(0, view)
-        axes = [order.index(v) for v in view]
-        return np.ascontiguousarray(table.reshape([int(self.tree.levels.sizes[v]) for v in order]).transpose(axes)).ravel()
+        return arranged(table, self._by_direction(0, view), view, self.tree.levels.sizes)
 
     def _by_direction(self, clique: int, view: tuple[int, ...]) -> list[int]:
         """The variables of `view` in the order in which `_given` leaves their axes: inside the clique first."""

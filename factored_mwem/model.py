@@ -14,7 +14,7 @@ import numpy as np
 
 from factored_mwem.domain import Domain
 from factored_mwem.kernels.dense import marginal_into
-from factored_mwem.tree import grid, split
+from factored_mwem.tree import arranged, grid, split
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,10 +117,8 @@ class ProductModel:
         table = parts[0].weights
         for part in parts[1:]:
             table = np.multiply.outer(table, part.weights).ravel()
-        axes, shape = np.argsort(order), self.domain.shape
-        table = table.reshape([shape[p] for p in order]).transpose(axes)
-        merged = tuple(sorted(order))
-        factor = Factor(merged, tuple(shape[p] for p in merged), np.ascontiguousarray(table).ravel())
+        merged, shape = tuple(sorted(order)), self.domain.shape
+        factor = Factor(merged, tuple(shape[p] for p in merged), arranged(table, order, merged, shape))
         self.replace(factor)
         return factor
 
@@ -132,5 +130,4 @@ class ProductModel:
             inside = [p for p in positions if self.factor_of[p] == id_]
             table = np.multiply.outer(table, self.factors[id_].marginal(inside)).ravel()
             order += inside
-        shape = self.domain.shape
-        return np.ascontiguousarray(table.reshape([shape[p] for p in order]).transpose(np.argsort(order))).ravel()
+        return arranged(table, order, positions, self.domain.shape)

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from factored_mwem.answers import Answerer
-from factored_mwem.candidates import Candidates
+from factored_mwem.candidates import Candidates, over_components
 from factored_mwem.counts import PrivateCounts
 from factored_mwem.fit import SWEEPS, estimate_total, from_histogram, update
 from factored_mwem.kernels.dense import PAPER, SCALED
@@ -165,11 +165,7 @@ def _merged_size(members: np.ndarray, model: ProductModel) -> np.ndarray:
     size_of = np.zeros(max(model.factors) + 2)  # a last entry stands for padding, -1
     for id_, factor in model.factors.items():
         size_of[id_] = np.log2(np.array(factor.shape, dtype=np.float64)).sum()
-    ids = np.append(model.factor_of, -1)[members]
-    ids.sort(axis=1)
-    first = np.ones(ids.shape, dtype=bool)
-    first[:, 1:] = ids[:, 1:] != ids[:, :-1]
-    return np.where(first, size_of[ids], 0.0).sum(axis=1)
+    return over_components(np.append(model.factor_of, -1)[members], size_of)
 
 
 def _progress(fit: Fit, schedule: Schedule, attributes: Sequence[str]) -> Progress:

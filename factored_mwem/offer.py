@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from factored_mwem.candidates import Candidates
+from factored_mwem.candidates import Candidates, over_components
 from factored_mwem.estimate import Estimate
 from factored_mwem.forest import Forest
 from factored_mwem.kernels.graph import CELLS, joined_cells
@@ -54,10 +54,7 @@ class Offer:
         self._trees = {id_: part.tree for id_, part in parts.items()}
         cells = np.zeros(max(parts) + 2)
         cells[list(parts)] = [sum(part.tree.cells) for part in parts.values()]
-        ids = np.sort(np.append(forest.part_of, -1)[self.views.attributes[turn]], axis=1)
-        once = np.ones(ids.shape, dtype=bool)
-        once[:, 1:] = ids[:, 1:] != ids[:, :-1]
-        own = np.where(once, cells[ids], 0.0).sum(axis=1)
+        own = over_components(np.append(forest.part_of, -1)[self.views.attributes[turn]], cells)
         fresh = self._unsized[turn]
         self._cells[turn[fresh]], self._exact[turn[fresh]], self._unsized[turn] = (own * self.views.cells[turn])[fresh], False, False
         most = self.max_cells - cells.sum() + own

@@ -36,6 +36,12 @@ def split(shape: Sequence[int]) -> int:
     return at
 
 
+def arranged(table: np.ndarray, order: Sequence[int], wanted: Sequence[int], sizes: Sequence[int] | np.ndarray) -> np.ndarray:
+    """A flat table whose axes are the variables in `order`, with axes as in `wanted`, flat again; `sizes[v]`: codes of variable v."""
+    axes = [order.index(v) for v in wanted]
+    return np.ascontiguousarray(table.reshape([int(sizes[v]) for v in order]).transpose(axes)).ravel()
+
+
 @dataclass(frozen=True, eq=False)
 class CliqueTree:
     """`cliques`: views; `edges`: (child, parent, separator), parents before children; clique 0 is the root."""
