@@ -101,12 +101,15 @@ def release(
 ) -> None:
     """Turn a private table into a synthetic one under differential privacy."""
     settings = _settings(locals())
-    from factored_mwem import console, job
+    from factored_mwem import console, job, warmup
 
-    with console.progress(show=console.wants_progress(no_progress) and not (quiet or json_only), verbose=verbose) as report:
+    silent = quiet or json_only
+    if not silent and warmup.is_cold():
+        console.stderr().print("first run: compiling for this machine, once; later runs start at once")
+    with console.progress(show=console.wants_progress(no_progress) and not silent, verbose=verbose) as report:
         done = job.run(table, settings, report)
     print(json.dumps(done.facts))
-    if not (quiet or json_only):
+    if not silent:
         console.stderr().print(console.summary(done.release, done.manifest, done.files, done.domain_from), markup=False)
 
 

@@ -35,6 +35,7 @@ from factored_mwem.privacy.noise import Noise, OpenDPNoise
 from factored_mwem.privacy.residuals import Residuals
 from factored_mwem.sample import aims_of, sample
 from factored_mwem.table import Table, bound_contributions, open_table, without
+from factored_mwem.warmup import warm_up
 from factored_mwem.workload import Workload
 
 MOST_ROWS = 10**8
@@ -131,6 +132,8 @@ def _fit(
         candidates, left_out = usable(workload, domain, policy, machine)
     else:
         workload.check([name for name in visible.schema.names if columns is None or name in columns])
+    if policy.engine == "tree":
+        warm_up()
     if policy.privacy_id is not None:
         private = bound_contributions(private, policy.privacy_id, policy.contributions)
     if declared is None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numba import njit
 
 from factored_mwem.privacy.noise import Composition
 
@@ -72,3 +73,13 @@ class FakeNoise:
     def scales(self, method: str) -> list[float]:
         """The scales of all calls to `method`, in order."""
         return [call.scale for call in self.calls if call.method == method]
+
+
+def callable_part(part: Callable[..., object]) -> Callable[..., object]:
+    """A part of other kernels, which Python cannot call, inside a kernel of its own."""
+
+    @njit
+    def call(*arguments):  # type: ignore[no-untyped-def]
+        return part(*arguments)
+
+    return call

@@ -43,10 +43,10 @@ def sources() -> Sources:
 
 ORDER = (
     "errors", "kernels", "kernels.dense", "kernels.graph", "kernels.tree", "kernels.joint", "kernels.scoring", "kernels.counting", "kernels.rows",
-    "attribute", "domain", "levels", "candidates", "table", "reading", "output", "privacy", "privacy.neighbours", "privacy.noise", "workload",
-    "codec", "transform", "tree", "joints", "model", "forest", "answers", "counting", "counts", "profile", "privacy.ledger", "privacy.access",
-    "privacy.residuals", "plan", "limits", "fit", "privacy.discover", "residual", "outcome", "estimate", "mwem", "offer", "engine", "manifest",
-    "refine", "sample", "store", "check", "flow", "settings", "drafting", "evaluation", "job", "datasets", "console", "cli",
+    "warmup", "attribute", "domain", "levels", "candidates", "table", "reading", "output", "privacy", "privacy.neighbours", "privacy.noise",
+    "workload", "codec", "transform", "tree", "joints", "model", "forest", "answers", "counting", "counts", "profile", "privacy.ledger",
+    "privacy.access", "privacy.residuals", "plan", "limits", "fit", "privacy.discover", "residual", "outcome", "estimate", "mwem", "offer",
+    "engine", "manifest", "refine", "sample", "store", "check", "flow", "settings", "drafting", "evaluation", "job", "datasets", "console", "cli",
 )  # fmt: skip
 """A module imports only modules before it. To add one, put it as early as its imports allow."""
 

@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+from fakes import callable_part
 from naive import Dense, cells_of, count, l1
 
 from factored_mwem.answers import Answerer
@@ -15,8 +16,9 @@ from factored_mwem.candidates import Candidates
 from factored_mwem.counts import Tables
 from factored_mwem.domain import Domain
 from factored_mwem.fit import update
+from factored_mwem.kernels import dense
 from factored_mwem.kernels.counting import LARGEST
-from factored_mwem.kernels.dense import FLOOR, PAPER, SCALED, marginal_into, multiply_by, replay
+from factored_mwem.kernels.dense import FLOOR, PAPER, SCALED, marginal_into, replay
 from factored_mwem.kernels.scoring import distances
 from factored_mwem.model import Factor, ProductModel
 from factored_mwem.privacy.access import SCORE_GRID, Measurement
@@ -35,6 +37,7 @@ CASES = {
     "size one first": ((1, 1, 2), [(0, 1, 2), (0, 1), (0, 2)]),
     "one attribute": ((7,), [(0,)]),
 }
+multiply_by = callable_part(dense.multiply_by)
 named = pytest.mark.parametrize(("shape", "marginals"), CASES.values(), ids=CASES)
 
 

@@ -9,14 +9,15 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from fakes import callable_part
 from naive import Blocks, Dense, Variable, at_levels, eliminated, log_linear
 
 from factored_mwem.candidates import Candidates
 from factored_mwem.domain import Domain
 from factored_mwem.forest import Component, Forest, Layout
 from factored_mwem.joints import Joints
+from factored_mwem.kernels import tree
 from factored_mwem.kernels.graph import CELLS, FILL, WEIGHTED_FILL
-from factored_mwem.kernels.tree import calibrate, shift
 from factored_mwem.levels import Levels, View
 from factored_mwem.model import Factor, ProductModel
 from factored_mwem.offer import Offer
@@ -24,6 +25,7 @@ from factored_mwem.privacy.access import Measurement
 from factored_mwem.privacy.noise import Composition
 from factored_mwem.tree import CliqueTree, triangulate
 
+calibrate, shift = callable_part(tree.calibrate), callable_part(tree.shift)
 TOLERANCE = 1e-10
 MOST_CELLS = 600
 """Of the dense table, which is made of Python dictionaries."""

@@ -6,6 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from numba import njit
+from numba.core.sigutils import normalize_signature
+
+ENTRIES: list[tuple[Any, tuple[Any, ...]]] = []
+"""The kernels that a release calls from Python and the argument types of each: what the first run compiles ahead."""
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -16,6 +20,18 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
         return njit(nogil=True)(function)
 
 
-def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A part of one kernel: put into its body before compilation, so that it is compiled once and not again for every kernel around it."""
-    return njit(inline="always")(function)
+def entry(signature: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A kernel that Python calls with arguments of these types alone, in numba's short names: `f8[::1]` is a contiguous float64 array."""
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        kernel = compiled(function)
+        ENTRIES.append((kernel, normalize_signature(signature)[0]))  # as the cache names what a call has compiled
+        return kernel
+
+    return register
+
+
+def part(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A part of other kernels, which Python cannot call: without the wrappers for that it compiles in half the time."""
+    without: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return njit(nogil=True, **without)(function)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from factored_mwem.kernels import compiled
+from factored_mwem.kernels import entry, part
 
 LARGEST = 2**31 - 1
 """Counts stop here, at the most that 32 bits hold: one row still moves one count by at most 1, which wrapping round would not keep."""
@@ -18,7 +18,7 @@ CHUNK = 1024
 """Rows whose cells are found at a time: a loop without stores all over the memory, so vector instructions do it."""
 
 
-@compiled
+@entry("(u4[:, ::1], i8[::1], i4[:, ::1], i8[::1], u4[::1], i8[::1])")
 def add_rows(columns, sizes, members, offsets, out, which):  # type: ignore[no-untyped-def]
     """Add rows, `columns: uint32[column, row]`, to the counts of the candidates `which` in `out: uint32[all cells]`, row after row.
 
@@ -26,12 +26,13 @@ def add_rows(columns, sizes, members, offsets, out, which):  # type: ignore[no-u
     but its last column is kept from one candidate to the next, and most often shared.
     """
     prefix = np.zeros(columns.shape[1], dtype=np.uint32)
-    tables = np.zeros((2, LOCAL), dtype=np.uint32)
-    shared = np.full(members.shape[1], -1, dtype=np.int32)
+    even, odd = np.zeros(LOCAL, dtype=np.uint32), np.zeros(LOCAL, dtype=np.uint32)
+    shared = np.zeros(members.shape[1], dtype=np.int32)  # like no candidate, whose last slot counts as -1
     for c in which:
         last = _last(members[c])
         if _changed(shared, members[c], last):
-            prefix[:] = 0
+            for r in range(len(prefix)):
+                prefix[r] = 0
             for j in range(last):
                 size, column = np.uint32(sizes[members[c, j]]), columns[members[c, j]]
                 for r in range(len(prefix)):
@@ -39,15 +40,15 @@ def add_rows(columns, sizes, members, offsets, out, which):  # type: ignore[no-u
         size, column = np.uint32(sizes[members[c, last]]), columns[members[c, last]]
         table = out[offsets[c] : offsets[c + 1]]
         if len(table) <= LOCAL:
-            _add(prefix, size, column, tables[0], tables[1])
+            _add(prefix, size, column, even, odd)
             for cell in range(len(table)):
-                table[cell] += tables[0, cell] + tables[1, cell]
-            tables[:, : len(table)] = 0
+                table[cell] += even[cell] + odd[cell]
+                even[cell], odd[cell] = 0, 0
         else:
             _add(prefix, size, column, table, table)
 
 
-@compiled
+@part
 def _add(prefix, size, column, even, odd):  # type: ignore[no-untyped-def]
     """Count cells `prefix * size + column`: rows of even number in the table `even`, the others in `odd`."""
     cells = np.empty(CHUNK, dtype=np.uint32)
@@ -62,7 +63,7 @@ def _add(prefix, size, column, even, odd):  # type: ignore[no-untyped-def]
             even[cells[rows - 1]] += np.uint32(1)
 
 
-@compiled
+@entry("(u8[:, ::1], i8[::1], i4[:, ::1], i8[::1], u4[::1], i8[::1])")
 def add_bits(bits, first, members, offsets, out, which):  # type: ignore[no-untyped-def]
     """Add rows to the cells without any first value of the candidates `which` in `out: uint32[all cells]`, by population count.
 
@@ -71,7 +72,7 @@ def add_bits(bits, first, members, offsets, out, which):  # type: ignore[no-unty
     """
     rows = np.empty((SLICES, bits.shape[1]), dtype=np.uint64)
     cells = np.zeros(SLICES, dtype=np.int64)
-    shared = np.full(members.shape[1], -1, dtype=np.int32)
+    shared = np.zeros(members.shape[1], dtype=np.int32)  # like no candidate, see add_rows
     rows[0] = np.uint64(0xFFFFFFFFFFFFFFFF)
     prefixes = 1
     for c in which:
@@ -90,7 +91,7 @@ def add_bits(bits, first, members, offsets, out, which):  # type: ignore[no-unty
                 out[at + s - start] += _in_both(rows[p], bits[s])
 
 
-@compiled
+@part
 def _expand(rows, cells, prefixes, slices):  # type: ignore[no-untyped-def]
     """In place, from the end: what prefixes `rows` and their `cells` become with one more column of these slices."""
     for p in range(prefixes - 1, -1, -1):
@@ -102,7 +103,7 @@ def _expand(rows, cells, prefixes, slices):  # type: ignore[no-untyped-def]
                 rows[to, w] = rows[p, w] & slices[v, w]
 
 
-@compiled
+@part
 def _in_both(left, right):  # type: ignore[no-untyped-def]
     """Number of ones in `left & right`, both uint64[word]."""
     count = np.uint64(0)
@@ -116,7 +117,7 @@ def _in_both(left, right):  # type: ignore[no-untyped-def]
     return count
 
 
-@compiled
+@entry("(i8[::1], i4[:, ::1], i8[:, ::1], i8[::1], u4[::1], i8[::1])")
 def complete(sizes, members, facets, offsets, out, which):  # type: ignore[no-untyped-def]
     """Fill in the cells with a first value somewhere, of candidates whose other cells are counted, in `out: uint32[all cells]`.
 
@@ -139,7 +140,7 @@ def complete(sizes, members, facets, offsets, out, which):  # type: ignore[no-un
             above *= size
 
 
-@compiled
+@part
 def _last(members):  # type: ignore[no-untyped-def]
     """Slot of the last column, of at least one."""
     last = len(members) - 1
@@ -148,7 +149,7 @@ def _last(members):  # type: ignore[no-untyped-def]
     return last
 
 
-@compiled
+@part
 def _changed(shared, members, last):  # type: ignore[no-untyped-def]
     """Whether the columns before slot `last` differ from `shared`, which become they."""
     changed = False

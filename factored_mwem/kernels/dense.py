@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from factored_mwem.kernels import compiled
+from factored_mwem.kernels import compiled, entry, part
 
 PAPER, SCALED = 0, 1
 """Step rules of `replay`."""
@@ -23,7 +23,7 @@ SPREAD = 3.0
 Measured on Adult: 1, 3 and 8 differ by less than 2 %; a step that ignores the noise costs 10 to 80 %."""
 
 
-@compiled
+@part
 def pattern(tail):  # type: ignore[no-untyped-def]
     """CONSTANT where a tail never moves the marginal's cell, CONTIGUOUS where it moves it one by one (both vector loops), else SCATTERED."""
     constant, contiguous = True, True
@@ -33,7 +33,7 @@ def pattern(tail):  # type: ignore[no-untyped-def]
     return CONSTANT if constant else CONTIGUOUS if contiguous else SCATTERED
 
 
-@compiled
+@entry("(f8[::1], i8[::1], i8[::1], f8[::1])")
 def marginal_into(weights, head, tail, out):  # type: ignore[no-untyped-def]
     """Add the marginal of `weights` to `out: float64[marginal cells]`."""
     width, kind = len(tail), pattern(tail)
@@ -59,7 +59,7 @@ def marginal_into(weights, head, tail, out):  # type: ignore[no-untyped-def]
                 out[np.uint64(base + tail[t])] += source[t]  # unsigned: no check for an index from the end
 
 
-@compiled
+@part
 def multiply_by(weights, head, tail, ratio):  # type: ignore[no-untyped-def]
     """Multiply each weight by its marginal cell's `ratio`, in place, down to FLOOR."""
     width, kind = len(tail), pattern(tail)
@@ -106,7 +106,7 @@ def replay(weights, index, layout, noisy, stddev, total, sweeps, rule):  # type:
     return sweeps
 
 
-@compiled
+@part
 def _fits(table, target, stddev, total):  # type: ignore[no-untyped-def]
     """Whether the L1 gap is no more than the noise alone is expected to make it."""
     gap = 0.0
@@ -115,7 +115,7 @@ def _fits(table, target, stddev, total):  # type: ignore[no-untyped-def]
     return gap <= math.sqrt(2.0 / math.pi) * stddev * len(table)
 
 
-@compiled
+@part
 def _step(table, target, stddev, total, rule):  # type: ignore[no-untyped-def]
     """Turn the marginal `table` (shares) into the ratios of one step, which keep the sum of all weights at 1."""
     mass = 0.0

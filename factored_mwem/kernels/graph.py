@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from factored_mwem.kernels import compiled, inlined
+from factored_mwem.kernels import entry, part
 
 CELLS, FILL, WEIGHTED_FILL = 0, 1, 2
 """What the next variable to eliminate has least of: cells of its clique, new edges, cells that new edges make."""
 
 
-@compiled
+@part
 def lowest_bit(word):  # type: ignore[no-untyped-def]
     """Position of the lowest set bit of a non-zero uint64."""
     low = word & (~word + np.uint64(1))
@@ -22,7 +22,7 @@ def lowest_bit(word):  # type: ignore[no-untyped-def]
     return at
 
 
-@compiled
+@part
 def members_of(bits, out):  # type: ignore[no-untyped-def]
     """The positions of the set bits of `bits: uint64[word]`, ascending, into `out: int64`; returns how many."""
     count = 0
@@ -35,7 +35,7 @@ def members_of(bits, out):  # type: ignore[no-untyped-def]
     return count
 
 
-@inlined
+@part
 def collapsed_log(members, count, attribute, logs):  # type: ignore[no-untyped-def]
     """log2 of the cells of a clique: of each attribute only its finest variable counts, which fixes the coarser ones.
 
@@ -53,7 +53,7 @@ def collapsed_log(members, count, attribute, logs):  # type: ignore[no-untyped-d
     return total
 
 
-@inlined
+@part
 def eliminate(neighbours, alive, attribute, logs, rule, cliques):  # type: ignore[no-untyped-def]
     """Eliminate the variables in `alive: uint64[word]` greedily; returns the cells of all maximal cliques.
 
@@ -65,7 +65,7 @@ def eliminate(neighbours, alive, attribute, logs, rule, cliques):  # type: ignor
     around = np.empty(64 * words, dtype=np.int64)
     clique = np.empty(words, dtype=np.uint64)
     count = members_of(alive, list_)
-    score = np.zeros(64 * words)
+    score, logs_of = np.empty(64 * words), np.empty(64 * words)
     stale = np.ones(64 * words, dtype=np.uint8)
     total = 0.0
     for step in range(count):
@@ -75,7 +75,10 @@ def eliminate(neighbours, alive, attribute, logs, rule, cliques):  # type: ignor
             if not (alive[v >> 6] >> np.uint64(v & 63)) & np.uint64(1):
                 continue
             if stale[v]:
-                score[v] = _elimination_score(neighbours, alive, v, attribute, logs, rule, clique, around)
+                _closed(neighbours, alive, v, clique)
+                size = members_of(clique, around)
+                logs_of[v] = collapsed_log(around, size, attribute, logs)
+                score[v] = logs_of[v] if rule == CELLS else _fill(neighbours, around, size, logs, rule)
                 stale[v] = 0
             if score[v] < least:
                 best, least = v, score[v]
@@ -93,7 +96,7 @@ def eliminate(neighbours, alive, attribute, logs, rule, cliques):  # type: ignor
         for w in range(words):
             cliques[step, w] = np.uint64(0) if inside else clique[w]
         if not inside:
-            total += 2.0 ** collapsed_log(around, size, attribute, logs)
+            total += 2.0 ** logs_of[best]
         alive[best >> 6] &= ~(np.uint64(1) << np.uint64(best & 63))
         for i in range(size):
             v = around[i]
@@ -108,7 +111,7 @@ def eliminate(neighbours, alive, attribute, logs, rule, cliques):  # type: ignor
     return total
 
 
-@inlined
+@part
 def _closed(neighbours, alive, v, clique):  # type: ignore[no-untyped-def]
     """v and its neighbours that are alive, into `clique`."""
     for w in range(len(clique)):
@@ -116,12 +119,9 @@ def _closed(neighbours, alive, v, clique):  # type: ignore[no-untyped-def]
     clique[v >> 6] |= np.uint64(1) << np.uint64(v & 63)
 
 
-@inlined
-def _elimination_score(neighbours, alive, v, attribute, logs, rule, clique, around):  # type: ignore[no-untyped-def]
-    _closed(neighbours, alive, v, clique)
-    size = members_of(clique, around)
-    if rule == CELLS:
-        return collapsed_log(around, size, attribute, logs)
+@part
+def _fill(neighbours, around, size, logs, rule):  # type: ignore[no-untyped-def]
+    """The edges missing between the variables `around`, counted or weighted by their cells."""
     fill = 0.0
     for i in range(size):
         for j in range(i):
@@ -131,7 +131,7 @@ def _elimination_score(neighbours, alive, v, attribute, logs, rule, clique, arou
     return fill
 
 
-@compiled
+@entry("(u8[:, ::1], b1[::1], u8[:, ::1], i8[::1], i8[::1], i8[::1], i8[::1], f8[::1], i8[:, ::1], i8, u8[:, ::1], f8[::1])")
 def joined_cells(neighbours, used, parts, part_of, coarser, finer, attribute, logs, members, rule, cliques, out):  # type: ignore[no-untyped-def]
     """Cells of the trees that measuring each of the views `members: int64[view, slot]` (padded with -1) would make of those it touches.
 
@@ -178,7 +178,7 @@ def joined_cells(neighbours, used, parts, part_of, coarser, finer, attribute, lo
         out[c] = eliminate(graph, alive, attribute, logs, rule, cliques)
 
 
-@compiled
+@part
 def connect(graph, v, u):  # type: ignore[no-untyped-def]
     """Put an edge between two variables."""
     graph[v, u >> 6] |= np.uint64(1) << np.uint64(u & 63)

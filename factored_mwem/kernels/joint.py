@@ -11,11 +11,11 @@ import math
 
 import numpy as np
 
-from factored_mwem.kernels import compiled, inlined
+from factored_mwem.kernels import entry, part
 from factored_mwem.kernels.dense import marginal_into
 
 
-@compiled
+@entry("(f8[::1], f8[::1], i8[:, ::1], i8[::1], i8[::1], i8[::1], i8[:, ::1], i8[:, ::1], f8[::1])")
 def fill_conditionals(beliefs, separators, cliques, axes, axis_of, steps, directions, blocks, conditionals):  # type: ignore[no-untyped-def]
     """The conditionals of every direction in the tree: far ends first, so that each is made from those beyond it; in place.
 
@@ -56,7 +56,7 @@ def fill_conditionals(beliefs, separators, cliques, axes, axis_of, steps, direct
                 out[s * width + x] *= share
 
 
-@compiled
+@part
 def _codes(sizes):  # type: ignore[no-untyped-def]
     """How many codes all axes have together."""
     count = 0
@@ -65,7 +65,7 @@ def _codes(sizes):  # type: ignore[no-untyped-def]
     return count
 
 
-@compiled
+@part
 def _mark(sizes, steps, needed):  # type: ignore[no-untyped-def]
     """Mark the axes on which `steps` depends."""
     at = 0
@@ -76,7 +76,7 @@ def _mark(sizes, steps, needed):  # type: ignore[no-untyped-def]
         at += sizes[a]
 
 
-@compiled
+@entry("(i8[:, ::1], f8[::1], i8[::1], i8[:, ::1], i8[::1])")
 def choose_medians(toward, cells, sizes, views, out):  # type: ignore[no-untyped-def]
     """For each view the clique of least cost from which its variables lie in different directions, `toward: int64[clique, variable]`."""
     width = views.shape[1]
@@ -97,7 +97,10 @@ def choose_medians(toward, cells, sizes, views, out):  # type: ignore[no-untyped
                 least, out[v] = cost, k
 
 
-@compiled
+@entry(
+    "(f8[::1], i8[:, ::1], i8[::1], i8[::1], i8[::1], i8[:, ::1], i8[::1], i8[:, ::1], i8[:, ::1], i8[:, ::1], i8[:, ::1], i8[::1], "
+    "f8[::1], i8[::1], f8[::1])"
+)
 def joint_marginals(beliefs, cliques, axes, axis_of, steps, views, medians, step_of, given_of, stride_of, rows_of, sizes, conditionals, starts, out):  # type: ignore[no-untyped-def]
     """The marginal of each of `views: int64[view, slot]` (padded with -1), row-major, from `starts[view]` on in `out`, in shares.
 
@@ -127,7 +130,7 @@ def joint_marginals(beliefs, cliques, axes, axis_of, steps, views, medians, step
                conditionals, out[starts[v] : starts[v + 1]])  # fmt: skip
 
 
-@inlined
+@part
 def _joint(beliefs, clique, axes, steps, view, slots, step_of, given_of, stride_of, sizes, conditionals, out):  # type: ignore[no-untyped-def]
     width, count = len(slots), len(axes)
     if given_of[view[slots[0]]] < 0:  # the clique fixes all: one plain marginal
@@ -158,7 +161,7 @@ def _joint(beliefs, clique, axes, steps, view, slots, step_of, given_of, stride_
     _permute(table, view, slots, sizes, out)
 
 
-@compiled
+@part
 def _product(axes, kept):  # type: ignore[no-untyped-def]
     cells = 1
     for a in range(len(axes)):
@@ -167,7 +170,7 @@ def _product(axes, kept):  # type: ignore[no-untyped-def]
     return cells
 
 
-@compiled
+@part
 def _strides(axes, kept):  # type: ignore[no-untyped-def]
     """The steps of the map onto the kept axes, row-major: an entry for each code of each axis."""
     steps = np.zeros(_codes(axes), dtype=np.int64)
@@ -181,7 +184,7 @@ def _strides(axes, kept):  # type: ignore[no-untyped-def]
     return steps
 
 
-@compiled
+@part
 def _cells(axes, kept, steps):  # type: ignore[no-untyped-def]
     """int64[cells over the kept axes]: the sum of the steps of each cell's codes."""
     cells = np.zeros(_product(axes, kept), dtype=np.int64)
@@ -197,7 +200,7 @@ def _cells(axes, kept, steps):  # type: ignore[no-untyped-def]
     return cells
 
 
-@compiled
+@part
 def _reduce(beliefs, clique, axes, steps, out):  # type: ignore[no-untyped-def]
     """Add the clique's table up by the map that `steps` describes."""
     start, heads, tails = clique[0], clique[1], clique[2]
@@ -214,7 +217,7 @@ def _reduce(beliefs, clique, axes, steps, out):  # type: ignore[no-untyped-def]
     marginal_into(beliefs[start : start + heads * tails], head, tail, out)
 
 
-@inlined
+@part
 def _contract(table, columns, at, next_, rows, size, given, stride, conditionals):  # type: ignore[no-untyped-def]
     """Bring one more variable in, as the first of the columns' axes: cell u of `table` goes to row `next_[u]`, times its conditional's entries.
 
@@ -244,7 +247,7 @@ def _contract(table, columns, at, next_, rows, size, given, stride, conditionals
     return fresh
 
 
-@inlined
+@part
 def _permute(table, view, slots, sizes, out):  # type: ignore[no-untyped-def]
     """Write a table with axes in the reverse order of `slots` into `out`, whose axes are in the order of the view."""
     width = len(slots)

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from factored_mwem.kernels import compiled
+from factored_mwem.kernels import entry
 
 SLACK = np.float32(1e-5)
 """A step must gain more than this per table, in records: rounding alone never takes one."""
 
 
-@compiled
+@entry("(i4[:, ::1], i4[:, ::1], i8[:, ::1], f4[::1], i8[::1], f4[::1])")
 def charge(views, column, layout, residual, cells, cost):  # type: ignore[no-untyped-def]
     """Take the rows' counts off `residual`; into `cost: float32[row]`, what the tables' L1 would change by were the row's value taken away.
 
@@ -42,7 +42,7 @@ def charge(views, column, layout, residual, cells, cost):  # type: ignore[no-unt
             cost[r] += max(min(one + x + x, one), -one)
 
 
-@compiled
+@entry("(i4[:, ::1], i4[:, ::1], i8[:, ::1], i4[:, ::1], f4[::1], i8[:, ::1])")
 def improve(views, column, layout, groups, residual, picks):  # type: ignore[no-untyped-def]
     """Give each row of `picks[0]`, in turn, the value that lowers the tables' L1 most, if any does; how many rows changed.
 

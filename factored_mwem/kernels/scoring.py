@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
-from factored_mwem.kernels import compiled
+from factored_mwem.kernels import entry, part
 
 
-@compiled
+@entry("(i8[::1], i8[:, ::1], i8[:, ::1], i8[:, ::1], i8[:, ::1], f8[::1], f8, i4[::1], i8[::1], f8, i8[::1], i8[:, ::1], i4[::1], i8[::1])")
 def distances(which, sizes, slots, strides, starts, parts, total, counts, offsets, grid, first, coarse, steps, out):  # type: ignore[no-untyped-def]
     """L1 distance between private counts and the model, in units of 1 / `grid`, of each base in `which` and of all that is added up from it.
 
@@ -70,7 +70,7 @@ def distances(which, sizes, slots, strides, starts, parts, total, counts, offset
             out[coarse[i, 0]] = _added_up(gap, sizes[c, : last + 1], steps[coarse[i, 1] :], summed, digits)
 
 
-@compiled
+@part
 def _added_up(gap, sizes, steps, summed, digits):  # type: ignore[no-untyped-def]
     """The sum of absolute values of `gap` after adding up the cells that `steps` sends to one place."""
     last = len(sizes) - 1
@@ -84,7 +84,8 @@ def _added_up(gap, sizes, steps, summed, digits):  # type: ignore[no-untyped-def
         if j < last:
             rows *= sizes[j]
             before += sizes[j]
-    summed[: largest + 1] = 0
+    for c in range(largest + 1):
+        summed[c] = 0
     at = 0
     for _ in range(rows):
         base, offset = 0, 0

@@ -12,14 +12,14 @@ import math
 
 import numpy as np
 
-from factored_mwem.kernels import compiled, inlined
+from factored_mwem.kernels import entry, part
 from factored_mwem.kernels.dense import FLOOR, marginal_into, multiply_by
 
 LARGEST_STEP, LARGEST_MOVE = 30.0, 600.0
 """No parameter moves further than the first in one step, and those of all tables together no further than the second: exp stays far from overflow."""
 
 
-@compiled
+@part
 def calibrate(beliefs, separators, cliques, edges, index, root):  # type: ignore[no-untyped-def]
     """Make all cliques agree on their separators and sum to 1, by one pass up and one down with separator ratios (Hugin); in place."""
     last = len(edges) - 1
@@ -35,7 +35,7 @@ def calibrate(beliefs, separators, cliques, edges, index, root):  # type: ignore
         _pass(beliefs, separators, cliques, edges[e], index, sender, receiver, from_, to)
 
 
-@inlined
+@part
 def _normalise(beliefs, start, end):  # type: ignore[no-untyped-def]
     total = 0.0
     for c in range(start, end):
@@ -44,7 +44,7 @@ def _normalise(beliefs, start, end):  # type: ignore[no-untyped-def]
         beliefs[c] /= total
 
 
-@inlined
+@part
 def _pass(beliefs, separators, cliques, edge, index, sender, receiver, from_, to):  # type: ignore[no-untyped-def]
     """Send the marginal of clique `sender` over the edge to clique `receiver`; edge columns `from_` and `to` hold their maps."""
     old = separators[edge[2] : edge[2] + edge[3]]
@@ -61,7 +61,7 @@ def _pass(beliefs, separators, cliques, edge, index, sender, receiver, from_, to
     multiply_by(weights, index[edge[to] : edge[to] + heads], index[edge[to + 1] : edge[to + 1] + tails], fresh)
 
 
-@compiled
+@part
 def shift(beliefs, cliques, index, tables, moves):  # type: ignore[no-untyped-def]
     """Multiply the cliques by exp of `moves`, one small table for each measurement; in place."""
     for m in range(len(tables)):
@@ -73,7 +73,7 @@ def shift(beliefs, cliques, index, tables, moves):  # type: ignore[no-untyped-de
         multiply_by(beliefs[start : start + heads * tails], index[head : head + heads], index[tail : tail + tails], ratio)
 
 
-@compiled
+@part
 def gaps(beliefs, cliques, index, tables, target, weight, gradient):  # type: ignore[no-untyped-def]
     """The gradient of the loss, sum of weight (answer - target)^2 / 2 over all measured cells in shares, into `gradient`; returns the loss."""
     loss = 0.0
@@ -91,7 +91,7 @@ def gaps(beliefs, cliques, index, tables, target, weight, gradient):  # type: ig
     return loss
 
 
-@compiled
+@entry("(f8[::1], f8[::1], i8[:, ::1], i8[:, ::1], i8[::1], i8, i8[:, ::1], f8[::1], f8[::1], f8[::1], f8, i8, f8)")
 def descend(beliefs, separators, cliques, edges, index, root, tables, target, weight, theta, step, iterations, enough):  # type: ignore[no-untyped-def]
     """Fit calibrated beliefs to noisy marginals by accelerated mirror descent; in place. Returns (iterations, step, loss).
 
@@ -146,7 +146,7 @@ def descend(beliefs, separators, cliques, edges, index, root, tables, target, we
     return iterations, step, loss
 
 
-@compiled
+@entry("(f8[::1], f8[::1], i8[:, ::1], i8[:, ::1], i8[::1], i8, i8[:, ::1], f8[::1])")
 def rebuild(beliefs, separators, cliques, edges, index, root, tables, theta):  # type: ignore[no-untyped-def]
     """Calibrated beliefs of the log-linear model with parameters `theta`, from nothing, in log space; into `beliefs` and `separators`."""
     for c in range(len(beliefs)):
@@ -184,7 +184,7 @@ def rebuild(beliefs, separators, cliques, edges, index, root, tables, theta):  #
         beliefs[c] = max(math.exp(beliefs[c]), FLOOR)
 
 
-@compiled
+@part
 def _log_marginal(logs, clique, index, head, tail, out):  # type: ignore[no-untyped-def]
     start, heads, tails = clique[0], clique[1], clique[2]
     highest = np.empty(len(out))
@@ -203,7 +203,7 @@ def _log_marginal(logs, clique, index, head, tail, out):  # type: ignore[no-unty
         out[cell] = highest[cell] + math.log(out[cell])
 
 
-@compiled
+@part
 def _add(logs, clique, index, head, tail, message):  # type: ignore[no-untyped-def]
     start, heads, tails = clique[0], clique[1], clique[2]
     for h in range(heads):

@@ -1,0 +1,66 @@
+"""Warm-up: the first run after an installation compiles all kernels, in two processes at once; later runs find them on disk."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from importlib import import_module
+from pathlib import Path
+
+from factored_mwem import kernels
+from factored_mwem.kernels.dense import marginal_into
+
+HALVES = (("dense", "tree", "scoring", "counting", "rows"), ("graph", "joint"))
+"""The kernel modules, in halves that take about as long to compile; the second goes to the other process."""
+HELPER = "import sys; sys.path[:] = sys.argv[1:]; from factored_mwem import warmup; warmup.compile_all(warmup.HALVES[1])"
+"""What the other process runs: isolated from the folder it starts in, with the modules that we have."""
+
+
+@functools.cache
+def is_cold() -> bool:
+    """Whether kernels can be kept on disk but are not there yet."""
+    kernel, types = next(entry for entry in kernels.ENTRIES if entry[0] is marginal_into)
+    kernel.compile(types)
+    return kernel.stats.cache_path is not None and not kernel.stats.cache_hits
+
+
+@functools.cache
+def warm_up() -> None:
+    """Compile, once in a process, what the cache on disk lacks."""
+    if not is_cold():
+        return
+    other = _other_process()
+    try:
+        compile_all(HALVES[0])
+        if other:
+            other.wait()
+    finally:
+        if other:
+            other.kill()
+
+
+def compile_all(modules: Iterable[str]) -> None:
+    """Compile every entry kernel of these modules, or load it from the cache."""
+    collecting = gc.isenabled()
+    gc.disable()  # compilation makes millions of small objects that live on: looking through them takes a tenth of its time
+    try:
+        for name in (f"factored_mwem.kernels.{module}" for module in modules):
+            import_module(name)
+            for kernel, types in kernels.ENTRIES:
+                if kernel.py_func.__module__ == name:
+                    kernel.compile(types)
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _other_process() -> subprocess.Popen[bytes] | None:
+    """A process that compiles the second half into the cache; where there is none, those kernels are compiled when first called."""
+    if not Path(sys.executable or "").name.startswith("python") or (os.cpu_count() or 1) < 2:
+        return None
+    quiet = subprocess.DEVNULL
+    return subprocess.Popen([sys.executable, "-I", "-c", HELPER, *sys.path], stdin=quiet, stdout=quiet, stderr=quiet)
