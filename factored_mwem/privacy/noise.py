@@ -121,11 +121,18 @@ def rho_of(epsilon: float, delta: Fraction) -> Fraction:
     # Bun and Steinke 2016: always enough. The quotient is sqrt(epsilon + logs) - sqrt(logs) without its cancellation.
     low = Fraction((epsilon / (math.sqrt(epsilon + logs) + math.sqrt(logs))) ** 2 * (1 - 1e-9))
     high = max(low * 4, Fraction(1, 2**80))
-    while epsilon_of(high, delta) <= epsilon:
+    while (above := epsilon_of(high, delta)) <= epsilon:
         low, high = high, high * 4
+    # Regula falsi, Illinois rule: where the line through both ends crosses epsilon; an end that stays twice in turn counts half.
+    under, over, stayed = epsilon - epsilon_of(low, delta), above - epsilon, ""
     while high - low > low / 2**30:
-        middle = (low + high) / 2
-        low, high = (middle, high) if epsilon_of(middle, delta) <= epsilon else (low, middle)
+        crossing = low + (high - low) * Fraction(under / (under + over))
+        middle = min(max(crossing, low + low / 2**32), high - low / 2**32)
+        found = epsilon_of(middle, delta)
+        if found <= epsilon:
+            low, under, over, stayed = middle, epsilon - found, over / 2 if stayed == "high" else over, "high"
+        else:
+            high, over, under, stayed = middle, found - epsilon, under / 2 if stayed == "low" else under, "low"
     return low
 
 
