@@ -36,6 +36,7 @@ class Forecast:
     initial_noise: float
     round_noise: float
     predicted_error: float | None
+    warning: str | None
 
 
 def forecast(domain: Domain, fitting: Candidates, left_out: int, policy: Policy, *, rows: int) -> Forecast:
@@ -67,6 +68,7 @@ def forecast(domain: Domain, fitting: Candidates, left_out: int, policy: Policy,
         initial_noise=0.0 if at_once else float(np.mean(initial)),
         round_noise=expected_noise(measurement_scale(step.measure, access), budget.composition) if rounds and not at_once else 0.0,
         predicted_error=predicted_error(fitting, access, float(rows)) if at_once else None,
+        warning=limits.late(policy) if limits else None,
     )
 
 

@@ -109,6 +109,7 @@ def forecast_text(found: Forecast, rows: int, unit: str) -> str:
         f"candidates  {found.candidates:,} marginals; {over}the largest has {found.largest_marginal:,} cells",
         f"memory      at most about {found.memory_megabytes:,.0f} MB above the interpreter's own",
         *plan,
+        *([f"warning     {found.warning}"] if found.warning else []),
         "no row was read and nothing was spent",
     ]
     return "\n".join(lines)

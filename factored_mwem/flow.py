@@ -141,14 +141,16 @@ def _fit(
         candidates, left_out = usable(workload, domain, policy, machine)
     codes = encode_table(domain, private)  # ---- private from here ...
     known_total = len(codes[0]) if policy.unit.total_is_public else None
+    late = None
     if policy.engine == "mwem":
         dense = mwem(PrivateCounts(codes, candidates), candidates, policy, access=access, known_total=known_total, report=report)
         fit = Outcome(Forest.of(dense.model), dense.measurements, dense.rounds, dense.total_error)
     else:
         limits = limits_of(candidates, policy, machine)
+        late = limits.late(policy)
         fit = fit_forest(PrivateRows(codes, domain), candidates, policy, access=access, known_total=known_total, limits=limits, report=report)
         # ---- ... to here
-    return domain, schema, fit, _warnings(policy, domain, fit, left_out)
+    return domain, schema, fit, _warnings(policy, domain, fit, left_out, late)
 
 
 def without_id(
@@ -182,9 +184,9 @@ def usable(workload: Workload, domain: Domain, policy: Policy, machine: Machine)
     return fitting, len(candidates) - len(fitting)
 
 
-def _warnings(policy: Policy, domain: Domain, fit: Outcome, left_out: int) -> tuple[str, ...]:
+def _warnings(policy: Policy, domain: Domain, fit: Outcome, left_out: int, late: str | None) -> tuple[str, ...]:
     """What a reader of the manifest should know; public facts and noisy answers only."""
-    found = []
+    found = [late] if late else []
     if policy.epsilon > 10:
         found.append(f"epsilon {policy.epsilon:g} promises little; values up to 10 are common")
     if policy.delta * fit.model.total > 1:

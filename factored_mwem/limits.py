@@ -31,6 +31,8 @@ BYTES_A_CANDIDATE = 250.0
 START = 2.0
 """Seconds for start-up, reading and writing a table of some 50,000 rows, which no setting shortens."""
 FEWEST_CELLS = 2**10
+LATE = 1.5
+"""A run may take this many times what was asked before it is called late."""
 COST = (1.4e4, 9e3, 2.5e4)
 """A round's cost in steps over one cell: for each cell of the trees, for each candidate, and once. See `predicted`."""
 
@@ -58,12 +60,22 @@ def memory_limit() -> float:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Cells of all trees together, bytes of the counts, rounds (the first division of the budget, where `adaptive`)."""
+    """Cells of all trees together, bytes of the counts, rounds (the first division of the budget, where `adaptive`).
+
+    `seconds` is what the cost model predicts where a time was set, else 0.
+    """
 
     cells: int
     memory: float
     rounds: int
     adaptive: bool
+    seconds: float = 0.0
+
+    def late(self, policy: Policy) -> str | None:
+        """What to say where even the least that can be done takes longer than was asked."""
+        if not policy.time_budget or self.seconds <= LATE * policy.time_budget:
+            return None
+        return f"--time-budget {policy.time_budget:g} is too short for this table: about {self.seconds:.0f} s are predicted, whatever the rows"
 
     def memory_needed(self, candidates: Candidates) -> float:
         """Bytes that tables take at most, as far as public facts say: counts at levels that are not known yet are as large as they may be."""
@@ -94,10 +106,12 @@ def limits_of(candidates: Candidates, policy: Policy, machine: Machine) -> Limit
             f"{memory / 1e6:,.0f} MB allowed; raise --max-memory, lower --marginals or use --columns"
         )
     rounds = policy.rounds if isinstance(policy.rounds, int) else min(max(4, round(TUNED.rounds_each * len(domain))), TUNED.most_rounds)
+    seconds = 0.0
     if policy.time_budget:
         cells, rounds = _in_time(candidates, cells, rounds, policy.time_budget, machine.step)
         cells = max(cells, codes)
-    return Limits(cells, FIXED_BYTES + (memory - index) / 2, rounds, adaptive=policy.rounds is None)
+        seconds = START + predicted(candidates, cells, rounds) * machine.step
+    return Limits(cells, FIXED_BYTES + (memory - index) / 2, rounds, adaptive=policy.rounds is None, seconds=seconds)
 
 
 def _in_time(candidates: Candidates, cells: int, rounds: int, seconds: float, speed: float) -> tuple[int, int]:

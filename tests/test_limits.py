@@ -71,3 +71,13 @@ def test_less_time_means_fewer_cells_and_then_fewer_rounds() -> None:
 
 def test_the_speed_of_this_machine_is_a_number() -> None:
     assert 0 < seconds_a_step() < 1 and np.isfinite(seconds_a_step())
+
+
+def test_a_time_that_cannot_be_kept_is_called_so() -> None:
+    """Only there: what fits is not called late, and nor is a run without a time."""
+    assert limits_for(SMALL, Policy.of()).late(Policy.of()) is None
+    for seconds, step in ((20.0, 1e-9), (2.5, 1e-9)):
+        policy = Policy.of(time_budget=seconds)
+        assert limits_for(SMALL, policy, step=step).late(policy) is None
+    slow = Policy.of(time_budget=1.0)
+    assert "--time-budget 1 is too short" in str(limits_for(SMALL, slow, step=1e-6).late(slow))
