@@ -1,0 +1,56 @@
+"""Query kinds. Each file holds one kind: which attributes a question is about, how it is answered, what one person changes, and its update step.
+
+To add a kind, write its file and name it in `workload.KINDS`: the loop, selection, measurement and accounting ask through `Questions` alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any, Protocol
+
+import numpy as np
+
+from factored_mwem.model import Factor
+from factored_mwem.privacy.neighbours import Unit
+from factored_mwem.tree import split
+
+
+class Source(Protocol):
+    """What can be asked: the private rows (exact int64 counts) or a model (float64 records)."""
+
+    def marginal(self, positions: Sequence[int]) -> np.ndarray: ...
+
+
+class Questions(Protocol):
+    """Questions of one kind, numbered from 0. A question has one answer, or one for each cell of a table that is measured as a whole."""
+
+    @property
+    def cells(self) -> np.ndarray:
+        """int64[question]: how many answers each has."""
+
+    def positions(self, question: int) -> tuple[int, ...]:
+        """The attributes a question is about, ascending."""
+
+    def answers(self, source: Any) -> np.ndarray:
+        """All answers, question after question: exact int64 where the source counts rows, else float64 records."""
+
+    def l1(self, unit: Unit) -> int:
+        """The most that the answers to one question move together between neighbours, in sum of absolute values."""
+
+    def l2_squared(self, unit: Unit) -> int:
+        """The same, in sum of squares."""
+
+    def step(self, part: Factor, question: int, noisy: np.ndarray, total: float, *, guard: float) -> None:
+        """One multiplicative-weights step of a component towards noisy answers, in place; none where all lie within `guard` records.
+
+        Source: HLM12 Fig. 1, step 2(c): weights times exp(q(x) (m - q(A)) / (2 n)), the measurement clipped to what the query can be.
+        """
+
+
+def over_axes(part: Factor, values: dict[int, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """(head, tail): int8 values of a product query over a component's cells, from its values on some attributes; the others count 1."""
+    axes = [values.get(p, np.ones(size, dtype=np.int8)) for p, size in zip(part.positions, part.shape, strict=True)]
+    at = split(part.shape)
+    one = np.ones(1, dtype=np.int8)
+    return reduce(lambda a, b: np.multiply.outer(a, b).ravel(), axes[:at], one), reduce(lambda a, b: np.multiply.outer(a, b).ravel(), axes[at:], one)

@@ -1,0 +1,53 @@
+"""Cuboids: whole marginals, all cells of one at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from factored_mwem.kernels.dense import PAPER, replay
+from factored_mwem.model import Factor
+from factored_mwem.privacy.neighbours import Unit
+from factored_mwem.queries import Source
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cuboids:
+    """The marginals over each of `cliques` (positions, ascending) of a domain of sizes `shape`."""
+
+    cliques: tuple[tuple[int, ...], ...]
+    shape: tuple[int, ...]
+
+    @property
+    def cells(self) -> np.ndarray:
+        return np.array([int(np.prod([self.shape[p] for p in clique], dtype=np.int64)) for clique in self.cliques], dtype=np.int64)
+
+    def positions(self, question: int) -> tuple[int, ...]:
+        return self.cliques[question]
+
+    def answers(self, source: Source) -> np.ndarray:
+        """Counted once for each set of attributes that no other holds; what lies inside one is added up from it."""
+        found: dict[tuple[int, ...], np.ndarray] = {}
+        for clique in sorted(self.cliques, key=len, reverse=True):
+            holder = next((big for big in found if set(clique) <= set(big)), None)
+            if holder is None:
+                found[clique] = source.marginal(clique)
+            else:
+                table = found[holder].reshape([self.shape[p] for p in holder])
+                found[clique] = table.sum(axis=tuple(i for i, p in enumerate(holder) if p not in clique)).ravel()
+        return np.concatenate([found[clique] for clique in self.cliques])
+
+    def l1(self, unit: Unit) -> int:
+        return unit.l1_of_marginal
+
+    def l2_squared(self, unit: Unit) -> int:
+        return unit.l2_squared_of_marginal
+
+    def step(self, part: Factor, question: int, noisy: np.ndarray, total: float, *, guard: float) -> None:
+        """All cells at once: they are disjoint, so one step for each is one step for the table."""
+        head, tail = part.index(self.cliques[question])
+        if np.abs(noisy - total * part.marginal(self.cliques[question])).max() <= guard:
+            return
+        layout = np.array([[0, len(head), len(head), len(tail), 0, len(noisy)]], dtype=np.int64)
+        replay(part.weights, np.concatenate([head, tail]), layout, noisy.astype(np.float64), np.ones(1), float(total), 1, PAPER)
