@@ -17,13 +17,16 @@ class Candidates:
     """Candidate marginals as an index: `members: int32[candidate, slot]`, variables of `levels` in attribute order, padded with -1.
 
     A candidate whose cells are sums of another's need not be counted: `base_of: int64[candidate]` names the one it is added up from, itself
-    for a *base*. Without `base_of`, every candidate is its own.
+    for a *base*. Without `base_of`, every candidate is its own. `weights: float64[candidate]` in (0, 1] say how much an error counts (None: 1);
+    `ranged` are the attributes (positions) over which ranges are asked.
     """
 
     domain: Domain
     members: np.ndarray
     at_levels: Levels | None = None
     coarse_of: np.ndarray | None = None
+    weights: np.ndarray | None = None
+    ranged: tuple[int, ...] = ()
 
     def __len__(self) -> int:
         return len(self.members)
@@ -98,7 +101,8 @@ class Candidates:
 
     def keep(self, mask: np.ndarray) -> Candidates:
         """The candidates where `mask: bool[candidate]` holds, each its own base."""
-        return Candidates(self.domain, self.members[mask], self.at_levels)
+        weights = None if self.weights is None else self.weights[mask]
+        return Candidates(self.domain, self.members[mask], self.at_levels, weights=weights, ranged=self.ranged)
 
     def at(self, levels: Levels, most_cells: float, chains: Sequence[View] | None = None) -> Candidates:
         """These marginals at every combination of levels that has more than one and at most `most_cells` cells, grouped into bases.
@@ -110,21 +114,26 @@ class Candidates:
         table = np.full((len(chain) + 1, int(lengths.max())), -1, dtype=np.int64)
         for a, variables in enumerate(chain):
             table[a, : len(variables)] = variables
-        members = self.members.astype(np.int64)
+        members, origin = self.members.astype(np.int64), np.arange(len(self))
         sizes = np.append(levels.sizes, 1)
         smallest = sizes[table[np.arange(len(chain) + 1), lengths - 1]]
-        members = members[smallest[members].astype(np.float64).prod(axis=1) <= most_cells]
+        fits = smallest[members].astype(np.float64).prod(axis=1) <= most_cells
+        members, origin = members[fits], origin[fits]
         for slot in range(members.shape[1]):
             attribute = members[:, slot]
             row = np.repeat(np.arange(len(members)), lengths[attribute])
             level = np.arange(len(row)) - np.repeat(np.cumsum(lengths[attribute]) - lengths[attribute], lengths[attribute])
             chosen = table[attribute[row], level]
-            members = members[row]
+            members, origin = members[row], origin[row]
             members[:, slot] = chosen
             least = np.where(np.arange(members.shape[1]) <= slot, sizes[members], smallest[np.minimum(members, len(chain))])
-            members = members[least.astype(np.float64).prod(axis=1) <= most_cells]
-        members = members[sizes[members].prod(axis=1) > 1]
-        return Candidates(self.domain, members.astype(np.int32), levels, _bases(members, levels, chains or levels.chains))
+            fits = least.astype(np.float64).prod(axis=1) <= most_cells
+            members, origin = members[fits], origin[fits]
+        kept = sizes[members].prod(axis=1) > 1
+        members, origin = members[kept], origin[kept]
+        weights = None if self.weights is None else self.weights[origin]
+        bases = _bases(members, levels, chains or levels.chains)
+        return Candidates(self.domain, members.astype(np.int32), levels, bases, weights, self.ranged)
 
 
 def over_components(ids: np.ndarray, value_of: np.ndarray) -> np.ndarray:

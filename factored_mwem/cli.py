@@ -23,6 +23,8 @@ domain_app = typer.Typer(no_args_is_help=True, help="Domain files: which values 
 datasets_app = typer.Typer(no_args_is_help=True, help="Public tables to try things on.")
 app.add_typer(domain_app, name="domain")
 app.add_typer(datasets_app, name="datasets")
+workload_app = typer.Typer(no_args_is_help=True, help="Workload files: what must come out right.")
+app.add_typer(workload_app, name="workload")
 
 MOST_ROWS = 10**12
 """More rows than this are a slip of the keyboard: they would fill any disk."""
@@ -30,6 +32,15 @@ MOST_ROWS = 10**12
 TablePath = Annotated[Path, typer.Argument(help="CSV (also .gz), TSV, Parquet or Feather file.")]
 Marginals = Annotated[Optional[int], typer.Option("--marginals", envvar="FMWEM_MARGINALS", help="Keep all K-way marginals.")]
 WorkloadPath = Annotated[Optional[Path], typer.Option("--workload", envvar="FMWEM_WORKLOAD", help="Workload file (TOML or JSON).")]
+Cube = Annotated[
+    Optional[list[str]],
+    typer.Option("--cube", envvar="FMWEM_CUBE", help="Keep all marginals over A,B,C, or A,B,C:K for those of at most K; repeatable."),
+]
+Ranges = Annotated[
+    Optional[list[str]],
+    typer.Option("--ranges", envvar="FMWEM_RANGES", help="Keep ranges over A or A,B: A:1000 random ones, A:all, A:prefix; repeatable."),
+]
+Parities = Annotated[Optional[int], typer.Option("--parities", envvar="FMWEM_PARITIES", help="Keep all parities of at most K binary columns.")]
 DomainPath = Annotated[
     Optional[Path], typer.Option("--domain", envvar="FMWEM_DOMAIN", help="Domain file; default: NAME.domain.json beside the table.")
 ]
@@ -70,6 +81,9 @@ NoProgress = Annotated[bool, typer.Option("--no-progress", help="No progress bar
 def release(
     table: TablePath,
     marginals: Marginals = None,
+    cube: Cube = None,
+    ranges: Ranges = None,
+    parities: Parities = None,
     workload: WorkloadPath = None,
     domain: DomainPath = None,
     epsilon: Epsilon = None,
@@ -117,6 +131,9 @@ def release(
 def check(
     table: TablePath,
     marginals: Marginals = None,
+    cube: Cube = None,
+    ranges: Ranges = None,
+    parities: Parities = None,
     workload: WorkloadPath = None,
     domain: DomainPath = None,
     epsilon: Epsilon = None,
@@ -190,6 +207,14 @@ def domain_schema() -> None:
     from factored_mwem.domain import Domain
 
     print(json.dumps(Domain.json_schema(), indent=1))
+
+
+@workload_app.command("schema")
+def workload_schema() -> None:
+    """Print the JSON Schema of a workload file."""
+    from factored_mwem.workload import Workload
+
+    print(json.dumps(Workload.json_schema(), indent=1))
 
 
 @datasets_app.command("fetch")

@@ -69,6 +69,7 @@ def summary(release: Release, manifest: Manifest, files: list[Path], domain_from
         f"  rounds      {manifest.rounds}; {len(manifest.measurements)} noisy measurements"
         + "".join(f"; {r.answers:,} residual answers of {r.subsets:,} attribute sets at once" for r in manifest.residuals),
         f"  rows        {release.rows:,}",
+        *(f"  note        {note}" for note in manifest.notes),
         *(f"  warning     {warning}" for warning in manifest.warnings),
         *(f"  file        {path}" for path in files),
         f"  took        {time.monotonic() - STARTED:.1f} s, peak memory {peak_megabytes():.0f} MB (not in any file)",

@@ -17,6 +17,7 @@ from factored_mwem.domain import Domain
 from factored_mwem.errors import ResourceError
 from factored_mwem.kernels.counting import LARGEST
 from factored_mwem.levels import Levels
+from factored_mwem.queries import Questions
 
 SMALL = 2**10
 """Candidates of at most this many cells are counted though they could be added up: larger ones are then counted by bits, see counting.py."""
@@ -107,6 +108,27 @@ class PrivateCounts(Sealed):
         """`codes`: one unsigned array[row] per attribute, each below its size. `candidates` must fit `check_memory`."""
         super().__init__(Tables(codes, candidates))
         self.names = candidates.names
+
+
+class PrivateAnswers(Sealed):
+    """The true answers to questions of several kinds, `int64[answer]`, one after the other; which question begins where is public."""
+
+    __slots__ = ("kinds", "names", "starts")
+
+    def __init__(self, codes: Sequence[np.ndarray], domain: Domain, kinds: Sequence[Questions]) -> None:
+        """`codes`: one unsigned array[row] per attribute, each below its size."""
+        rows = Rows(codes, Levels.fine(domain.shape))
+        super().__init__(np.concatenate([kind.answers(rows) for kind in kinds]).astype(np.int64))
+        self.kinds, self.names = tuple(kinds), domain.names
+        self.starts = np.concatenate([[0], np.cumsum(np.concatenate([kind.cells for kind in kinds]))]).astype(np.int64)
+
+    def kind_of(self, question: int) -> tuple[Questions, int]:
+        """The kind of a question and its number within it."""
+        for kind in self.kinds:
+            if question < len(kind.cells):
+                return kind, question
+            question -= len(kind.cells)
+        raise IndexError(question)
 
 
 def _to_count(candidates: Candidates) -> tuple[np.ndarray, np.ndarray]:

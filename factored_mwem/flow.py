@@ -14,9 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from factored_mwem import store
+from factored_mwem.asking import Asking, ask
 from factored_mwem.candidates import Candidates
 from factored_mwem.codec import encode_table, fit_columns
-from factored_mwem.counts import PrivateCounts, PrivateRows, check_memory
+from factored_mwem.counts import PrivateAnswers, PrivateCounts, PrivateRows, check_memory
 from factored_mwem.domain import Domain
 from factored_mwem.engine import fit_forest
 from factored_mwem.errors import FmwemError, InputError, ResourceError
@@ -108,7 +109,7 @@ def _release(
         raise
     manifest = describe(
         policy, workload, domain, access.ledger, fit.model, fit.measurements, fit.residuals,
-        rounds=fit.rounds, sample_seed=sample_seed, warnings=warnings,
+        rounds=fit.rounds, sample_seed=sample_seed, warnings=warnings, notes=fit.notes, questions=fit.questions,
     )  # fmt: skip
     seed = secrets.randbits(64) if sample_seed is None else sample_seed
     rows = min(round(fit.model.total), MOST_ROWS) if rows is None else rows
@@ -139,10 +140,15 @@ def _fit(
     if declared is None:
         domain, schema = fit_columns(discover(private, columns, policy=policy, access=access), private, columns)
         candidates, left_out = usable(workload, domain, policy, machine)
+    asking = Asking.of(workload, candidates) if policy.engine == "mwem" and workload.asked else None
     codes = encode_table(domain, private)  # ---- private from here ...
     known_total = len(codes[0]) if policy.unit.total_is_public else None
     late = None
-    if policy.engine == "mwem":
+    if asking is not None:
+        private_answers = PrivateAnswers(codes, domain, asking.kinds)
+        rows = PrivateRows(codes, domain)
+        fit = ask(rows, private_answers, asking, candidates, policy, access=access, known_total=known_total, report=report)
+    elif policy.engine == "mwem":
         dense = mwem(PrivateCounts(codes, candidates), candidates, policy, access=access, known_total=known_total, report=report)
         fit = Outcome(Forest.of(dense.model), dense.measurements, dense.rounds, dense.total_error)
     else:
@@ -178,6 +184,10 @@ def usable(workload: Workload, domain: Domain, policy: Policy, machine: Machine)
             size, cap = attribute.size, policy.cells
             raise ResourceError(f"attribute {attribute.name!r} has {size:,} codes, more than --max-cells {cap:,}; use fewer bins or raise it")
     fitting = candidates.keep(candidates.cells <= policy.cells)
+    if workload.asked and len(fitting) < len(candidates):
+        raise ResourceError(
+            f"a question spans {candidates.cells.max():.3g} cells, more than --max-cells {policy.cells:,}; raise it or use fewer bins"
+        )
     check_memory(fitting, machine.memory)
     if policy.components == "one" and domain.cells > policy.cells:
         raise InputError(f"components='one' needs {domain.cells:,} cells, more than max_cells={policy.cells}; use fewer columns")
@@ -226,8 +236,7 @@ class Release:
         """The marginals asked for, which the rows are refined towards; the faithful engine's rows are as drawn."""
         if self.manifest.policy["engine"] == "mwem":
             return []
-        asked = self.manifest.workload
-        workload = Workload(tuple(asked["marginals"]), tuple(tuple(clique) for clique in asked["cliques"]))
+        workload = Workload.from_dict(self.manifest.workload)
         limit = self.manifest.policy["max_memory"]
         return aims_of(workload.candidates(self.domain), self.model.levels, rows, float(limit) if limit else math.inf)
 

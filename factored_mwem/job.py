@@ -19,6 +19,9 @@ from factored_mwem.limits import Machine
 from factored_mwem.manifest import Manifest
 from factored_mwem.outcome import Progress
 from factored_mwem.output import check_format, check_target, manifest_path, remove, write_batches
+from factored_mwem.queries import Asked
+from factored_mwem.queries.cuboids import AskedCube
+from factored_mwem.queries.ranges import AskedRanges
 from factored_mwem.settings import policy_from
 from factored_mwem.table import TEXT_SUFFIXES, open_table
 from factored_mwem.workload import Workload
@@ -110,8 +113,13 @@ def workload_from(settings: Mapping[str, Any]) -> Workload:
         if not isinstance(order, int) or isinstance(order, bool):
             raise InputError(f"marginals={order!r}: must be a whole number")
         workload = workload + Workload.marginals(order)
+    asked: list[Asked] = [AskedCube.parse(text) for text in settings.get("cube") or ()]
+    asked += [AskedRanges.parse(text) for text in settings.get("ranges") or ()]
+    workload = workload + Workload(asked=tuple(asked))
+    if settings.get("parities") is not None:
+        workload = workload + Workload.parities(settings["parities"])
     if workload == Workload():
-        raise InputError("nothing to keep: give --marginals K or --workload FILE")
+        raise InputError("nothing to keep: give --marginals K, --cube A,B,C, --ranges A:1000, --parities K or --workload FILE")
     return workload
 
 

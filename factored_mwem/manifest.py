@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from factored_mwem.domain import Domain
 from factored_mwem.forest import Forest
+from factored_mwem.outcome import Answered
 from factored_mwem.plan import Policy
 from factored_mwem.privacy.access import Measurement
 from factored_mwem.privacy.ledger import Budget, Entry, Ledger, Mechanism, guarantee
@@ -85,6 +86,14 @@ class MeasuredResiduals(_Part):
     scale: float
 
 
+class MeasuredQuestion(_Part):
+    """A question of another kind that was measured, such as "age 20..39"; codes stand for values, in the order of the domain."""
+
+    question: str
+    answers: int
+    scale: float
+
+
 class Output(_Part):
     """The data file this manifest belongs to."""
 
@@ -112,10 +121,12 @@ class Manifest(_Part):
     rounds: int
     measurements: tuple[MeasuredMarginal, ...]
     residuals: tuple[MeasuredResiduals, ...] = ()
+    questions: tuple[MeasuredQuestion, ...] = ()
     noise_library: str
     estimated_rows: int
     sample_seed: int | None = None
     warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     output: Output | None = None
 
     def recompute(self) -> float:
@@ -137,6 +148,8 @@ def describe(
     rounds: int,
     sample_seed: int | None,
     warnings: tuple[str, ...],
+    notes: tuple[str, ...] = (),
+    questions: tuple[Answered, ...] = (),
 ) -> Manifest:
     """The manifest of a fitted model. Everything in it is public: parameters, the domain, the ledger and facts about noisy measurements."""
     names = model.levels.names(domain.names)
@@ -147,7 +160,7 @@ def describe(
         stages=_stages(ledger),
         ledger=tuple(_charge(entry) for entry in ledger.entries),
         policy=policy.model_dump(mode="json"),
-        workload={"marginals": list(workload.orders), "cliques": [list(clique) for clique in workload.named]},
+        workload=workload.to_dict(),
         attributes=tuple(
             AttributeFacts(name=a.name, type=a.type, codes=a.size, nullable=a.nullable, domain="learnt" if a.learnt else "declared") for a in domain
         ),
@@ -163,6 +176,8 @@ def describe(
         estimated_rows=round(model.total),
         sample_seed=sample_seed,
         warnings=warnings,
+        notes=notes,
+        questions=tuple(MeasuredQuestion(question=q.question, answers=q.answers, scale=q.scale) for q in questions),
     )
 
 

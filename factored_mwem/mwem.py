@@ -10,7 +10,7 @@ import numpy as np
 
 from factored_mwem.answers import Answerer
 from factored_mwem.candidates import Candidates, over_components
-from factored_mwem.counts import PrivateCounts
+from factored_mwem.counts import PrivateCounts, PrivateRows
 from factored_mwem.fit import SWEEPS, estimate_total, from_histogram, update
 from factored_mwem.kernels.dense import PAPER, SCALED
 from factored_mwem.model import Factor, ProductModel
@@ -96,7 +96,7 @@ def mwem(
     return fit
 
 
-def initialise(fit: Fit, counts: PrivateCounts, chosen: Plan, access: Access) -> None:
+def initialise(fit: Fit, counts: PrivateCounts | PrivateRows, chosen: Plan, access: Access) -> None:
     """Measure every attribute, or every cell of every component, and start the model from that."""
     domain, policy = fit.model.domain, fit.policy
     budget = access.ledger.left * chosen.initial_share

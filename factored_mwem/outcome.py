@@ -27,12 +27,26 @@ class Progress:
 Report = Callable[[Progress], None]
 
 
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A question that was measured, in words; how many answers it has, and the scale of their noise."""
+
+    question: str
+    answers: int
+    scale: float
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
-    """The fitted model, the measurements it is made from (marginals, or residuals at once), the rounds, the standard error of its number of rows."""
+    """The fitted model, the measurements it is made from (marginals, or residuals at once), the rounds, the standard error of its number of rows.
+
+    `notes`: what a reader should know of the plan, from public facts.
+    """
 
     model: Forest
     measurements: list[Measurement]
     rounds: int
     total_error: float
     residuals: Sequence[Residuals] = ()
+    notes: tuple[str, ...] = ()
+    questions: tuple[Answered, ...] = ()

@@ -183,8 +183,9 @@ class Plan:
     initial_share: Fraction
 
 
-def plan(domain: Domain, candidates: Candidates, policy: Policy, budget: Budget, rows: float) -> Plan:
-    """How many rounds, and what goes before them, from public facts; `rows` is a public or noisy count.
+def plan(domain: Domain, candidates: Candidates, policy: Policy, budget: Budget, rows: float, *, questions: int | None = None) -> Plan:
+    """How many rounds, and what goes before them, from public facts; `rows` is a public or noisy count, `questions` how many
+    there are where single questions are asked.
 
     The share of the one-way marginals follows d, their sizes and the problem's scale; rounds grow with its cube root from d at 10^4.
     Tuned on Adult at epsilon 0.1, 1 and 10, where half or twice as many rounds were never better by more than 2 %.
@@ -192,6 +193,7 @@ def plan(domain: Domain, candidates: Candidates, policy: Policy, budget: Budget,
     choices = int((candidates.cells <= policy.cells).sum())
     if policy.initial == "one-way":
         choices -= int((candidates.orders == 1).sum())
+    choices = choices if questions is None else questions
     if isinstance(policy.rounds, int):
         rounds = min(policy.rounds, choices)
     elif policy.rounds == "adaptive":

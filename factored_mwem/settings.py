@@ -14,6 +14,9 @@ from factored_mwem.plan import Policy
 RELEASE_KEYS: dict[str, tuple[type, str]] = {
     "marginals": (int, "a whole number"),
     "workload": (str, "a path in quotes"),
+    "cube": (list, 'a list such as ["age,sex:2"]'),
+    "ranges": (list, 'a list such as ["age:1000"]'),
+    "parities": (int, "a whole number"),
     "domain": (str, "a path in quotes"),
     "rows": (int, "a whole number, 0 or more"),
     "columns": (list, 'a list such as ["age", "sex"]'),
@@ -49,7 +52,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def _fits(key: str, value: Any) -> bool:
-    if key == "columns":
+    if key in ("columns", "cube", "ranges"):
         return isinstance(value, list) and all(isinstance(name, str) for name in value)
     if key in ("rows", "sample_seed") and isinstance(value, int) and value < 0:
         return False
@@ -67,7 +70,7 @@ def check_environment(environment: Mapping[str, str] = os.environ) -> None:
 
 def merge(flags: Mapping[str, Any], file: Mapping[str, Any]) -> dict[str, Any]:
     """The settings in force: what a flag (or its variable) gives, else what the file gives."""
-    given = {key: value for key, value in flags.items() if value is not None}
+    given = {key: value for key, value in flags.items() if value is not None and value != []}  # a repeatable flag not given is an empty list
     return {**file, **given}
 
 

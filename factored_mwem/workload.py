@@ -1,4 +1,4 @@
-"""Workload: the marginals that must come out right."""
+"""Workload: the answers that must come out right: marginals, and what the query kinds ask."""
 
 from __future__ import annotations
 
@@ -9,37 +9,50 @@ import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PositiveInt, ValidationError, create_model
 
 from factored_mwem.candidates import Candidates
 from factored_mwem.domain import Clique, Domain
 from factored_mwem.errors import InputError, ResourceError
+from factored_mwem.queries import Asked
+from factored_mwem.queries.cuboids import AskedCube
+from factored_mwem.queries.parities import AskedParities
+from factored_mwem.queries.ranges import AskedRanges
 
 MAX_CANDIDATES = 20_000_000
 """More candidate marginals than this are refused: their index alone would fill the memory."""
 
 
-class WorkloadFile(BaseModel):
-    """The file form: `marginals` asks for all K-way marginals, `cliques` lists single ones by attribute names."""
+KINDS: dict[str, type[Asked]] = {"cubes": AskedCube, "ranges": AskedRanges, "parities": AskedParities}
+"""What a workload may ask besides marginals, by its name in files and manifests."""
+
+
+class _Marginals(BaseModel):
+    """Marginals: `marginals` asks for all K-way ones, `cliques` lists single ones by attribute names."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    marginals: int | None = Field(default=None, ge=1)
+    marginals: Annotated[tuple[PositiveInt, ...], BeforeValidator(lambda given: (given,) if isinstance(given, int) else given)] = ()
     cliques: tuple[tuple[str, ...], ...] = ()
+
+
+_lists: dict[str, Any] = {name: (tuple[kind, ...], ()) for name, kind in KINDS.items()}  # type: ignore[valid-type]
+WorkloadFile: type[_Marginals] = create_model("WorkloadFile", __base__=_Marginals, __doc__="A workload: what must come out right.", **_lists)
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Marginals by order (`orders`: all of that many attributes) and by name (`named`).
+    """Marginals by order (`orders`: all of that many attributes) and by name (`named`), and what query kinds ask (`asked`).
 
     >>> Workload.marginals(2) + Workload.of([("age", "sex", "race")])
-    Workload(orders=(2,), named=(('age', 'sex', 'race'),))
+    Workload(orders=(2,), named=(('age', 'sex', 'race'),), asked=())
     """
 
     orders: tuple[int, ...] = ()
     named: tuple[Clique, ...] = ()
+    asked: tuple[Asked, ...] = ()
 
     @classmethod
     def marginals(cls, order: int) -> Workload:
@@ -57,63 +70,136 @@ class Workload:
         return cls(named=named)
 
     @classmethod
+    def cube(cls, *attributes: str, order: int | None = None, weight: float = 1.0) -> Workload:
+        """The marginals over all subsets of these attributes, of at most `order` of them."""
+        return cls(asked=(_made(AskedCube, attributes=attributes, order=order, weight=weight),))
+
+    @classmethod
+    def ranges(
+        cls, *attributes: str, count: int = 1000, which: Literal["random", "all", "prefix"] = "random", seed: int = 0, weight: float = 1.0
+    ) -> Workload:
+        """Boxes over these ordered attributes: `count` random ones, or all, or all that begin at the lowest values."""
+        return cls(asked=(_made(AskedRanges, attributes=attributes, count=count, which=which, seed=seed, weight=weight),))
+
+    @classmethod
+    def parities(cls, order: int, *, weight: float = 1.0) -> Workload:
+        """All parities of at most `order` binary attributes."""
+        return cls(asked=(_made(AskedParities, order=order, weight=weight),))
+
+    @classmethod
     def load(cls, path: str | Path) -> Workload:
-        """Read a workload file (TOML or JSON): `marginals = 3` and/or `cliques = [["age", "sex"], ...]`."""
+        """Read a workload file (TOML or JSON): `marginals = 3`, `cliques = [["age", "sex"], ...]`, lists of `cubes`, `ranges`, `parities`."""
         path = Path(path)
         try:
             text = path.read_text(encoding="utf-8")
             data: Any = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-            spec = WorkloadFile.model_validate(data)
         except OSError as error:
             raise InputError(f"cannot read the workload file {path}: {error.strerror or error}") from None
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{path}: not a workload file ({error})") from None
+        return cls.from_dict(data, where=str(path))
+
+    @classmethod
+    def from_dict(cls, data: Any, *, where: str = "the workload") -> Workload:
+        """The workload that `to_dict`, a file or a manifest holds."""
+        try:
+            spec = WorkloadFile.model_validate(data)
         except ValidationError as error:
             first = error.errors()[0]
-            raise InputError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
-        except ValueError as error:
-            raise InputError(f"{path}: not a workload file ({error})") from None
-        workload = cls.of(spec.cliques)
-        return workload + cls.marginals(spec.marginals) if spec.marginals else workload
+            raise InputError(f"{where}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        return cls(spec.marginals) + cls.of(spec.cliques) + cls(asked=tuple(asked for name in KINDS for asked in getattr(spec, name)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The form that files and manifests hold."""
+        found: dict[str, Any] = {"marginals": list(self.orders), "cliques": [list(clique) for clique in self.named]}
+        for name, kind in KINDS.items():
+            if any(isinstance(asked, kind) for asked in self.asked):
+                found[name] = [asked.model_dump(mode="json", exclude_none=True) for asked in self.asked if isinstance(asked, kind)]
+        return found
+
+    @staticmethod
+    def json_schema() -> dict[str, Any]:
+        """The JSON Schema of a workload file."""
+        return WorkloadFile.model_json_schema()
 
     def __add__(self, other: Workload) -> Workload:
-        return Workload(self.orders + other.orders, self.named + other.named)
+        return Workload(self.orders + other.orders, self.named + other.named, self.asked + other.asked)
 
     def candidates(self, domain: Domain) -> Candidates:
         """The targets and every marginal inside one: a small marginal is often the cheaper way to a large one."""
         self.check(domain.names)
-        top = max(self.orders, default=0)
-        inside = {
-            sub
-            for clique in self.named
-            for order in range(1, len(clique) + 1)
-            for sub in itertools.combinations([domain.index(name) for name in domain.clique(clique)], order)
-            if order > top
-        }
-        width = max([top, *(len(sub) for sub in inside)])
+        targets: dict[Clique, float] = dict.fromkeys(self.named, 1.0)
+        for asked in self.asked:
+            for clique in asked.targets(domain):
+                targets[clique] = max(targets.get(clique, 0.0), asked.weight)
+        top, inside = max(self.orders, default=0), _inside(targets, domain)
+        listed = sorted(sub for sub in inside if len(sub) > top)
+        width = max([top, *map(len, listed)])
         parts = [_all_of(len(domain), order, width) for order in range(1, top + 1)]
-        listed = [sub + (-1,) * (width - len(sub)) for sub in sorted(inside)]
-        return Candidates(domain, np.concatenate([*parts, np.array(listed, dtype=np.int32).reshape(-1, width)]))
+        padded = [sub + (-1,) * (width - len(sub)) for sub in listed]
+        members = np.concatenate([*parts, np.array(padded, dtype=np.int32).reshape(-1, width)])
+        ranged = {domain.index(name) for asked in self.asked if isinstance(asked, AskedRanges) for name in asked.names}
+        return Candidates(domain, members, weights=_weights(members, inside, top), ranged=tuple(sorted(ranged)))
 
     def check(self, names: Sequence[str]) -> None:
         """InputError or ResourceError where the workload does not fit attributes of these names."""
-        if not self.orders and not self.named:
-            raise InputError("the workload is empty; give --marginals K or a workload file")
+        if not self.orders and not self.named and not self.asked:
+            raise InputError("the workload is empty; give --marginals K, --cube, --ranges, --parities or a workload file")
         for order in self.orders:
             if order > len(names):
                 raise InputError(f"--marginals {order}: the table has only {len(names)} attributes")
         known = set(names)
-        for clique in self.named:
-            if len(clique) > 20:
+        for clique in (*self.named, *(asked.names for asked in self.asked)):
+            if len(clique) > 20 and clique in self.named:
                 raise InputError(f"a marginal of {len(clique)} attributes has too many parts; 20 is the most")
             unknown = [name for name in clique if name not in known]
             if unknown:
                 raise InputError(f"the workload names {unknown[0]!r}, which is not among the attributes")
-        count = sum(2 ** len(c) for c in self.named)
+        count = sum(2 ** len(c) for c in self.named) + sum(_targets(asked, len(names)) for asked in self.asked)
         for order in range(1, max(self.orders, default=0) + 1):
             count += math.comb(len(names), order)
             if count > MAX_CANDIDATES:
                 break
         if count > MAX_CANDIDATES:
             raise ResourceError(f"the workload has more than {MAX_CANDIDATES:,} candidate marginals; lower --marginals or use --columns")
+
+
+def _made(kind: type[Asked], **fields: Any) -> Asked:
+    """The request; InputError in one line where a value does not fit."""
+    try:
+        return kind(**fields)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise InputError(f"{'.'.join(map(str, first['loc']))}={first['input']!r}: {first['msg']}") from None
+
+
+def _targets(asked: Asked, attributes: int) -> int:
+    """Most marginals inside what is asked, before the domain is known."""
+    order = getattr(asked, "order", None)
+    width = len(asked.names) or attributes
+    return sum(math.comb(width, k) for k in range(1, min(order or width, width) + 1))
+
+
+def _inside(targets: dict[Clique, float], domain: Domain) -> dict[tuple[int, ...], float]:
+    """Every marginal inside a target, by positions, with the largest weight of those that hold it."""
+    found: dict[tuple[int, ...], float] = {}
+    for clique, weight in targets.items():
+        positions = [domain.index(name) for name in domain.clique(clique)]
+        for order in range(1, len(positions) + 1):
+            for sub in itertools.combinations(positions, order):
+                found[sub] = max(found.get(sub, 0.0), weight)
+    return found
+
+
+def _weights(members: np.ndarray, inside: dict[tuple[int, ...], float], top: int) -> np.ndarray | None:
+    """float64[candidate] in (0, 1], the largest 1, or None where all are alike; a plain marginal of at most `top` attributes weighs 1."""
+    if all(weight == 1.0 for weight in inside.values()):
+        return None
+    weights = np.ones(len(members))
+    for c, row in enumerate(members.tolist()):
+        sub = tuple(p for p in row if p >= 0)
+        weights[c] = max(inside.get(sub, 0.0), 1.0 if len(sub) <= top else 0.0)
+    return weights / weights.max()
 
 
 def _all_of(attributes: int, order: int, width: int) -> np.ndarray:

@@ -44,10 +44,10 @@ def sources() -> Sources:
 ORDER = (
     "errors", "kernels", "kernels.dense", "kernels.graph", "kernels.tree", "kernels.joint", "kernels.scoring", "kernels.counting", "kernels.rows",
     "kernels.linear", "warmup", "attribute", "domain", "levels", "candidates", "table", "reading", "output", "privacy", "privacy.neighbours",
-    "privacy.noise", "workload", "codec", "transform", "tree", "joints", "model", "queries", "queries.ranges", "queries.cuboids",
-    "queries.parities", "forest", "answers", "counting", "counts", "profile", "privacy.ledger", "privacy.access", "privacy.residuals", "plan",
-    "limits", "fit", "privacy.discover", "residual", "outcome", "estimate", "mwem", "offer", "engine", "manifest", "refine", "sample", "store",
-    "check", "flow", "settings", "drafting", "evaluation", "job", "datasets", "console", "cli",
+    "privacy.noise", "codec", "transform", "tree", "joints", "model", "queries", "queries.ranges", "queries.cuboids", "queries.parities",
+    "workload", "forest", "answers", "counting", "counts", "profile", "privacy.ledger", "privacy.access", "privacy.questions",
+    "privacy.residuals", "plan", "limits", "fit", "privacy.discover", "hierarchy", "residual", "outcome", "estimate", "mwem", "asking", "offer",
+    "engine", "manifest", "refine", "sample", "store", "check", "flow", "settings", "drafting", "evaluation", "job", "datasets", "console", "cli",
 )  # fmt: skip
 """A module imports only modules before it. To add one, put it as early as its imports allow."""
 
@@ -134,6 +134,7 @@ INSIDERS = ("Sealed.", "Sealed.__init__", "Sealed.reveal", "PrivateRows.count")
 """What handles sealed contents: Sealed itself, and the one step that seals them again, with the counts of candidates."""
 OPENERS = {
     ("privacy.access", "select"), ("privacy.access", "measure"), ("privacy.residuals", "measure_residuals"),
+    ("privacy.questions", "select_question"), ("privacy.questions", "measure_question"),
     ("privacy.discover", "_votes"), ("privacy.discover", "_bounds"), ("privacy.discover", "_magnitude"), ("privacy.discover", "_categories"),
 }  # fmt: skip
 """The functions that open private numbers: select, measure, and the parts of discover."""

@@ -165,7 +165,7 @@ def test_quiet_verbose_and_json(here: Path, fmwem: Fmwem) -> None:
 
 
 REFUSED: list[tuple[int, str, list[Any]]] = [
-    (2, "nothing to keep: give --marginals K or --workload FILE", ["t.csv"]),
+    (2, "nothing to keep: give --marginals K, --cube A,B,C, --ranges A:1000, --parities K or --workload FILE", ["t.csv"]),
     (2, "no file none.csv", ["none.csv", "--marginals", 1]),
     (2, "is a folder; name a file in it", [".", "--marginals", 1]),
     (2, "unknown kind of file", ["t.domain.json", "--marginals", 1]),

@@ -72,12 +72,22 @@ def _sensitivity(access: Access) -> int:
     return access.unit.l2_squared_of_marginal if gaussian else access.unit.l1_of_marginal
 
 
-def select(counts: PrivateCounts, answers: Answers, offered: np.ndarray, *, penalty: np.ndarray, cost: Fraction, access: Access) -> int:
+def select(
+    counts: PrivateCounts,
+    answers: Answers,
+    offered: np.ndarray,
+    *,
+    penalty: np.ndarray,
+    cost: Fraction,
+    access: Access,
+    weights: np.ndarray | None = None,
+) -> int:
     """The candidate among `offered: int64[k]` that the model answers about worst, by noisy maximum. Cost: `cost`.
 
     Score: L1 distance of the true marginal to the model's, less `penalty: float64[k]` (records; the noise expected of measuring it).
     `answers` holds the bases whose distance may have changed since the last call; the others' distances are kept. A score moves
-    by at most k (add-remove) or 2 k (replace) records between neighbours, k rows a person: the model and the penalty are public.
+    by at most k (add-remove) or 2 k (replace) records between neighbours, k rows a person: the model and the penalty are public. `weights:
+    float64[k]` in (0, 1] make an error count less: rounded down to 256ths, they can only shrink what a score moves by.
     Source: HLM12 Fig. 1 step 2(a), over whole marginals as in their section 3.3.
     """
     mechanism = selecting(access.ledger.budget.composition)
@@ -88,7 +98,15 @@ def select(counts: PrivateCounts, answers: Answers, offered: np.ndarray, *, pena
         for job in [pool.submit(_score, tables, answers.part(half)) for half in np.array_split(np.arange(len(answers.which)), 2) if len(half)]:
             job.result()
     scores = tables.distances[offered] - np.rint(np.minimum(penalty, MOST_ROWS) * SCORE_GRID).astype(np.int64)
+    if weights is not None:
+        scores = weighted(scores, weights)
     return int(offered[access.noise.select(scores, scale=scale)])
+
+
+def weighted(scores: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """int64: scores times weights in 256ths, rounded down: two whole scores that differ by d end at most d apart, for no weight is above 1."""
+    parts = np.clip(np.floor(weights * 256), 1, 256).astype(np.int64)
+    return (scores >> 8) * parts + ((scores & 255) * parts >> 8)
 
 
 def _score(tables: Tables, answers: Answers) -> None:

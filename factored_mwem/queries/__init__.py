@@ -5,12 +5,17 @@ To add a kind, write its file and name it in `workload.KINDS`: the loop, selecti
 
 from __future__ import annotations
 
+import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from functools import reduce
 from typing import Any, Protocol
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
 
+from factored_mwem.domain import Clique, Domain
+from factored_mwem.errors import InputError
 from factored_mwem.model import Factor
 from factored_mwem.privacy.neighbours import Unit
 from factored_mwem.tree import split
@@ -32,6 +37,9 @@ class Questions(Protocol):
     def positions(self, question: int) -> tuple[int, ...]:
         """The attributes a question is about, ascending."""
 
+    def label(self, question: int, names: Sequence[str]) -> str:
+        """A question in words, from the names of all attributes."""
+
     def answers(self, source: Any) -> np.ndarray:
         """All answers, question after question: exact int64 where the source counts rows, else float64 records."""
 
@@ -46,6 +54,43 @@ class Questions(Protocol):
 
         Source: HLM12 Fig. 1, step 2(c): weights times exp(q(x) (m - q(A)) / (2 n)), the measurement clipped to what the query can be.
         """
+
+
+class Asked(BaseModel):
+    """What a workload asks for in one line: its public parameters. `weight`: how much an error counts, beside 1 for plain marginals."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    weight: float = Field(default=1.0, gt=0, le=1000)
+
+    @property
+    def names(self) -> Clique:
+        """The attributes it names; none where it is about all of a type."""
+        return ()
+
+    @abstractmethod
+    def targets(self, domain: Domain) -> list[Clique]:
+        """The marginals that answer it, by names; InputError where the domain does not fit."""
+
+    @abstractmethod
+    def questions(self, domain: Domain) -> Questions:
+        """The questions themselves."""
+
+
+def split_spec(text: str, option: str) -> tuple[Clique, str, float]:
+    """(names, what follows the colon, weight) of `A,B:WHAT@WEIGHT`; the last two may be left out."""
+    body, _, weight = text.partition("@")
+    names, _, what = body.partition(":")
+    try:
+        found = float(weight) if weight else 1.0
+    except ValueError:
+        raise InputError(f"--{option} {text}: {weight!r} is no weight; write for example {body}@2") from None
+    if not math.isfinite(found) or not 0 < found <= 1000:
+        raise InputError(f"--{option} {text}: a weight is above 0, at most 1000")
+    attributes = tuple(name.strip() for name in names.split(","))
+    if not all(attributes) or len(set(attributes)) < len(attributes):
+        raise InputError(f"--{option} {text}: name each attribute once, separated by commas")
+    return attributes, what.strip(), found
 
 
 def over_axes(part: Factor, values: dict[int, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

@@ -2,14 +2,49 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from pydantic import Field
 
+from factored_mwem.domain import Clique, Domain
+from factored_mwem.errors import InputError
 from factored_mwem.kernels.dense import PAPER, replay
 from factored_mwem.model import Factor
 from factored_mwem.privacy.neighbours import Unit
-from factored_mwem.queries import Source
+from factored_mwem.queries import Asked, Source, split_spec
+
+
+class AskedCube(Asked):
+    """A datacube: the marginals over all subsets of `attributes`, of at most `order` of them."""
+
+    attributes: tuple[str, ...] = Field(min_length=1, max_length=64)
+    order: int | None = Field(default=None, ge=1)
+
+    @classmethod
+    def parse(cls, text: str) -> AskedCube:
+        """`A,B,C` or `A,B,C:2`, each with `@WEIGHT` if wanted."""
+        names, what, weight = split_spec(text, "cube")
+        if what and not (what.isascii() and what.isdigit() and 1 <= int(what) <= len(names)):
+            raise InputError(f"--cube {text}: the order is a number from 1 to {len(names)}; for example {','.join(names)}:{min(2, len(names))}")
+        return cls(attributes=names, order=int(what) if what else None, weight=weight)
+
+    @property
+    def names(self) -> Clique:
+        return self.attributes
+
+    def targets(self, domain: Domain) -> list[Clique]:
+        names, order = domain.clique(self.attributes), self.order or len(self.attributes)
+        if order > len(names):
+            raise InputError(f"a cube over {len(names)} attributes has no marginals of {order}")
+        return list(itertools.combinations(names, order))
+
+    def questions(self, domain: Domain) -> Cuboids:
+        at = sorted(domain.index(name) for name in self.attributes)
+        orders = range(1, (self.order or len(at)) + 1)
+        return Cuboids(tuple(c for order in orders for c in itertools.combinations(at, order)), domain.shape)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,6 +60,9 @@ class Cuboids:
 
     def positions(self, question: int) -> tuple[int, ...]:
         return self.cliques[question]
+
+    def label(self, question: int, names: Sequence[str]) -> str:
+        return " x ".join(names[p] for p in self.cliques[question])
 
     def answers(self, source: Source) -> np.ndarray:
         """Counted once for each set of attributes that no other holds; what lies inside one is added up from it."""

@@ -9,13 +9,34 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from pydantic import Field
 
+from factored_mwem.domain import Clique, Domain
+from factored_mwem.errors import InputError
 from factored_mwem.kernels.linear import parity_sums, product_answer, product_step, walsh
 from factored_mwem.model import Factor, ProductModel
 from factored_mwem.privacy.neighbours import Unit
-from factored_mwem.queries import over_axes
+from factored_mwem.queries import Asked, over_axes
 
 SIGNS = np.array([1, -1], dtype=np.int8)
+
+
+class AskedParities(Asked):
+    """All parities of at most `order` of the attributes that have two codes."""
+
+    order: int = Field(ge=1, le=20)
+
+    def targets(self, domain: Domain) -> list[Clique]:
+        return list(itertools.combinations([domain.names[p] for p in self._binary(domain)], self.order))
+
+    def questions(self, domain: Domain) -> Parities:
+        return Parities.up_to(self._binary(domain), self.order)
+
+    def _binary(self, domain: Domain) -> list[int]:
+        binary = [p for p, size in enumerate(domain.shape) if size == 2]
+        if len(binary) < self.order:
+            raise InputError(f"--parities {self.order}: only {len(binary)} attributes have two values (a missing value counts as one)")
+        return binary
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +57,9 @@ class Parities:
 
     def positions(self, question: int) -> tuple[int, ...]:
         return tuple(int(p) for p in self.members[question] if p >= 0)
+
+    def label(self, question: int, names: Sequence[str]) -> str:
+        return "parity of " + ", ".join(names[p] for p in self.positions(question))
 
     def answers(self, source: Any) -> np.ndarray:
         """On rows one exclusive or and population count each, 64 rows a word; on a product of components by the product formula."""
