@@ -35,7 +35,7 @@ def planned(shape: tuple[int, ...], order: int = 2, *, epsilon: float = 1.0, del
 
 def test_the_plan_sees_no_table() -> None:
     """Its parameters are the domain, the workload's candidates, the policy, the budget and a public or noisy number of rows."""
-    assert list(inspect.signature(plan).parameters) == ["domain", "candidates", "policy", "budget", "rows"]
+    assert list(inspect.signature(plan).parameters) == ["domain", "candidates", "policy", "budget", "rows", "questions"]
     assert planned((3, 4, 2)) == planned((3, 4, 2))
 
 
