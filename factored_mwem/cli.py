@@ -26,8 +26,7 @@ app.add_typer(datasets_app, name="datasets")
 workload_app = typer.Typer(no_args_is_help=True, help="Workload files: what must come out right.")
 app.add_typer(workload_app, name="workload")
 
-MOST_ROWS = 10**12
-"""More rows than this are a slip of the keyboard: they would fill any disk."""
+MOST_ROWS = 10**12  # more rows than this are a slip of the keyboard: they would fill any disk
 
 TablePath = Annotated[Path, typer.Argument(help="CSV (also .gz), TSV, Parquet or Feather file.")]
 Marginals = Annotated[Optional[int], typer.Option("--marginals", envvar="FMWEM_MARGINALS", help="Keep all K-way marginals.")]
@@ -180,15 +179,22 @@ def evaluate(
     real: TablePath,
     synthetic: Annotated[Path, typer.Argument(help="Synthetic file to compare with it.")],
     marginals: Annotated[int, typer.Option("--marginals", help="Highest order of marginal.", min=1)] = 3,
+    cube: Cube = None,
+    ranges: Ranges = None,
+    parities: Parities = None,
+    workload: WorkloadPath = None,
     domain: DomainPath = None,
     columns: Columns = None,
     json_only: Json = False,
 ) -> None:
-    """NOT PRIVATE: errors of a synthetic table against the real one, by order, and the worst ten marginals."""
+    """NOT PRIVATE: errors of a synthetic table against the real one, by order, of what else is asked, and the worst ten marginals."""
     from factored_mwem import console, job
 
-    found = job.compare(real, synthetic, marginals, domain, _names(columns))
-    facts = {"private": False, "by_order": {k: {"mean": m, "worst": w} for k, (m, w) in found.by_order.items()}, "worst": found.worst}
+    given = {"cube": cube, "ranges": ranges, "parities": parities, "workload": workload, "domain": domain, "columns": _names(columns)}
+    found = job.compare(real, synthetic, marginals, given)
+    by_order = {k: {"mean": mean, "worst": worst} for k, (mean, worst) in found.by_order.items()}
+    asked = [{"asked": words, "questions": count, "mean": mean, "worst": worst} for words, count, mean, worst in found.asked]
+    facts = {"private": False, "by_order": by_order, "asked": asked, "worst": found.worst}
     print(json.dumps(facts) if json_only else console.errors_text(found))
 
 

@@ -119,6 +119,8 @@ def forecast_text(found: Forecast, rows: int, unit: str) -> str:
 def errors_text(found: Errors) -> str:
     lines = ["NOT PRIVATE: these numbers compare with the real table; do not publish them", "marginals   mean L1   worst L1"]
     lines += [f"{order}-way       {mean:7.4f}    {worst:7.4f}" for order, (mean, worst) in found.by_order.items()]
+    for words, questions, mean, worst in found.asked:
+        lines.append(f"{words} ({questions:,}): mean {mean:.5f}, worst {worst:.5f}")
     lines += ["worst marginals:", *(f"  {error:.4f}  {' x '.join(clique)}" for clique, error in found.worst)]
     return "\n".join(lines)
 

@@ -51,9 +51,13 @@ def fit_forest(
     amount = access.ledger.left * first_share(candidates, policy, access, total)
     singles, total, error = measure_singles(rows, candidates, amount, access, total, found, groups)
     levels = find_levels(candidates, singles, groups)
+    above = measure_groups(levels, rows, candidates, amount, access, groups)
+    if found and above:  # few groups add up to the number of rows with less noise than many values
+        total, error = estimate_total([*found, *singles, *above])
     estimate = Estimate(levels, total)
     estimate.start(singles)
-    measure_groups(estimate, rows, candidates, amount, access, groups)
+    for m in above:
+        estimate.add(m)
     cells = most_cells(policy, limits, domain_codes=sum(levels.shape), scale=signal(access.ledger.budget, total))
     rounds = limits.rounds if (candidates.orders > 1).any() else 0
     schedule = Schedule(access.ledger, rounds, Fraction(policy.select_share), adaptive=limits.adaptive, quiet=1.0)
@@ -139,18 +143,16 @@ def measure_singles(
 
 
 def measure_groups(
-    estimate: Estimate, rows: PrivateRows, candidates: Candidates, amount: Fraction, access: Access, groups: dict[int, Hierarchy]
-) -> None:
-    """Measure every level above the single values of the attributes that have a hierarchy. Cost: the rest of `amount`."""
-    levels = estimate.forest.levels
+    levels: Levels, rows: PrivateRows, candidates: Candidates, amount: Fraction, access: Access, groups: dict[int, Hierarchy]
+) -> list[Measurement]:
+    """Noisy counts of every level above the single values of the attributes that have a hierarchy. Cost: the rest of `amount`."""
     above = [v for a in groups for v in levels.chains[a][1:]]
     if not above:
-        return
+        return []
     counts = rows.count(Candidates(candidates.domain, np.array(above, dtype=np.int32)[:, None], levels))
     shares = single_shares(candidates)
-    for v in above:
-        a = int(levels.attribute[v])
-        estimate.add(measure(counts, (v,), cost=amount * shares[a] / groups[a].levels, access=access))
+    of = levels.attribute.tolist()
+    return [measure(counts, (v,), cost=amount * shares[of[v]] / groups[of[v]].levels, access=access) for v in above]
 
 
 def told(candidates: Candidates, groups: dict[int, Hierarchy]) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,24 +12,45 @@ from typing import Any
 import numpy as np
 
 from factored_mwem.codec import encode_table, fit_columns
+from factored_mwem.counts import Rows
 from factored_mwem.domain import Clique, Domain
 from factored_mwem.drafting import draft
 from factored_mwem.errors import InputError
+from factored_mwem.levels import Levels
+from factored_mwem.queries import Asked
 from factored_mwem.table import open_table
+from factored_mwem.workload import Workload
 
 WORST = 10
+MOST_CELLS = 2**26
+"""Cells of the table from which a question of a workload is answered, at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """NOT PRIVATE. L1 distances between normalised marginals of two tables (0 to 2): mean and worst of each order, and the worst marginals."""
+    """NOT PRIVATE. L1 distances between normalised marginals of two tables (0 to 2): mean and worst of each order, and the worst marginals.
+
+    `asked`: of each request of a workload, in words, how many questions it is, and the mean and the worst error (of shares; a table's added up).
+    """
 
     by_order: dict[int, tuple[float, float]]
     worst: tuple[tuple[Clique, float], ...]
+    asked: tuple[tuple[str, int, float, float], ...] = ()
 
 
-def evaluate(real: Any, synthetic: Any, order: int, *, domain: Domain | str | Path | None = None, columns: Sequence[str] | None = None) -> Errors:
-    """NOT PRIVATE. The errors of all marginals of 1 to `order` attributes; without `domain` one is drafted from the real table."""
+def evaluate(
+    real: Any,
+    synthetic: Any,
+    order: int,
+    *,
+    domain: Domain | str | Path | None = None,
+    columns: Sequence[str] | None = None,
+    workload: Workload | None = None,
+) -> Errors:
+    """NOT PRIVATE. The errors of all marginals of 1 to `order` attributes, and of the cubes, ranges and parities that `workload` asks for.
+
+    Without `domain` one is drafted from the real table.
+    """
     if domain is None:
         domain = draft(real)
     elif not isinstance(domain, Domain):
@@ -46,7 +68,20 @@ def evaluate(real: Any, synthetic: Any, order: int, *, domain: Domain | str | Pa
         by_order[k] = (float(np.mean(values)), float(np.max(values)))
         worst += found
     worst.sort(key=lambda entry: -entry[1])
-    return Errors(by_order, tuple((tuple(domain.names[p] for p in clique), error) for clique, error in worst[:WORST]))
+    named = tuple((tuple(domain.names[p] for p in clique), error) for clique, error in worst[:WORST])
+    asked = () if workload is None else tuple(_errors_of(request, ours, theirs, domain) for request in workload.asked)
+    return Errors(by_order, named, asked)
+
+
+def _errors_of(request: Asked, ours: list[np.ndarray], theirs: list[np.ndarray], domain: Domain) -> tuple[str, int, float, float]:
+    cells = max(math.prod(domain[name].size for name in clique) for clique in request.targets(domain))
+    if cells > MOST_CELLS:
+        raise InputError(f"a question over {cells:,} cells is too large to evaluate; {MOST_CELLS:,} is the most")
+    questions, levels = request.questions(domain), Levels.fine(domain.shape)
+    first, second = (questions.answers(Rows(codes, levels)) / len(codes[0]) for codes in (ours, theirs))
+    starts = np.cumsum(questions.cells) - questions.cells
+    errors = np.add.reduceat(np.abs(first - second), starts)
+    return request.in_words(), len(errors), float(errors.mean()), float(errors.max())
 
 
 def _codes(source: Any, domain: Domain, columns: Sequence[str]) -> list[np.ndarray]:

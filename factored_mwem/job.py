@@ -146,6 +146,7 @@ def draw(model: Path, rows: int, output: Path, *, seed: int | None, overwrite: b
     return {"output": str(output), "rows": rows, "sha256": digest, "spent_epsilon": 0}
 
 
-def compare(real: Path, synthetic: Path, order: int, domain: Path | None, columns: Sequence[str] | None) -> Errors:
+def compare(real: Path, synthetic: Path, order: int, settings: Mapping[str, Any]) -> Errors:
     """NOT PRIVATE: the errors of a synthetic file."""
-    return evaluate(real, synthetic, order, domain=domain_path(real, domain), columns=columns)
+    asked = workload_from({**settings, "marginals": order})
+    return evaluate(real, synthetic, order, domain=domain_path(real, settings.get("domain")), columns=settings.get("columns"), workload=asked)

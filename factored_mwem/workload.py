@@ -84,6 +84,8 @@ class Workload:
     @classmethod
     def parities(cls, order: int, *, weight: float = 1.0) -> Workload:
         """All parities of at most `order` binary attributes."""
+        if not 1 <= order <= 20:
+            raise InputError(f"--parities {order}: a parity is over 1 to 20 attributes")
         return cls(asked=(_made(AskedParities, order=order, weight=weight),))
 
     @classmethod

@@ -28,7 +28,9 @@ def select_question(
     sensitivity = max(kind.l1(access.unit) for kind in private.kinds) * SCORE_GRID
     scale = scale_for(mechanism, cost, sensitivity=sensitivity)
     truth = access.open(private, Entry("select", mechanism, (), scale, sensitivity))
-    grid = np.rint(np.clip(np.nan_to_num(answers), -MOST_ROWS, MOST_ROWS) * SCORE_GRID).astype(np.int64)
+    kept = np.clip(np.nan_to_num(answers), -MOST_ROWS, MOST_ROWS)
+    most = np.maximum(np.add.reduceat(np.abs(kept), private.starts[:-1]), MOST_ROWS)  # a score adds up all cells of a table
+    grid = np.rint(kept * np.repeat(MOST_ROWS / most, np.diff(private.starts)) * SCORE_GRID).astype(np.int64)
     scores = np.add.reduceat(np.abs(grid - truth * SCORE_GRID), private.starts[:-1])[offered]
     scores = weighted(scores - np.rint(np.minimum(penalty, MOST_ROWS) * SCORE_GRID).astype(np.int64), weights)
     return int(offered[access.noise.select(scores, scale=scale)])

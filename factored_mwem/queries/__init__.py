@@ -69,6 +69,10 @@ class Asked(BaseModel):
         return ()
 
     @abstractmethod
+    def in_words(self) -> str:
+        """What is asked, on one short line."""
+
+    @abstractmethod
     def targets(self, domain: Domain) -> list[Clique]:
         """The marginals that answer it, by names; InputError where the domain does not fit."""
 

@@ -35,6 +35,9 @@ class AskedCube(Asked):
     def names(self) -> Clique:
         return self.attributes
 
+    def in_words(self) -> str:
+        return f"cube over {', '.join(self.attributes)}" + (f", up to {self.order}-way" if self.order else "")
+
     def targets(self, domain: Domain) -> list[Clique]:
         names, order = domain.clique(self.attributes), self.order or len(self.attributes)
         if order > len(names):
@@ -65,10 +68,12 @@ class Cuboids:
         return " x ".join(names[p] for p in self.cliques[question])
 
     def answers(self, source: Source) -> np.ndarray:
-        """Counted once for each set of attributes that no other holds; what lies inside one is added up from it."""
+        """Counted where no set of one attribute more is asked, too; else added up from that one."""
         found: dict[tuple[int, ...], np.ndarray] = {}
+        above: dict[tuple[int, ...], tuple[int, ...]] = {}
         for clique in sorted(self.cliques, key=len, reverse=True):
-            holder = next((big for big in found if set(clique) <= set(big)), None)
+            holder = above.get(clique)
+            above.update(dict.fromkeys(itertools.combinations(clique, len(clique) - 1), clique))
             if holder is None:
                 found[clique] = source.marginal(clique)
             else:

@@ -26,6 +26,9 @@ class AskedParities(Asked):
 
     order: int = Field(ge=1, le=20)
 
+    def in_words(self) -> str:
+        return f"parities of up to {self.order} binary columns"
+
     def targets(self, domain: Domain) -> list[Clique]:
         return list(itertools.combinations([domain.names[p] for p in self._binary(domain)], self.order))
 

@@ -43,6 +43,10 @@ class AskedRanges(Asked):
     def names(self) -> Clique:
         return self.attributes
 
+    def in_words(self) -> str:
+        how_many = f"{self.count:,} random" if self.which == "random" else self.which
+        return f"{how_many} ranges over {', '.join(self.attributes)}"
+
     def targets(self, domain: Domain) -> list[Clique]:
         for name in self.attributes:
             if not domain[name].ordered:
