@@ -188,10 +188,10 @@ def evaluate(
     json_only: Json = False,
 ) -> None:
     """NOT PRIVATE: errors of a synthetic table against the real one, by order, of what else is asked, and the worst ten marginals."""
+    settings = {**locals(), "columns": _names(columns)}
     from factored_mwem import console, job
 
-    given = {"cube": cube, "ranges": ranges, "parities": parities, "workload": workload, "domain": domain, "columns": _names(columns)}
-    found = job.compare(real, synthetic, marginals, given)
+    found = job.compare(real, synthetic, marginals, settings)
     by_order = {k: {"mean": mean, "worst": worst} for k, (mean, worst) in found.by_order.items()}
     asked = [{"asked": words, "questions": count, "mean": mean, "worst": worst} for words, count, mean, worst in found.asked]
     facts = {"private": False, "by_order": by_order, "asked": asked, "worst": found.worst}
