@@ -100,10 +100,10 @@ def mixed(epsilons: list[float], runs: int) -> None:
         for asked in workload.asked:
             questions = asked.questions(domain)
             starts, exact = np.cumsum(questions.cells) - questions.cells, questions.answers(truth) / len(codes[0])
-            errors = [
-                np.mean([np.add.reduceat(np.abs(questions.answers(s) / records(s) - exact), starts).mean() for s in found])
-                for found in sources.values()
-            ]
+            errors = []
+            for found in sources.values():
+                gaps = [np.abs(questions.answers(source) / records(source) - exact) for source in found]
+                errors.append(np.mean([np.add.reduceat(gap, starts).mean() for gap in gaps]))
             print(f"| {name} | {epsilon:g} | {asked.in_words()} | " + " | ".join(f"{e:.5f}" for e in errors) + " |", flush=True)
 
 
