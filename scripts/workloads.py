@@ -22,6 +22,7 @@ import pyarrow as pa
 from factored_mwem import Domain, Workload, release
 from factored_mwem.codec import encode_table, fit_columns
 from factored_mwem.counts import Rows
+from factored_mwem.errors import InputError
 from factored_mwem.levels import Levels
 from factored_mwem.privacy.noise import rho_of
 from factored_mwem.queries.ranges import Ranges
@@ -132,4 +133,7 @@ if __name__ == "__main__":
     parser.add_argument("--epsilons", type=float, nargs="+", default=[0.1, 1.0])
     parser.add_argument("--runs", type=int, default=3)
     given = parser.parse_args()
-    (ranges if given.which == "ranges" else mixed)(given.epsilons, given.runs)
+    try:
+        (ranges if given.which == "ranges" else mixed)(given.epsilons, given.runs)
+    except InputError as error:
+        sys.exit(f"{error}; FMWEM_DATASETS names the folder of the tables")
