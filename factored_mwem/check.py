@@ -39,13 +39,16 @@ class Forecast:
     warning: str | None
 
 
-def forecast(domain: Domain, fitting: Candidates, left_out: int, policy: Policy, *, rows: int) -> Forecast:
-    """The forecast for a table of about `rows` rows (a guess: a real run plans with a noisy count); `left_out` candidates exceed the cell cap."""
+def forecast(domain: Domain, fitting: Candidates, left_out: int, policy: Policy, *, rows: int, questions: int | None = None) -> Forecast:
+    """The forecast for a table of about `rows` rows (a guess: a real run plans with a noisy count); `left_out` candidates exceed the cell cap.
+
+    `questions`: how many there are where single questions are asked.
+    """
     budget = policy.budget(learn_domain=False)
     access = Access(Ledger(budget), policy.unit, OpenDPNoise(budget.composition))
     limits = limits_of(fitting, policy, Machine.of(policy)) if policy.engine == "tree" else None
     at_once = limits is not None and one_shot_suits(fitting, policy, access, float(rows), limits)
-    rounds, share = _planned(domain, fitting, policy, access, rows, limits)
+    rounds, share = _planned(domain, fitting, policy, access, rows, limits, questions)
     left = budget.amount * (1 if policy.unit.total_is_public else 1 - TOTAL_SHARE)
     price = left * (1 - share) / max(rounds, 1)
     step = Round(select=price * Fraction(policy.select_share), measure=price * (1 - Fraction(policy.select_share)))
@@ -73,11 +76,13 @@ def forecast(domain: Domain, fitting: Candidates, left_out: int, policy: Policy,
     )
 
 
-def _planned(domain: Domain, fitting: Candidates, policy: Policy, access: Access, rows: int, limits: Limits | None) -> tuple[int, Fraction]:
+def _planned(
+    domain: Domain, fitting: Candidates, policy: Policy, access: Access, rows: int, limits: Limits | None, questions: int | None
+) -> tuple[int, Fraction]:
     """(rounds, the share of the budget before them) of either engine."""
     budget = access.ledger.budget
     if limits is None:
-        chosen = plan(domain, fitting, policy, budget, rows)
+        chosen = plan(domain, fitting, policy, budget, rows, questions=questions)
         return chosen.rounds, chosen.initial_share
     rounds = limits.rounds if (fitting.orders > 1).any() else 0
     return rounds, one_way_share(domain, policy, budget, rows) if rounds else Fraction(1)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from factored_mwem.asking import Asking
 from factored_mwem.check import Forecast, forecast
 from factored_mwem.codec import fit_columns
 from factored_mwem.domain import Domain
@@ -133,7 +134,8 @@ def dry_run(table: Path, settings: Mapping[str, Any], rows: int) -> tuple[Foreca
     assert declared is not None
     domain, _ = fit_columns(declared, visible, columns)
     fitting, left_out = usable(workload, domain, policy, Machine.of(policy))
-    return forecast(domain, fitting, left_out, policy, rows=rows), policy.budget(learn_domain=False).unit
+    questions = len(Asking.of(workload, fitting).members) if policy.engine == "mwem" and workload.asked else None
+    return forecast(domain, fitting, left_out, policy, rows=rows, questions=questions), policy.budget(learn_domain=False).unit
 
 
 def draw(model: Path, rows: int, output: Path, *, seed: int | None, overwrite: bool) -> dict[str, Any]:

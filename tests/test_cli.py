@@ -224,6 +224,88 @@ def test_mistakes_are_one_line_with_their_code(here: Path, fmwem: Fmwem, code: i
     assert "budget was spent" not in done.err
 
 
+WRONG_QUESTIONS: list[tuple[int, str, list[Any]]] = [
+    (2, "--ranges : name each attribute once", ["--ranges", ""]),
+    (2, "--ranges age: say how many", ["--ranges", "age"]),
+    (2, "--ranges age:0: say how many", ["--ranges", "age:0"]),
+    (2, "--ranges age:1000001: say how many, 1 to 1,000,000", ["--ranges", "age:1000001"]),
+    (2, "say how many", ["--ranges", "age:\u00b2"]),
+    (2, "name each attribute once", ["--ranges", "age,age:10"]),
+    (2, "name each attribute once", ["--cube", "age,zip,age"]),
+    (2, "a weight is above 0", ["--ranges", "age:10@0"]),
+    (2, "a weight is above 0", ["--ranges", "age:10@nan"]),
+    (2, "a weight is above 0", ["--cube", "age@1e9"]),
+    (2, "'much' is no weight", ["--cube", "age@much"]),
+    (2, "the workload names 'wages'", ["--ranges", "wages:10"]),
+    (2, "the workload names 'age'", ["--ranges", "age:10", "--columns", "zip,pay"]),
+    (2, "ranges over 'zip': its values have no order", ["--ranges", "zip:10"]),
+    (2, "the order is a number from 1 to 2; for example age,zip:2", ["--cube", "age,zip:3"]),
+    (2, "--parities 1: only 0 attributes have two values", ["--parities", 1]),
+    (2, "--parities 0: a parity is over 1 to 20 attributes", ["--parities", 0]),
+    (2, "--parities", ["--parities", "two"]),
+    (4, "more than --max-cells 50; raise it", ["--ranges", "age,pay:10", "--engine", "mwem", "--max-cells", 50]),
+]
+
+
+@pytest.mark.parametrize(("code", "message", "arguments"), WRONG_QUESTIONS, ids=[" ".join(map(str, a)) for _, _, a in WRONG_QUESTIONS])
+def test_wrong_questions_are_refused_before_anything_is_spent(here: Path, fmwem: Fmwem, code: int, message: str, arguments: list[Any]) -> None:
+    done = fmwem("release", "t.csv", *arguments, "--json")
+    assert (done.code, done.facts["exit_code"], done.facts["budget_spent"] or False) == (code, code, False)
+    assert message in done.facts["error"] and done.err.count("\n") == 1
+    assert sorted(os.listdir(here)) == ["t.csv", "t.domain.json"]
+
+
+def test_a_learnt_domain_may_not_fit_the_questions(here: Path, fmwem: Fmwem) -> None:
+    """A name that is not there is seen in the header; that values have no order is known only once the budget has paid for them, and then said."""
+    (here / "t.domain.json").unlink()
+    early = fmwem("release", "t.csv", "--ranges", "wages:10", "--json")
+    assert (early.code, early.facts["budget_spent"]) == (2, False)
+    late = fmwem("release", "t.csv", "--ranges", "zip:10", "--epsilon", 50, "--json")
+    assert (late.code, late.facts["budget_spent"]) == (2, True) and late.err.count("\n") == 1
+    assert fmwem("release", "t.csv", "--ranges", "age:10", "--epsilon", 50, "-q").code == 0
+
+
+def asked_for(path: str = "t.synthetic.manifest.json") -> dict[str, Any]:
+    return json.loads(Path(path).read_text())["workload"]
+
+
+@pytest.mark.parametrize("engine", ["tree", "mwem"])
+def test_questions_by_flag_variable_or_file(here: Path, fmwem: Fmwem, engine: str) -> None:
+    """Flags repeat; a flag goes above its variable, which goes above the file; what was asked stands in the manifest."""
+    flags = ["--cube", "age,pay,smoker:2@3", "--ranges", "age:all", "--ranges", "age,pay:20", "--marginals", 1, "-q", "--overwrite"]
+    done = fmwem("release", "t.csv", *flags, "--engine", engine, "--rounds", 2)
+    assert done.code == 0, done.err
+    found = asked_for()
+    assert found["marginals"] == [1] and found["cubes"] == [{"attributes": ["age", "pay", "smoker"], "order": 2, "weight": 3.0}]
+    assert [(r["attributes"], r["which"], r["count"]) for r in found["ranges"]] == [(["age"], "all", 1000), (["age", "pay"], "random", 20)]
+    (here / "c.toml").write_text('cube = ["zip,smoker"]\nranges = ["pay:prefix", "age:7"]\noverwrite = true\nrounds = 1\n')
+    assert fmwem("release", "t.csv", "--config", "c.toml", "-q").code == 0
+    assert [r["attributes"] for r in asked_for()["ranges"]] == [["pay"], ["age"]] and asked_for()["cubes"][0]["attributes"] == ["zip", "smoker"]
+    assert fmwem("release", "t.csv", "--config", "c.toml", "-q", FMWEM_RANGES="born:5", FMWEM_CUBE="age").code == 0
+    assert [r["attributes"] for r in asked_for()["ranges"]] == [["born"]] and asked_for()["cubes"][0]["attributes"] == ["age"]
+    assert fmwem("release", "t.csv", "--ranges", "seen:5", "--overwrite", "-q", FMWEM_RANGES="born:5").code == 0
+    assert [r["attributes"] for r in asked_for()["ranges"]] == [["seen"]]
+
+
+def test_parities_by_flag_variable_or_file(here: Path, fmwem: Fmwem) -> None:
+    (here / "b.csv").write_text("p,q,r\n" + "true,false,1\nfalse,false,2\n" * 50)
+    fields = [{"name": n, "type": "boolean", "constraints": {"required": True}} for n in "pq"]
+    (here / "b.domain.json").write_text(json.dumps({"fields": [*fields, {"name": "r", "type": "integer", "categories": [1, 2, 3]}]}))
+    (here / "c.toml").write_text("parities = 1\n")
+    for arguments, environment, order in (
+        (["--parities", 2], {"FMWEM_PARITIES": "1"}, 2),
+        (["--config", "c.toml"], {"FMWEM_PARITIES": "2"}, 2),
+        (["--config", "c.toml"], {}, 1),
+    ):
+        done = fmwem("release", "b.csv", "-q", "--overwrite", *arguments, **environment)
+        assert done.code == 0, done.err
+        assert asked_for("b.synthetic.manifest.json")["parities"] == [{"order": order, "weight": 1.0}]
+    for line in ('ranges = "age:5"', "cube = [1]", 'parities = "2"'):
+        (here / "c.toml").write_text(line + "\n")
+        refused = fmwem("release", "b.csv", "--config", "c.toml")
+        assert refused.code == 2 and "must be" in refused.err and refused.err.count("\n") == 1
+
+
 def test_domain_and_table_must_name_the_same_columns(here: Path, fmwem: Fmwem) -> None:
     fields = DOMAIN["fields"]
     (here / "more.json").write_text(json.dumps({"fields": [*fields, {"name": "extra", "categories": ["a"]}]}))

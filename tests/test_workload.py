@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import time
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +16,9 @@ from naive import closure
 
 from factored_mwem.domain import Domain
 from factored_mwem.errors import InputError, ResourceError
-from factored_mwem.workload import MAX_CANDIDATES, Workload
+from factored_mwem.queries.cuboids import AskedCube
+from factored_mwem.queries.ranges import AskedRanges
+from factored_mwem.workload import KINDS, MAX_CANDIDATES, Workload
 
 
 def domain_of(*shape: int) -> Domain:
@@ -179,3 +183,160 @@ def test_many_candidates_are_listed_within_bounded_memory() -> None:
     assert len(candidates) == 1000 + 1000 * 999 // 2
     assert candidates.members[-1].tolist() == [998, 999] and candidates.members[1000].tolist() == [0, 1]
     assert peak < 3 * candidates.members.nbytes
+
+
+# ---- cubes, ranges, parities
+
+
+def some_workload(rng: np.random.Generator) -> Workload:
+    """Any mix of all that can be asked, with every field at any value that it may have."""
+    names = ["age", "a b", "\u00e9", 'q"', "x:y", "0"]
+    found = Workload(tuple(rng.integers(1, 9, rng.integers(0, 3)).tolist()))
+    for _ in range(rng.integers(0, 5)):
+        some = rng.permutation(names)[: rng.integers(1, 7)].tolist()
+        weight = float(rng.choice([1.0, 0.1, 1000.0, 1e-300, rng.random() + 1e-9]))
+        order = None if rng.random() < 0.5 else int(rng.integers(1, len(some) + 1))
+        count, which, seed = int(rng.integers(1, 1_000_001)), ("random", "all", "prefix")[rng.integers(3)], int(rng.integers(0, 2**62))
+        found = (
+            found
+            + (
+                Workload.cube(*some, order=order, weight=weight),
+                Workload.ranges(*some, count=count, which=which, seed=seed, weight=weight),  # type: ignore[arg-type]
+                Workload.parities(int(rng.integers(1, 21)), weight=weight),
+                Workload.of([some]),
+            )[rng.integers(4)]
+        )
+    return found
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_every_workload_survives_its_written_form(seed: int, tmp_path: Path) -> None:
+    """As a dictionary, as JSON and as a file: the same questions, kind by kind in the order asked."""
+    workload = some_workload(np.random.default_rng(seed))
+    again = Workload.from_dict(workload.to_dict())
+    (tmp_path / "w.json").write_text(json.dumps(workload.to_dict()))
+    assert again == Workload.load(tmp_path / "w.json") == Workload.from_dict(again.to_dict())
+    assert (again.orders, again.named) == (workload.orders, workload.named)
+    assert again.asked == tuple(a for kind in KINDS.values() for a in workload.asked if isinstance(a, kind))
+
+
+def test_the_published_schema_names_every_field_of_what_is_written() -> None:
+    """What `to_dict` gives has no key that the schema lacks, in any object; and the schema forbids others."""
+    schema = Workload.json_schema()
+    written = (
+        Workload.marginals(2) + Workload.cube("a", "b", order=1) + Workload.ranges("a") + Workload.parities(2) + Workload.of([["a"]])
+    ).to_dict()
+    assert set(written) == set(schema["properties"]) and schema["additionalProperties"] is False
+    for name, kind in KINDS.items():
+        part = schema["$defs"][kind.__name__]
+        assert schema["properties"][name]["items"] == {"$ref": f"#/$defs/{kind.__name__}"} and part["additionalProperties"] is False
+        assert all(set(entry) <= set(part["properties"]) and set(part.get("required", ())) <= set(entry) for entry in written[name])
+        weight = part["properties"]["weight"]
+        assert (weight["exclusiveMinimum"], weight["maximum"]) == (0, 1000)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"cubes": [{"attributes": []}]},
+        {"cubes": [{"attributes": ["a"], "order": 0}]},
+        {"cubes": [{"attributes": ["a"], "weight": 0}]},
+        {"ranges": [{"attributes": ["a"], "weight": math.nan}]},
+        {"ranges": [{"attributes": ["a"], "weight": math.inf}]},
+        {"ranges": [{"attributes": ["a"], "count": 0}]},
+        {"ranges": [{"attributes": ["a"], "count": 1_000_001}]},
+        {"ranges": [{"attributes": list("abcdefg")}]},
+        {"ranges": [{"attributes": ["a"], "which": "some"}]},
+        {"ranges": [{"attributes": ["a"], "seed": -1}]},
+        {"ranges": {"attributes": ["a"]}},
+        {"parities": [{"order": 0}]},
+        {"parities": [{"order": 21}]},
+        {"parities": [3]},
+        {"parities": [{"order": 2, "colour": 1}]},
+    ],
+    ids=str,
+)
+def test_a_file_that_asks_for_nonsense_is_refused_in_one_line(entry: dict[str, Any]) -> None:
+    with pytest.raises(InputError) as refusal:
+        Workload.from_dict(entry, where="w.toml")
+    assert str(refusal.value).startswith("w.toml: ") and "\n" not in str(refusal.value)
+
+
+ADULT = Domain.from_dict(
+    {
+        "fields": [
+            {"name": "age", "type": "integer", "bins": 40, "constraints": {"minimum": 0, "maximum": 79}},
+            {"name": "hours", "type": "integer", "bins": 5, "constraints": {"minimum": 0, "maximum": 99, "required": True}},
+            {"name": "sex", "categories": ["m", "f"], "constraints": {"required": True}},
+            {"name": "grade", "categories": ["low", "mid", "high"], "categoriesOrdered": True},
+        ]
+    }
+)
+
+
+def test_what_kinds_ask_is_measured_through_the_marginals_inside() -> None:
+    """The candidates of a mix, and their weights: of all that hold a marginal the heaviest, over the heaviest of all."""
+    workload = Workload.marginals(1) + Workload.cube("sex", "hours", "grade", order=2, weight=4.0) + Workload.ranges("hours", "age", weight=2.0)
+    candidates = workload.candidates(ADULT)
+    assert candidates.weights is not None
+    found = {candidates.clique(c): float(candidates.weights[c]) for c in range(len(candidates))}
+    single = {("age",): 0.5, ("hours",): 1.0, ("sex",): 1.0, ("grade",): 1.0}
+    assert found == single | {("age", "hours"): 0.5, ("hours", "sex"): 1.0, ("hours", "grade"): 1.0, ("sex", "grade"): 1.0}
+    assert candidates.ranged == (0, 1)
+    assert (Workload.marginals(2) + Workload.ranges("age")).candidates(ADULT).weights is None
+
+
+def test_boxes_leave_missing_values_out() -> None:
+    """Of 40 codes for values and one for missing ones: all, prefix and random boxes end at the 40th; ordered categories count as ordered."""
+    for which, count in (("all", 820), ("prefix", 40), ("random", 500)):
+        asked = AskedRanges(attributes=("age",), which=which, count=500)  # type: ignore[arg-type]
+        questions = asked.questions(ADULT)
+        assert len(questions.cells) == count and questions.low.min() == 0 and questions.high.max() == 39  # type: ignore[attr-defined]
+        assert (questions.low <= questions.high).all()  # type: ignore[attr-defined]
+    assert len(AskedRanges(attributes=("grade", "hours"), which="all").questions(ADULT).cells) == 6 * 15
+
+
+@pytest.mark.parametrize(
+    ("workload", "message"),
+    [
+        (Workload.ranges("sex"), "ranges over 'sex': its values have no order"),
+        (Workload.ranges("nope"), "the workload names 'nope'"),
+        (Workload.cube("age", "nope"), "the workload names 'nope'"),
+        (Workload.cube("age", "sex", order=3), "a cube over 2 attributes has no marginals of 3"),
+        (Workload.parities(2), "only 1 attributes have two values"),
+    ],
+)
+def test_what_kinds_ask_must_fit_the_domain(workload: Workload, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        workload.candidates(ADULT)
+
+
+def test_all_ranges_that_are_too_many_and_cubes_too_wide_are_refused() -> None:
+    with pytest.raises(InputError, match=r"all ranges over a0, a1 are .* boxes, more than 1,000,000"):
+        Workload.ranges("a0", "a1", which="all").candidates(
+            Domain.from_dict(
+                {"fields": [{"name": n, "type": "integer", "bins": 50, "constraints": {"minimum": 0, "maximum": 99}} for n in ("a0", "a1")]}
+            )
+        )
+    names = [f"a{i}" for i in range(64)]
+    with pytest.raises(ResourceError, match="20,000,000 candidate marginals"):
+        Workload.cube(*names).check(names)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("age:1000", AskedRanges(attributes=("age",), count=1000)),
+        ("age, hours-per-week:2000@0.5", AskedRanges(attributes=("age", "hours-per-week"), count=2000, weight=0.5)),
+        ("age:all", AskedRanges(attributes=("age",), which="all")),
+        ("age : prefix@3", AskedRanges(attributes=("age",), which="prefix", weight=3.0)),
+        ("\u00e9:1", AskedRanges(attributes=("\u00e9",), count=1)),
+    ],
+)
+def test_the_short_form_of_ranges(text: str, expected: AskedRanges) -> None:
+    assert AskedRanges.parse(text) == expected
+
+
+def test_the_short_form_of_cubes() -> None:
+    assert AskedCube.parse("A,B,C:2@3") == AskedCube(attributes=("A", "B", "C"), order=2, weight=3.0)
+    assert AskedCube.parse("A") == AskedCube(attributes=("A",)) and AskedCube.parse("A,B@0.25") == AskedCube(attributes=("A", "B"), weight=0.25)

@@ -56,6 +56,10 @@ def paper_mwem(
     watch: Callable[[ProductModel], object] | None = None,
 ) -> Trace:
     """Figure 1 of the paper. `truth: int64[answers]` are `questions.answers` on the rows; `histogram` the cells, for histogram initialisation."""
+    if paper.average and not paper.joined:
+        raise ValueError("an average of products is no product: average=True needs joined=True")
+    if paper.rounds > len(questions.cells) and not paper.again:
+        raise ValueError(f"{paper.rounds} rounds ask more than the {len(questions.cells)} questions there are")
     model = ProductModel.uniform(domain, total, joined=paper.joined)
     epsilon = paper.epsilon * (1 - paper.init_share)
     if paper.init_share:
