@@ -25,6 +25,8 @@ from factored_mwem.workload import Workload
 
 SWEEPS = 100
 """Most sweeps over a component's measurements after each round, as in the paper's code; they end once all fit within their noise."""
+MOST_STEPS = 2**28
+"""Cells that the sweeps after one round touch, about, at most: on a million cells fewer sweeps must do."""
 MOST_ANSWERS = 2**27
 """Counts that the questions are answered from, at most: a gigabyte."""
 
@@ -79,7 +81,8 @@ class Asking:
         part = Factor(merged.positions, merged.shape, merged.weights.copy())
         inside = set(part.positions)
         used = [m for m in self.measured if inside.issuperset(m[0].positions(m[1]))] if replay else self.measured[-1:]
-        for _ in range(SWEEPS if replay else 1):
+        sweeps = min(SWEEPS, max(5, MOST_STEPS // (len(part.weights) * len(used)))) if replay else 1
+        for _ in range(sweeps):
             before = part.weights.copy()
             for kind, question, noisy, stddev in used:
                 kind.step(part, question, noisy, model.total, guard=stddev if replay else 0.0)

@@ -141,6 +141,8 @@ def _fit(
         domain, schema = fit_columns(discover(private, columns, policy=policy, access=access), private, columns)
         candidates, left_out = usable(workload, domain, policy, machine)
     asking = Asking.of(workload, candidates) if policy.engine == "mwem" and workload.asked else None
+    if asking is not None and policy.iterate == "average":
+        raise InputError("iterate='average' is for marginals alone; leave it out with cubes, ranges or parities")
     codes = encode_table(domain, private)  # ---- private from here ...
     known_total = len(codes[0]) if policy.unit.total_is_public else None
     late = None

@@ -52,7 +52,7 @@ class Policy(BaseModel):
     `engine="tree"` is the product's own: clique trees, levels, annealed rounds. `engine="mwem"` is the paper's algorithm on dense components, and
     what follows is for it alone: `iterate` last or average; `replay` or a single step a round; `initial` a noisy histogram of every starting
     component ("histogram"), noisy one-way marginals, or none; `rounds="adaptive"`; `components="one"` starts from the whole domain in one
-    component, as the paper's sections 2 and 3 do; `step="paper"` is the paper's update to the letter.
+    component, as the paper's sections 2 and 3 do; `step="paper"` is the paper's update to the letter, which cubes, ranges and parities always take.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
