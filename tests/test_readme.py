@@ -24,7 +24,8 @@ def blocks(language: str) -> list[str]:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of what the commands expect around them; nothing is written into the checkout."""
     folder = tmp_path_factory.mktemp("readme")
-    shutil.copytree(ROOT / "datasets", folder / "datasets")
+    for name in ("datasets", "scripts"):
+        shutil.copytree(ROOT / name, folder / name)
     return folder
 
 

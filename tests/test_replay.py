@@ -256,3 +256,27 @@ def test_the_page_stands_alone(tmp_path: Path) -> None:
     assert "NOT PRIVATE" in text and "data:image/png;base64," in text
     assert not any(word in text for word in ("http://", "https://", "<script", 'src="/', "url("))
     assert all(claim.verdict in text.lower() for section in sections for claim in section.claims)
+
+
+MUST_HOLD = {
+    "table1": ("mildew has", "czech has", "rochdale has"),
+    "figure2": ("more than an order of magnitude",),
+    "figure3": ("matches the non-private fit",),
+    "figure5": ("average error is several times lower",),
+    "figure6": ("component of its own",),
+    "figure7": ("never approaches 2^27", "Irrelevant bits stay out"),
+    "ablation": ("a guard at the noise mends it", "never spend more than epsilon"),
+}
+"""Claims about error and structure that the quick replay bears out; seeds are fixed, so that a change means a change of the code."""
+
+
+@needs_files
+@pytest.mark.slow
+def test_the_quick_replay_bears_out_the_claims_about_error_and_structure(tmp_path: Path) -> None:
+    sections = replay.replay(list(replay.NAMES), tmp_path, Console(quiet=True), full=False)
+    claims = {section.name: section.claims for section in sections}
+    assert set(claims) == set(replay.NAMES) and all(claims.values())
+    for name, texts in MUST_HOLD.items():
+        for text in texts:
+            assert [claim.verdict for claim in claims[name] if text in claim.text] == [HOLDS], (name, text)
+    assert {path.suffix for path in tmp_path.iterdir()} == {".csv", ".png", ".jsonl", ".html"}
