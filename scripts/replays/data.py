@@ -12,26 +12,16 @@ from pathlib import Path
 
 import numpy as np
 
+from factored_mwem.codec import encode_table
 from factored_mwem.counts import Rows
+from factored_mwem.datasets import expand_counts
 from factored_mwem.domain import Domain
 from factored_mwem.errors import InputError
 from factored_mwem.levels import Levels
+from factored_mwem.table import open_table
 
-MILDEW = "0 0 0 0 3 0 1 0 0 1 0 0 0 1 0 0 1 0 1 0 7 1 4 0 0 0 0 2 1 3 0 11 16 1 4 0 1 0 0 0 1 4 1 4 0 0 0 1" + 16 * " 0"
-"""Barley mildew, Christiansen and Giese 1991: la10, locc, mp58, c365, p53a, a367, the first changing fastest."""
-CZECH = (
-    "44 40 112 67 129 145 12 23 35 12 80 33 109 67 7 9 23 32 70 66 50 80 7 13 24 25 73 57 51 63 7 16 "
-    "5 7 21 9 9 17 1 4 4 3 11 8 14 17 5 2 7 3 14 14 9 16 2 3 4 0 13 11 5 14 4 4"
-)
-"""Czech autoworkers, Edwards and Havranek 1985: smoke, mental, phys, systol, protein, family, the first changing fastest."""
-ROCHDALE = """
- 5 0 2 1 5 1 0 0 4 1 0 0 6 0 2 0   8 0 11 0 13 0 1 0 3 0 1 0 26 0 1 0   5 0 2 0 0 0 0 0 0 0 0 0 0 0 1 0   4 0 8 2 6 0 1 0 1 0 1 0 0 0 1 0
- 17 10 1 1 16 7 0 0 0 2 0 0 10 6 0 0   1 0 2 0 0 0 0 0 1 0 0 0 0 0 0 0   4 7 3 1 1 1 2 0 1 0 0 0 1 0 0 0   0 0 3 0 0 0 0 0 0 0 0 0 0 0 0 0
- 18 3 2 0 23 4 0 0 22 2 0 0 57 3 0 0   5 1 0 0 11 0 1 0 11 0 0 0 29 2 1 1   3 0 0 0 4 0 0 0 1 0 0 0 0 0 0 0   1 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0
- 41 25 0 1 37 26 0 0 15 10 0 0 43 22 0 0   0 0 0 0 2 0 0 0 0 0 0 0 3 0 0 0   2 4 0 0 2 1 0 0 0 1 0 0 2 1 0 0   0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0
-"""
-"""Rochdale households, Whittaker 1990, the last attribute changing fastest."""
-
+SHIPPED = Path(__file__).parents[2] / "datasets"
+"""Contingency tables that come with the project: mildew, czech and rochdale."""
 STAND_IN = "stand-in for nltcs"
 ADULT = "no adult/adult.csv.gz in FMWEM_DATASETS: get UCI Adult (doi.org/10.24432/C5XW20), adult.data then adult.test under one header line"
 TRANSFUSION = "no transfusion/transfusion.csv in FMWEM_DATASETS: get UCI Blood Transfusion (doi.org/10.24432/C5GS39)"
@@ -71,18 +61,11 @@ class Table:
         return self.rows.marginal(range(len(self.shape)))
 
 
-def of_cells(name: str, shape: tuple[int, ...], counts: np.ndarray) -> Table:
-    """The rows behind row-major counts of all cells."""
-    cells = np.repeat(np.arange(len(counts)), counts)
-    return Table(name, shape, tuple(np.stack(np.unravel_index(cells, shape)).astype(np.int64)))
-
-
+@cache
 def small(name: str) -> Table:
     """mildew, czech or rochdale."""
-    text = {"mildew": MILDEW, "czech": CZECH, "rochdale": ROCHDALE}[name]
-    counts = np.array(text.split(), dtype=np.int64)
-    shape = (2,) * (len(counts).bit_length() - 1)
-    return of_cells(name, shape, counts if name == "rochdale" else counts.reshape(shape, order="F").ravel())
+    domain, private = Domain.load(SHIPPED / f"{name}.domain.json"), open_table(expand_counts(SHIPPED / f"{name}.csv"))
+    return Table(name, domain.shape, tuple(codes.astype(np.int64) for codes in encode_table(domain, private)))
 
 
 def nltcs_path() -> Path | None:
