@@ -46,10 +46,6 @@ class Asking:
     def of(cls, workload: Workload, candidates: Candidates) -> Asking:
         """What a workload asks; its plain marginals are questions, too."""
         domain = candidates.domain
-        if len(candidates) and candidates.cells.sum() > MOST_ANSWERS:
-            raise ResourceError(
-                f"the questions need {candidates.cells.sum():.3g} counts, more than {MOST_ANSWERS:,}; ask for fewer, or use --columns"
-            )
         kinds = [asked.questions(domain) for asked in workload.asked]
         weights = [asked.weight for asked in workload.asked]
         plain = Workload(workload.orders, workload.named)
@@ -57,6 +53,9 @@ class Asking:
             marginals = plain.candidates(domain)
             kinds.append(Cuboids(tuple(marginals.positions(c) for c in range(len(marginals))), domain.shape))
             weights.append(1.0)
+        need = sum(float(kind.cells.sum()) for kind in kinds)
+        if need > MOST_ANSWERS:
+            raise ResourceError(f"the questions need {need:.3g} counts, more than {MOST_ANSWERS:,}; ask for fewer, or use --columns")
         sets = [kind.positions(q) for kind in kinds for q in range(len(kind.cells))]
         members = np.full((len(sets), max(map(len, sets))), -1, dtype=np.int64)
         for row, positions in zip(members, sets, strict=True):

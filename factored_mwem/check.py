@@ -10,7 +10,7 @@ import numpy as np
 from factored_mwem.candidates import Candidates
 from factored_mwem.counts import bytes_of
 from factored_mwem.domain import Domain
-from factored_mwem.engine import one_shot_suits, predicted_error, single_shares
+from factored_mwem.engine import hierarchies, level_shares, one_shot_suits, predicted_error
 from factored_mwem.limits import Limits, Machine, limits_of
 from factored_mwem.mwem import TOTAL_SHARE
 from factored_mwem.plan import Policy, Round, initial_shares, one_way_share, plan
@@ -53,7 +53,7 @@ def forecast(domain: Domain, fitting: Candidates, left_out: int, policy: Policy,
     price = left * (1 - share) / max(rounds, 1)
     step = Round(select=price * Fraction(policy.select_share), measure=price * (1 - Fraction(policy.select_share)))
     blocks = 1 if policy.components == "one" else len(domain)
-    singles = initial_shares(domain.shape) if limits is None else single_shares(fitting)
+    singles = initial_shares(domain.shape) if limits is None else level_shares(fitting, hierarchies(fitting, access))
     shares = singles if policy.initial == "one-way" else [Fraction(1, blocks)] * blocks
     initial = [expected_noise(measurement_scale(left * share * part, access), budget.composition) for part in shares if share] or [0.0]
     # Counts, two copies of the largest component, and the rows as codes of one to four bytes.

@@ -31,10 +31,7 @@ MOST_ROWS = 10**12  # more rows than this are a slip of the keyboard: they would
 TablePath = Annotated[Path, typer.Argument(help="CSV (also .gz), TSV, Parquet or Feather file.")]
 Marginals = Annotated[Optional[int], typer.Option("--marginals", envvar="FMWEM_MARGINALS", help="Keep all K-way marginals.")]
 WorkloadPath = Annotated[Optional[Path], typer.Option("--workload", envvar="FMWEM_WORKLOAD", help="Workload file (TOML or JSON).")]
-Cube = Annotated[
-    Optional[list[str]],
-    typer.Option("--cube", envvar="FMWEM_CUBE", help="Keep all marginals over A,B,C, or A,B,C:K for those of at most K; repeatable."),
-]
+Cube = Annotated[Optional[list[str]], typer.Option("--cube", envvar="FMWEM_CUBE", help="Keep all marginals over A,B,C[:K]; repeatable.")]
 Ranges = Annotated[
     Optional[list[str]],
     typer.Option("--ranges", envvar="FMWEM_RANGES", help="Keep ranges over A or A,B: A:1000 random ones, A:all, A:prefix; repeatable."),
@@ -117,7 +114,7 @@ def release(
     from factored_mwem import console, job, warmup
 
     silent = quiet or json_only
-    if not silent and warmup.is_cold():
+    if not silent and settings.get("engine") != "mwem" and warmup.is_cold():
         console.stderr().print("first run: compiling for this machine, once; later runs start at once")
     with console.progress(show=console.wants_progress(no_progress) and not silent, verbose=verbose) as report:
         done = job.run(table, settings, report)

@@ -7,6 +7,7 @@ error, a count or an echo, because one person's row must not decide whether a re
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pyarrow as pa
@@ -119,11 +120,12 @@ def encode(attribute: Attribute, column: pa.Array) -> np.ndarray:
 
 
 def encode_table(domain: Domain, table: Table) -> list[np.ndarray]:
-    """uint[row] per attribute: the codes of the whole table, read batch by batch."""
+    """uint[row] per attribute: the codes of the whole table, read batch by batch, two columns at a time: pyarrow and numpy leave the lock."""
     parts: list[list[np.ndarray]] = [[] for _ in domain]
-    for batch in table.batches(domain.names):
-        for part, attribute, column in zip(parts, domain, batch.columns, strict=True):
-            part.append(encode(attribute, column))
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        for batch in table.batches(domain.names):
+            for part, codes in zip(parts, pool.map(encode, domain, batch.columns), strict=True):
+                part.append(codes)
     return [np.concatenate(part) for part in parts]
 
 

@@ -66,7 +66,7 @@ def fit_forest(
         views = find_views(candidates, levels, min(TUNED.finest * 2 * total / first, cells), limits.memory)
         if len(views):
             _rounds(estimate, rows.count(views), views, schedule, cells, access, report)
-        _top_up(estimate, rows, access)
+        _top_up(estimate, rows, candidates, access)
     estimate.finish()
     return Outcome(estimate.forest, estimate.measurements, schedule.done, error, notes=told(candidates, groups))
 
@@ -83,7 +83,7 @@ def one_shot_suits(candidates: Candidates, policy: Policy, access: Access, total
     """Whether all marginals up to an order are asked for, over a domain that is better measured at once; public facts only."""
     shape, order = candidates.domain.shape, candidates.members.shape[1]
     everything = len(candidates) == sum(math.comb(len(shape), k) for k in range(1, order + 1))
-    if not everything or candidates.ranged or policy.rounds is not None or policy.initial_share is not None:
+    if not everything or candidates.ranged or candidates.weights is not None or policy.rounds is not None or policy.initial_share is not None:
         return False
     return worth_one_shot(shape, order, access.ledger.budget, access.unit, total, limits.cells)
 
@@ -105,10 +105,17 @@ def at_once(rows: PrivateRows, candidates: Candidates, access: Access, total: fl
 
 
 def single_shares(candidates: Candidates) -> list[Fraction]:
-    """How the single attributes share their budget; one that no marginal asked for holds gets UNASKED of what it would."""
-    asked = np.isin(np.arange(len(candidates.domain)), candidates.members)
-    parts = [part * (1 if named else UNASKED) for part, named in zip(initial_shares(candidates.domain.shape), asked, strict=True)]
+    """How the single attributes share their budget, by their weights; one that no marginal asked for holds gets UNASKED of what it would."""
+    weight = np.full(len(candidates.domain), float(UNASKED))
+    alone = np.flatnonzero(candidates.orders == 1)
+    weight[candidates.members[alone, 0]] = 1.0 if candidates.weights is None else candidates.weights[alone] ** (2 / 3)  # least weighted error
+    parts = [part * Fraction(round(w * 2**20), 2**20) for part, w in zip(initial_shares(candidates.domain.shape), weight.tolist(), strict=True)]
     return [part / sum(parts) for part in parts]
+
+
+def level_shares(candidates: Candidates, groups: dict[int, Hierarchy]) -> list[Fraction]:
+    """The part of each attribute's share that goes to its single values, and to each level above them where it has a hierarchy."""
+    return [part / (groups[a].levels if a in groups else 1) for a, part in enumerate(single_shares(candidates))]
 
 
 def hierarchies(candidates: Candidates, access: Access) -> dict[int, Hierarchy]:
@@ -137,7 +144,7 @@ def measure_singles(
 
     Cost: `amount`, less what is kept for the levels above an attribute that has a hierarchy.
     """
-    shares = [part / (groups[a].levels if a in groups else 1) for a, part in enumerate(single_shares(candidates))]
+    shares = level_shares(candidates, groups)
     singles = [measure(rows, (a,), cost=amount * share, access=access) for a, share in enumerate(shares)]
     return (singles, *estimate_total([*found, *singles])) if found else (singles, total, 0.0)
 
@@ -150,9 +157,8 @@ def measure_groups(
     if not above:
         return []
     counts = rows.count(Candidates(candidates.domain, np.array(above, dtype=np.int32)[:, None], levels))
-    shares = single_shares(candidates)
-    of = levels.attribute.tolist()
-    return [measure(counts, (v,), cost=amount * shares[of[v]] / groups[of[v]].levels, access=access) for v in above]
+    shares = level_shares(candidates, groups)
+    return [measure(counts, (v,), cost=amount * shares[int(levels.attribute[v])], access=access) for v in above]
 
 
 def told(candidates: Candidates, groups: dict[int, Hierarchy]) -> tuple[str, ...]:
@@ -210,11 +216,11 @@ def _rounds(estimate: Estimate, counts: PrivateCounts, views: Candidates, schedu
         report(progress(estimate.forest, schedule, [views.names[v] for v in view]))
 
 
-def _top_up(estimate: Estimate, rows: PrivateRows, access: Access) -> None:
+def _top_up(estimate: Estimate, rows: PrivateRows, candidates: Candidates, access: Access) -> None:
     """Where noise drowned all there was to choose, or nothing fitted: what is left makes the single attributes better."""
     amount = access.ledger.left
     if amount * 100 > access.ledger.budget.amount:
-        for a, part in enumerate(initial_shares(estimate.forest.levels.shape)):
+        for a, part in enumerate(single_shares(candidates)):
             estimate.add(measure(rows, (a,), cost=amount * part, access=access))
 
 

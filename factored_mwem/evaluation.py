@@ -69,8 +69,17 @@ def evaluate(
         worst += found
     worst.sort(key=lambda entry: -entry[1])
     named = tuple((tuple(domain.names[p] for p in clique), error) for clique, error in worst[:WORST])
-    asked = () if workload is None else tuple(_errors_of(request, ours, theirs, domain) for request in workload.asked)
-    return Errors(by_order, named, asked)
+    return Errors(by_order, named, _errors_asked(workload, ours, theirs, domain) if workload is not None else ())
+
+
+def _errors_asked(workload: Workload, ours: list[np.ndarray], theirs: list[np.ndarray], domain: Domain) -> tuple[tuple[str, int, float, float], ...]:
+    """The errors of what a workload names, marginals first."""
+    workload.check(domain.names)
+    found = []
+    for clique in workload.named:
+        error = _distance(ours, theirs, domain, tuple(domain.index(name) for name in domain.clique(clique)))
+        found.append((f"marginal over {', '.join(clique)}", 1, error, error))
+    return (*found, *(_errors_of(request, ours, theirs, domain) for request in workload.asked))
 
 
 def _errors_of(request: Asked, ours: list[np.ndarray], theirs: list[np.ndarray], domain: Domain) -> tuple[str, int, float, float]:

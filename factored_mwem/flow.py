@@ -126,6 +126,8 @@ def _fit(
     access: Access,
 ) -> tuple[Domain, pa.Schema, Outcome, tuple[str, ...]]:
     """The fitted model, the types its rows come back in, and warnings: what can be refused from public facts is refused first."""
+    if workload.asked and policy.iterate == "average":
+        raise InputError("iterate='average' is for marginals alone; leave it out with cubes, ranges or parities")
     machine = Machine.of(policy)  # before any row is read
     visible, declared, columns = without_id(policy, private, declared, columns)
     if declared is not None:
@@ -141,8 +143,6 @@ def _fit(
         domain, schema = fit_columns(discover(private, columns, policy=policy, access=access), private, columns)
         candidates, left_out = usable(workload, domain, policy, machine)
     asking = Asking.of(workload, candidates) if policy.engine == "mwem" and workload.asked else None
-    if asking is not None and policy.iterate == "average":
-        raise InputError("iterate='average' is for marginals alone; leave it out with cubes, ranges or parities")
     codes = encode_table(domain, private)  # ---- private from here ...
     known_total = len(codes[0]) if policy.unit.total_is_public else None
     late = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,24 +61,34 @@ def refine(
         return
     views = np.array([level[codes[a]] for a, levels in enumerate(groups) for level in levels], dtype=np.int32)
     each = min(math.ceil(SHARE * rows), math.ceil(proposals / len(columns)))
-    cells, cost = np.empty(rows, dtype=np.int64), np.empty(rows, dtype=np.float32)
-    while proposals > 0:
-        moved = looked = 0
-        for a in rng.permutation(columns).tolist():
-            count = min(each, proposals)
-            if not count:
+    cells, costs = np.empty((2, rows), dtype=np.int64), np.empty((2, rows), dtype=np.float32)
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        while proposals > 0:
+            moved = looked = 0
+            for a in rng.permutation(columns).tolist():
+                count = min(each, proposals)
+                if not count:
+                    break
+                column = views[first[a] : first[a + 1]]
+                layout, residual = _lay_out(int(first[a]), len(groups[a]), axes, tables)
+                _charge(pool, views, column, layout, residual, cells, costs)
+                cost = costs[0] + costs[1]
+                fullest = np.argpartition(cost, count - 1)[:count]
+                picks = np.stack([fullest, rng.integers(rows, size=count)])
+                moved += improve(views, column, layout, np.array(groups[a], dtype=np.int32), residual, picks)
+                looked += count
+                proposals -= count
+            if moved < STOP * looked:
                 break
-            column = views[first[a] : first[a + 1]]
-            layout, residual = _lay_out(int(first[a]), len(groups[a]), axes, tables)
-            charge(views, column, layout, residual, cells, cost)
-            fullest = np.argpartition(cost, count - 1)[:count]
-            picks = np.stack([fullest, rng.integers(rows, size=count)])
-            moved += improve(views, column, layout, np.array(groups[a], dtype=np.int32), residual, picks)
-            looked += count
-            proposals -= count
-        if moved < STOP * looked:
-            break
     codes[:] = views[first[:-1]]
+
+
+def _charge(
+    pool: ThreadPoolExecutor, views: np.ndarray, column: np.ndarray, layout: np.ndarray, residual: np.ndarray, cells: np.ndarray, costs: np.ndarray
+) -> None:
+    """`charge`, half of the tables on each core: no two tables share a cell of `residual`."""
+    halves = np.array_split(layout, 2)
+    list(pool.map(lambda half, scratch, cost: charge(views, column, half, residual, scratch, cost), halves, cells, costs))
 
 
 def _lay_out(first: int, levels: int, axes: Sequence[Sequence[int]], tables: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

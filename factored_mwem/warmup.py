@@ -10,9 +10,10 @@ import sys
 from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from factored_mwem import kernels
-from factored_mwem.kernels.dense import marginal_into
+from factored_mwem.kernels.joint import joint_marginals
 
 HALVES = (("dense", "tree", "scoring", "counting", "rows"), ("graph", "joint"))
 """The kernel modules, in halves that take about as long to compile; the second goes to the other process."""
@@ -22,10 +23,13 @@ HELPER = "import sys; sys.path[:] = sys.argv[1:]; from factored_mwem import warm
 
 @functools.cache
 def is_cold() -> bool:
-    """Whether kernels can be kept on disk but are not there yet."""
-    kernel, types = next(entry for entry in kernels.ENTRIES if entry[0] is marginal_into)
-    kernel.compile(types)
-    return kernel.stats.cache_path is not None and not kernel.stats.cache_hits
+    """Whether kernels can be kept on disk but are not there yet: asked of one that the other process compiles last, and without compiling it."""
+    kernel: Any = joint_marginals
+    kept = getattr(getattr(kernel, "stats", None), "cache_path", None)
+    if kept is None:  # nowhere to keep them, or compilation is switched off
+        return False
+    source = Path(kernel.py_func.__code__.co_filename)
+    return not any(index.stat().st_mtime >= source.stat().st_mtime for index in Path(kept).glob("*joint_marginals-*.nbi"))
 
 
 @functools.cache
@@ -41,6 +45,7 @@ def warm_up() -> None:
     finally:
         if other:
             other.kill()
+            other.wait()
 
 
 def compile_all(modules: Iterable[str]) -> None:
@@ -63,4 +68,7 @@ def _other_process() -> subprocess.Popen[bytes] | None:
     if not Path(sys.executable or "").name.startswith("python") or (os.cpu_count() or 1) < 2:
         return None
     quiet = subprocess.DEVNULL
-    return subprocess.Popen([sys.executable, "-I", "-c", HELPER, *sys.path], stdin=quiet, stdout=quiet, stderr=quiet)
+    try:
+        return subprocess.Popen([sys.executable, "-I", "-c", HELPER, *sys.path], stdin=quiet, stdout=quiet, stderr=quiet)
+    except OSError:
+        return None

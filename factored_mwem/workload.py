@@ -150,6 +150,8 @@ class Workload:
         for order in self.orders:
             if order > len(names):
                 raise InputError(f"--marginals {order}: the table has only {len(names)} attributes")
+        for asked in self.asked:
+            asked.check(len(names))
         known = set(names)
         for clique in (*self.named, *(asked.names for asked in self.asked)):
             if len(clique) > 20 and clique in self.named:
@@ -195,13 +197,13 @@ def _inside(targets: dict[Clique, float], domain: Domain) -> dict[tuple[int, ...
 
 def _weights(members: np.ndarray, inside: dict[tuple[int, ...], float], top: int) -> np.ndarray | None:
     """float64[candidate] in (0, 1], the largest 1, or None where all are alike; a plain marginal of at most `top` attributes weighs 1."""
-    if all(weight == 1.0 for weight in inside.values()):
+    if not inside or all(weight == 1.0 for weight in inside.values()):
         return None
     weights = np.ones(len(members))
     for c, row in enumerate(members.tolist()):
         sub = tuple(p for p in row if p >= 0)
         weights[c] = max(inside.get(sub, 0.0), 1.0 if len(sub) <= top else 0.0)
-    return weights / weights.max()
+    return None if (weights == weights.max()).all() else weights / weights.max()
 
 
 def _all_of(attributes: int, order: int, width: int) -> np.ndarray:

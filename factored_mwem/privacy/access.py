@@ -104,9 +104,12 @@ def select(
 
 
 def weighted(scores: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """int64: scores times weights in 256ths, rounded down: two whole scores that differ by d end at most d apart, for no weight is above 1."""
+    """int64: scores times weights in 256ths, rounded down; below zero, where noise is all there is to win, a score stays as it is.
+
+    Two whole scores that differ by d end at most d apart, for no weight is above 1.
+    """
     parts = np.clip(np.floor(weights * 256), 1, 256).astype(np.int64)
-    return (scores >> 8) * parts + ((scores & 255) * parts >> 8)
+    return np.where(scores < 0, scores, (scores >> 8) * parts + ((scores & 255) * parts >> 8))
 
 
 def _score(tables: Tables, answers: Answers) -> None:

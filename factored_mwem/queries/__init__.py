@@ -9,10 +9,10 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from factored_mwem.domain import Clique, Domain
 from factored_mwem.errors import InputError
@@ -56,8 +56,21 @@ class Questions(Protocol):
         """
 
 
+def _each_once(names: Clique) -> Clique:
+    if len(set(names)) < len(names):
+        raise ValueError("name each attribute once")
+    return names
+
+
+Names = Annotated[Clique, AfterValidator(_each_once)]
+"""Attributes of a request, each named once."""
+
+
 class Asked(BaseModel):
-    """What a workload asks for in one line: its public parameters. `weight`: how much an error counts, beside 1 for plain marginals."""
+    """What a workload asks for in one line: its public parameters.
+
+    `weight`: how much an error counts, beside 1 for plain marginals; below a 256th of the largest it counts as that.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -67,6 +80,9 @@ class Asked(BaseModel):
     def names(self) -> Clique:
         """The attributes it names; none where it is about all of a type."""
         return ()
+
+    def check(self, attributes: int) -> None:
+        """InputError for what cannot be asked of a table of so many columns, whatever their domain."""
 
     @abstractmethod
     def in_words(self) -> str:

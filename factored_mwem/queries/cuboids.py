@@ -14,13 +14,13 @@ from factored_mwem.errors import InputError
 from factored_mwem.kernels.dense import PAPER, replay
 from factored_mwem.model import Factor
 from factored_mwem.privacy.neighbours import Unit
-from factored_mwem.queries import Asked, Source, split_spec
+from factored_mwem.queries import Asked, Names, Source, split_spec
 
 
 class AskedCube(Asked):
     """A datacube: the marginals over all subsets of `attributes`, of at most `order` of them."""
 
-    attributes: tuple[str, ...] = Field(min_length=1, max_length=64)
+    attributes: Names = Field(min_length=1, max_length=64)
     order: int | None = Field(default=None, ge=1)
 
     @classmethod
@@ -35,14 +35,15 @@ class AskedCube(Asked):
     def names(self) -> Clique:
         return self.attributes
 
+    def check(self, attributes: int) -> None:
+        if self.order and self.order > len(self.attributes):
+            raise InputError(f"a cube over {len(self.attributes)} attributes has no marginals of {self.order}")
+
     def in_words(self) -> str:
         return f"cube over {', '.join(self.attributes)}" + (f", up to {self.order}-way" if self.order else "")
 
     def targets(self, domain: Domain) -> list[Clique]:
-        names, order = domain.clique(self.attributes), self.order or len(self.attributes)
-        if order > len(names):
-            raise InputError(f"a cube over {len(names)} attributes has no marginals of {order}")
-        return list(itertools.combinations(names, order))
+        return list(itertools.combinations(domain.clique(self.attributes), self.order or len(self.attributes)))
 
     def questions(self, domain: Domain) -> Cuboids:
         at = sorted(domain.index(name) for name in self.attributes)

@@ -26,6 +26,10 @@ class AskedParities(Asked):
 
     order: int = Field(ge=1, le=20)
 
+    def check(self, attributes: int) -> None:
+        if self.order > attributes:
+            raise InputError(f"--parities {self.order}: the table has only {attributes} columns")
+
     def in_words(self) -> str:
         return f"parities of up to {self.order} binary columns"
 

@@ -15,7 +15,7 @@ from factored_mwem.errors import InputError
 from factored_mwem.kernels.linear import product_answer, product_step
 from factored_mwem.model import Factor
 from factored_mwem.privacy.neighbours import Unit
-from factored_mwem.queries import Asked, Source, over_axes, split_spec
+from factored_mwem.queries import Asked, Names, Source, over_axes, split_spec
 
 MOST = 1_000_000
 """Most boxes of one workload."""
@@ -24,7 +24,7 @@ MOST = 1_000_000
 class AskedRanges(Asked):
     """Boxes over ordered attributes: `count` random ones drawn from `seed`, or all, or all that begin at the lowest codes."""
 
-    attributes: tuple[str, ...] = Field(min_length=1, max_length=6)
+    attributes: Names = Field(min_length=1, max_length=6)
     which: Literal["random", "all", "prefix"] = "random"
     count: int = Field(default=1000, ge=1, le=MOST)
     seed: int = Field(default=0, ge=0)
