@@ -422,3 +422,71 @@ def test_the_number_of_rows_is_learnt_from_the_groups_too() -> None:
     precision = [1 / (len(c.values) * c.scale**2) for c in calls]  # type: ignore[arg-type]
     off = 2 * values * sum(p for p, c in zip(precision, calls, strict=True) if len(c.values) == values) / sum(precision)  # type: ignore[arg-type]
     assert found.model.total == pytest.approx(len(x) + off) and off < 0.1 * 2 * values
+
+
+# ---- plans from public facts
+
+
+def single_scales(made: Release, name: str) -> list[float]:
+    """The noise scales of a column's own marginals, at all levels."""
+    return [m.scale for m in made.manifest.measurements if len(m.attributes) == 1 and m.attributes[0].split(" in ")[0] == name]
+
+
+def test_a_weight_buys_a_range_more_of_the_budget() -> None:
+    """Equal shapes but for the weight: noise falls, in proportion to weight^(-1/3) against the other column's (cost goes with weight^(2/3))."""
+    sized = {"x": 400, "y": 400}
+    domain = {
+        "fields": [
+            {"name": n, "type": "integer", "bins": k, "constraints": {"minimum": 0, "maximum": k - 1, "required": True}} for n, k in sized.items()
+        ]
+    }
+    table = pa.table({name: np.arange(1000) % 400 for name in sized})
+    plain, weighty = Workload.ranges("x") + Workload.ranges("y"), Workload.ranges("x", weight=8.0) + Workload.ranges("y")
+    for workload, ratio in ((plain, 1.0), (weighty, 8 ** (-1 / 3))):
+        made = factored_mwem.release(table, workload, epsilon=1.0, domain=domain)
+        ours, theirs = single_scales(made, "x"), single_scales(made, "y")
+        assert len(ours) == len(theirs) > 1
+        assert np.array(ours) / np.array(theirs) == pytest.approx(ratio, rel=0.01)
+
+
+def test_check_forecasts_the_noise_that_a_hierarchy_gets() -> None:
+    """The mean noise of the first measurements is that of a release with the same number of rows."""
+    from factored_mwem.check import forecast
+
+    domain = Domain.from_dict({"fields": [DOMAIN["score"].model_dump(mode="json", exclude_defaults=True, by_alias=True)]})
+    workload, policy = Workload.ranges("score"), Policy.of(epsilon=1.0, delta=0.0)
+    found = forecast(domain, workload.candidates(domain), 0, policy, rows=3000)
+    table = pa.table({"score": np.linspace(0, 9.9, 3000)})
+    made = factored_mwem.release(table, workload, policy, domain=domain)
+    assert found.initial_noise == pytest.approx(single_scales(made, "score")[0], rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("workload", "choices", "message"),
+    [
+        (Workload.cube("age", "owns"), {"engine": "mwem", "iterate": "average", "components": "one"}, "iterate='average' is for marginals alone"),
+        (Workload.parities(9), {}, "the table has only 4 columns"),
+        (Workload.cube("age", "owns", order=3), {}, "no marginals of 3"),
+    ],
+)
+def test_what_names_alone_rule_out_is_refused_before_a_domain_is_learnt(workload: Workload, choices: dict[str, Any], message: str) -> None:
+    with pytest.raises(factored_mwem.InputError, match=message) as refusal:
+        factored_mwem.release(small_table(200), workload, Policy.of(epsilon=1.0, **choices))
+    assert not refusal.value.budget_spent
+
+
+@pytest.mark.parametrize("make", [Workload.ranges, Workload.cube])
+def test_a_request_names_each_attribute_once(make: Any) -> None:
+    with pytest.raises(factored_mwem.InputError, match="name each attribute once"):
+        make("age", "age")
+
+
+def test_evaluation_reports_the_marginals_and_questions_of_a_workload() -> None:
+    table = small_table(500)
+    found = factored_mwem.evaluate(table, table, 1, domain=DOMAIN, workload=Workload.of([("age", "owns")]) + MIXED)
+    assert found.asked[0][0] == "marginal over age, owns" and len(found.asked) == 1 + len(MIXED.asked)
+    assert all(mean == worst == 0 for _, _, mean, worst in found.asked)
+    moved = table.set_column(0, "age", pa.array([*table["age"].to_pylist()[1:], 18]))
+    assert factored_mwem.evaluate(table, moved, 1, domain=DOMAIN, workload=Workload.of([("age", "owns")])).asked[0][2] > 0
+    with pytest.raises(factored_mwem.InputError, match="not among the attributes"):
+        factored_mwem.evaluate(table, table, 1, domain=DOMAIN, workload=Workload.of([("age", "wages")]))

@@ -9,6 +9,8 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
+import pytest
+
 from factored_mwem import kernels, warmup
 
 RELEASE = """
@@ -43,3 +45,24 @@ def test_every_entry_belongs_to_one_half() -> None:
         import_module(f"factored_mwem.kernels.{module}")
     modules = [kernel.py_func.__module__.rsplit(".", 1)[1] for kernel, _ in kernels.ENTRIES]
     assert sorted(set(modules)) == sorted(module for half in warmup.HALVES for module in half)
+
+
+def test_where_no_process_can_start_the_kernels_still_compile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container may refuse a fork, and sys.executable may name nothing."""
+    monkeypatch.setattr(sys, "executable", "/nonexistent/bin/python3")
+    assert warmup._other_process() is None
+    compiled: list[object] = []
+    monkeypatch.setattr(warmup, "is_cold", lambda: True)
+    monkeypatch.setattr(warmup, "compile_all", compiled.append)
+    warmup.warm_up.__wrapped__()
+    assert compiled == [warmup.HALVES[0]]
+
+
+def test_looking_whether_kernels_are_there_compiles_nothing(tmp_path: Path) -> None:
+    """A first run that fails before it compiles must not be taken for one that has compiled."""
+    code = "from factored_mwem import warmup; print(warmup.is_cold())"
+    env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    said = [subprocess.run([sys.executable, "-c", code], env=env, check=True, capture_output=True, text=True).stdout.strip() for _ in range(2)]
+    assert said == ["True", "True"] and not list(tmp_path.rglob("*.nb*"))
+    off = subprocess.run([sys.executable, "-c", code], env={**env, "NUMBA_DISABLE_JIT": "1"}, check=True, capture_output=True, text=True)
+    assert off.stdout.strip() == "False"
