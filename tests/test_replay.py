@@ -258,6 +258,15 @@ def test_the_page_stands_alone(tmp_path: Path) -> None:
     assert all(claim.verdict in text.lower() for section in sections for claim in section.claims)
 
 
+def test_a_figure_without_its_data_says_so_and_the_others_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for somebody who has no data folder: no crash, one line for each figure, the page is written."""
+    monkeypatch.setenv("FMWEM_DATASETS", str(tmp_path / "none"))
+    sections = replay.replay(["figure5", "figure7", "table1"], tmp_path / "out", Console(quiet=True), full=False)
+    assert [{claim.verdict for claim in section.claims} for section in sections[:2]] == [{OPEN}, {OPEN}]
+    assert all("FMWEM_DATASETS" in claim.why for section in sections[:2] for claim in section.claims)
+    assert (tmp_path / "out" / "index.html").exists() and (tmp_path / "out" / "table1.csv").exists()
+
+
 MUST_HOLD = {
     "table1": ("mildew has", "czech has", "rochdale has"),
     "figure2": ("more than an order of magnitude",),
