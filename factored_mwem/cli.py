@@ -14,16 +14,16 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from factored_mwem.errors import FmwemError, InputError
+from factored_mwem.errors import FmwemError, Stopped
+from factored_mwem.settings import names_of
+from factored_mwem.subcommands import datasets_app, domain_app, ledger_app, workload_app
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, help="Differentially private synthetic tables."
 )
-domain_app = typer.Typer(no_args_is_help=True, help="Domain files: which values may appear.")
-datasets_app = typer.Typer(no_args_is_help=True, help="Public tables to try things on.")
 app.add_typer(domain_app, name="domain")
+app.add_typer(ledger_app, name="ledger")
 app.add_typer(datasets_app, name="datasets")
-workload_app = typer.Typer(no_args_is_help=True, help="Workload files: what must come out right.")
 app.add_typer(workload_app, name="workload")
 
 MOST_ROWS = 10**12  # more rows than this are a slip of the keyboard: they would fill any disk
@@ -67,6 +67,11 @@ Config = Annotated[Optional[Path], typer.Option(envvar="FMWEM_CONFIG", help="TOM
 Overwrite = Annotated[Optional[bool], typer.Option("--overwrite", envvar="FMWEM_OVERWRITE", help="Replace existing files.")]
 SampleSeed = Annotated[Optional[int], typer.Option(envvar="FMWEM_SAMPLE_SEED", help="Seed of the sampling only: noise has no seed.", min=0)]
 Rows = Annotated[Optional[int], typer.Option(envvar="FMWEM_ROWS", help="Synthetic rows.  [default: the noisy count]", min=0, max=MOST_ROWS)]
+LedgerPath = Annotated[Optional[Path], typer.Option("--ledger", envvar="FMWEM_LEDGER", help="Ledger file that the cost is entered in.")]
+DatasetName = Annotated[Optional[str], typer.Option("--dataset", envvar="FMWEM_DATASET", help="The table's name in the ledger.")]
+RunId = Annotated[
+    Optional[str], typer.Option("--run-id", envvar="FMWEM_RUN_ID", help="Name of this run: the same again goes on where it died, and pays once.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Machine output only: no summary, errors as JSON on stdout.")]
 Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="A line a round.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No summary.")]
@@ -103,6 +108,9 @@ def release(
     model: Annotated[Optional[Path], typer.Option(envvar="FMWEM_MODEL", help="Also save the model here.")] = None,
     overwrite: Overwrite = None,
     sample_seed: SampleSeed = None,
+    ledger: LedgerPath = None,
+    dataset: DatasetName = None,
+    run_id: RunId = None,
     config: Config = None,
     json_only: Json = False,
     verbose: Verbose = False,
@@ -117,10 +125,13 @@ def release(
     if not silent and settings.get("engine") != "mwem" and warmup.is_cold():
         console.stderr().print("first run: compiling for this machine, once; later runs start at once")
     with console.progress(show=console.wants_progress(no_progress) and not silent, verbose=verbose) as report:
-        done = job.run(table, settings, report)
+        try:
+            done = job.run(table, settings, report)
+        except KeyboardInterrupt as error:  # the parser would swallow it
+            raise Stopped.like(error) from None
     print(json.dumps(done.facts))
     if not silent:
-        console.stderr().print(console.summary(done.release, done.manifest, done.files, done.domain_from), markup=False)
+        console.stderr().print(console.summary(done), markup=False)
 
 
 @app.command()
@@ -185,7 +196,7 @@ def evaluate(
     json_only: Json = False,
 ) -> None:
     """NOT PRIVATE: errors of a synthetic table against the real one, by order, of what else is asked, and the worst ten marginals."""
-    settings = {**locals(), "columns": _names(columns)}
+    settings = {**locals(), "columns": names_of(columns)}
     from factored_mwem import console, job
 
     found = job.compare(real, synthetic, marginals, settings)
@@ -193,52 +204,6 @@ def evaluate(
     asked = [{"asked": words, "questions": count, "mean": mean, "worst": worst} for words, count, mean, worst in found.asked]
     facts = {"private": False, "by_order": by_order, "asked": asked, "worst": found.worst}
     print(json.dumps(facts) if json_only else console.errors_text(found))
-
-
-@domain_app.command("draft")
-def domain_draft(table: TablePath, columns: Columns = None) -> None:
-    """Print a first domain for a person to review. Reads the data: NOT PRIVATE until reviewed."""
-    from factored_mwem.drafting import draft
-
-    print(json.dumps(draft(table, _names(columns)).to_dict(), indent=1, ensure_ascii=False))
-    typer.echo("NOT PRIVATE: this draft was read off the data. Review it: widen bounds to what is publicly known, drop rare categories.", err=True)
-
-
-@domain_app.command("schema")
-def domain_schema() -> None:
-    """Print the JSON Schema of a domain file."""
-    from factored_mwem.domain import Domain
-
-    print(json.dumps(Domain.json_schema(), indent=1))
-
-
-@workload_app.command("schema")
-def workload_schema() -> None:
-    """Print the JSON Schema of a workload file."""
-    from factored_mwem.workload import Workload
-
-    print(json.dumps(Workload.json_schema(), indent=1))
-
-
-@datasets_app.command("fetch")
-def datasets_fetch(
-    name: Annotated[str, typer.Argument(help="adult or transfusion")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="Folder.")] = Path("."),
-) -> None:
-    """Download a public table and verify its sha256."""
-    from factored_mwem import datasets
-
-    print(json.dumps({"file": str(datasets.fetch(name, output))}))
-
-
-def _names(columns: Any) -> list[str] | None:
-    """Column names from a comma-separated flag or a list in a file."""
-    if columns is None:
-        return None
-    names = columns if isinstance(columns, list) else [name.strip() for name in str(columns).split(",") if name.strip()]
-    if not names:
-        raise InputError("--columns names no column; leave it out to release all of them")
-    return names
 
 
 def _settings(given: dict[str, Any]) -> dict[str, Any]:
@@ -249,27 +214,25 @@ def _settings(given: dict[str, Any]) -> dict[str, Any]:
     settings = merge({key: given[key] for key in FLAGS if key in given}, read_config(given["config"]) if given["config"] else {})
     if re.fullmatch("-?[0-9]{1,18}", str(settings.get("rounds", ""))):
         settings["rounds"] = int(settings["rounds"])
-    settings["columns"] = _names(settings.get("columns"))
+    settings["columns"] = names_of(settings.get("columns"))
     return settings
 
 
 def main() -> None:
     """Run the command line; every failure is one line and the documented exit code."""
-    for name, code in (("SIGTERM", 143), ("SIGHUP", 129)):
+    for name, code in (("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)):
         if hasattr(signal, name):
-            signal.signal(getattr(signal, name), lambda *_, code=code: sys.exit(code))  # unwinds, so that temporary files go
+            signal.signal(getattr(signal, name), _stop(code))  # unwinds, so that temporary files go
     as_json = "--json" in sys.argv
     try:
         code = app(standalone_mode=False)
-        if code == 130:  # the parser swallows ctrl-C and returns its exit code
-            raise KeyboardInterrupt
         sys.exit(code if isinstance(code, int) else 0)
-    except FmwemError as error:
-        _fail(str(error), error.exit_code, as_json, spent=error.budget_spent)
-    except (KeyboardInterrupt, typer.Abort):
-        _fail("interrupted; nothing was left half-written", 130, as_json)
-    except MemoryError:
-        _fail("out of memory; lower --max-cells or --marginals, or use --columns", 4, as_json)
+    except (FmwemError, Stopped) as error:
+        _fail(error, str(error), error.exit_code, as_json)
+    except (KeyboardInterrupt, typer.Abort) as error:
+        _fail(error, str(Stopped(130)), 130, as_json)
+    except MemoryError as error:
+        _fail(error, "out of memory; lower --max-cells or --marginals, or use --columns", 4, as_json)
     except BrokenPipeError:
         sys.exit(1)
     except Exception as error:  # noqa: BLE001 - the last line of defence
@@ -279,8 +242,15 @@ def main() -> None:
             print(shown() if shown else "see --help", file=sys.stderr)
             sys.exit(2)
         if shown is not None:  # the command-line parser's own complaints: usage, exit code 2
-            _fail(str(shown()) or "see --help", getattr(error, "exit_code", 2), as_json)
-        _fail(f"unexpected {type(error).__name__} at {_place(error)}; please report it", 1, as_json)
+            _fail(error, str(shown()) or "see --help", getattr(error, "exit_code", 2), as_json)
+        _fail(error, f"unexpected {type(error).__name__} at {_place(error)}; please report it", 1, as_json)
+
+
+def _stop(code: int) -> Any:
+    def stop(*_: Any) -> None:
+        raise Stopped(code)
+
+    return stop
 
 
 def _place(error: BaseException) -> str:
@@ -291,9 +261,15 @@ def _place(error: BaseException) -> str:
     return f"{Path(ours[-1].filename).name}:{ours[-1].lineno}" if ours else "unknown place"
 
 
-def _fail(message: str, code: int, as_json: bool, *, spent: bool | None = None) -> None:
-    """One line and the exit code. `spent` is null where it is not known whether the budget was spent: count it as spent."""
+def _fail(error: BaseException, message: str, code: int, as_json: bool) -> None:
+    """One line and the exit code. A release tells its errors whether budget was spent; no other command spends any."""
+    told = [error] + ([error.__context__] if error.__context__ else [])  # a signal may strike while an error is on its way
+    spent, retryable = (any(getattr(e, fact, False) for e in told) for fact in ("budget_spent", "retryable"))
+    if spent:
+        advice = "run the same command again: it goes on from what was measured" if retryable else "running again is a new release and spends again"
+    else:
+        advice = "run the same command again" if retryable else "change what the message names, then run again"
     if as_json:
-        print(json.dumps({"error": message, "exit_code": code, "budget_spent": spent}))
-    print(f"fmwem: {message}" + (" (budget was spent)" if spent else ""), file=sys.stderr)
+        print(json.dumps({"error": message, "exit_code": code, "budget_spent": spent, "retryable": retryable, "advice": advice}))
+    print(f"fmwem: {message}" + (f" (budget was spent; {advice})" if spent else ""), file=sys.stderr)
     sys.exit(code)

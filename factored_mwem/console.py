@@ -8,8 +8,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -17,8 +16,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 if TYPE_CHECKING:
     from factored_mwem.check import Forecast
     from factored_mwem.evaluation import Errors
-    from factored_mwem.flow import Release
-    from factored_mwem.manifest import Manifest
+    from factored_mwem.job import Done
     from factored_mwem.outcome import Progress as Step
 
 STARTED = time.monotonic()
@@ -52,9 +50,13 @@ def line(step: Step) -> str:
     return f"round {step.round}: measured {' x '.join(step.attributes)}; {size}; {step.spent:.0%} of the budget spent"
 
 
-def summary(release: Release, manifest: Manifest, files: list[Path], domain_from: str) -> str:
+def summary(done: Done) -> str:
     """The closing lines of a release."""
+    manifest, files, domain_from = done.manifest, done.files, done.domain_from
     g = manifest.guarantee
+    if done.reused:
+        lines = ["this run was finished before: its files are as it wrote them, nothing was read or spent", f"  released    under {g.statement}"]
+        return "\n".join([*lines, *(f"  file        {path}" for path in files)])
     unit = "rho" if g.composition == "zcdp" else "epsilon"
     split = ", ".join(f"{s.stage} {s.share:.1%} ({unit} {s.cost:.3g}{f', delta {s.delta:.2g}' if s.delta else ''})" for s in manifest.stages)
     sizes = sorted((len(c) for c in manifest.components), reverse=True)
@@ -68,7 +70,8 @@ def summary(release: Release, manifest: Manifest, files: list[Path], domain_from
         f"  attributes  {len(manifest.attributes)} in {len(sizes)} components of {_run_lengths(sizes)} attributes, {len(manifest.cliques)} cliques",
         f"  rounds      {manifest.rounds}; {len(manifest.measurements)} noisy measurements"
         + "".join(f"; {r.answers:,} residual answers of {r.subsets:,} attribute sets at once" for r in manifest.residuals),
-        f"  rows        {release.rows:,}",
+        f"  rows        {done.facts['rows']:,}",
+        *([f"  resumed     {done.facts['resumed']} draws came from the run's journal"] if "resumed" in done.facts else []),
         *(f"  note        {note}" for note in manifest.notes),
         *(f"  warning     {warning}" for warning in manifest.warnings),
         *(f"  file        {path}" for path in files),
@@ -114,6 +117,21 @@ def forecast_text(found: Forecast, rows: int, unit: str) -> str:
         "no row was read and nothing was spent",
     ]
     return "\n".join(lines)
+
+
+def books_text(found: dict[str, Any]) -> str:
+    lines = []
+    for d in found["datasets"]:
+        unit = "epsilon" if d["rho"] is None else "rho"
+        delta = f" at delta {d['delta']:g}" if d["delta"] else ""
+        lines.append(f"{d['dataset']}: cap {unit} {d[unit]:g}{delta}, {d['neighbours']}, up to {d['contributions']} rows a person")
+        lines.append(f"  spent {unit} {d['spent']:.6g}, left for one more release {unit} {d['left']:g}{delta}")
+        for r in d["releases"]:
+            cost = f"epsilon {r['epsilon']:.6g}" if "epsilon" in r else f"rho {r['rho']:.6g}"
+            name = f" run {r['run_id']}" if r["run_id"] else ""
+            learnt = f", delta {r['delta']:.3g}" if r["delta"] else ""
+            lines.append(f"  {r['number']:4} {r['state']:9} {cost}{learnt}  {r['reserved_at']}{name}")
+    return "\n".join(lines) or "no datasets; `fmwem ledger add FILE --dataset NAME --epsilon E` adds one"
 
 
 def errors_text(found: Errors) -> str:

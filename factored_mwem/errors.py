@@ -1,6 +1,6 @@
 """The errors a user can meet, each with the exit code of the command line.
 
-0 done - 1 unexpected - 2 usage, schema or table - 3 budget - 4 resources - 130 interrupted.
+0 done - 1 unexpected - 2 usage, schema or table - 3 budget - 4 resources - 130 interrupted - 143 terminated.
 No message may hold a value read from a private table: messages speak of names, types and declared limits.
 """
 
@@ -15,12 +15,18 @@ class FmwemError(Exception):
     exit_code = 1
     budget_spent = False
     """Whether noise had been paid for when it happened: a release that fails then still counts."""
+    retryable = False
+    """Whether the same command again may succeed, without paying twice."""
 
 
 class InputError(FmwemError):
     """A parameter, a domain, a workload or a table that cannot be used."""
 
     exit_code = 2
+
+
+class Lost(InputError):
+    """A run that cannot go on: its journal is gone, damaged, or does not fit. What it spent stays spent."""
 
 
 class BudgetExceeded(FmwemError):
@@ -31,12 +37,36 @@ class BudgetExceeded(FmwemError):
 
     exit_code = 3
 
-    def __init__(self, what: str, *, asked: Fraction, left: Fraction) -> None:
+    def __init__(self, what: str, *, asked: Fraction, left: Fraction, message: str | None = None) -> None:
         self.asked, self.left = asked, left
-        super().__init__(f"{what} costs {float(asked):.6g} but {float(left):.6g} of the budget is left; ask for less or raise --epsilon")
+        plain = f"{what} costs {float(asked):.6g} but {float(left):.6g} of the budget is left; ask for less or raise --epsilon"
+        super().__init__(message or plain)
 
 
 class ResourceError(FmwemError):
     """More cells, memory or disk than the limits allow."""
 
     exit_code = 4
+
+
+class Busy(ResourceError):
+    """Something that another process holds, or a disk that is full: the same command may succeed later."""
+
+    retryable = True
+
+
+class Stopped(BaseException):
+    """A signal asked the process to end. Not an Exception, so that nothing swallows it on its way."""
+
+    def __init__(self, exit_code: int) -> None:
+        self.exit_code = exit_code
+        self.budget_spent = False
+        self.retryable = True
+        super().__init__(f"{'interrupted' if exit_code == 130 else 'terminated'}; nothing was left half-written")
+
+    @classmethod
+    def like(cls, error: KeyboardInterrupt) -> Stopped:
+        """Ctrl-C that a library turned into its own exception, with what a release told it."""
+        stopped = cls(130)
+        stopped.budget_spent, stopped.retryable = getattr(error, "budget_spent", False), getattr(error, "retryable", True)
+        return stopped

@@ -6,7 +6,6 @@ import math
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +19,12 @@ from factored_mwem.codec import encode_table, fit_columns
 from factored_mwem.counts import PrivateAnswers, PrivateCounts, PrivateRows, check_memory
 from factored_mwem.domain import Domain
 from factored_mwem.engine import fit_forest
-from factored_mwem.errors import FmwemError, InputError, ResourceError
+from factored_mwem.errors import InputError, ResourceError
+from factored_mwem.faults import reach
 from factored_mwem.forest import Forest
 from factored_mwem.levels import View
 from factored_mwem.limits import Machine, limits_of
-from factored_mwem.manifest import Manifest, Output, describe
+from factored_mwem.manifest import Manifest, Output, describe, today, versions
 from factored_mwem.mwem import mwem
 from factored_mwem.outcome import Outcome, Progress
 from factored_mwem.output import check_format, check_target, manifest_path, remove, write_batches, write_text
@@ -34,8 +34,10 @@ from factored_mwem.privacy.discover import OTHER, discover
 from factored_mwem.privacy.ledger import Ledger
 from factored_mwem.privacy.noise import Noise, OpenDPNoise
 from factored_mwem.privacy.residuals import Residuals
+from factored_mwem.request import Request
+from factored_mwem.run import Run
 from factored_mwem.sample import aims_of, sample
-from factored_mwem.table import Table, bound_contributions, open_table, without
+from factored_mwem.table import Table, bound_contributions, without
 from factored_mwem.warmup import warm_up
 from factored_mwem.workload import Workload
 
@@ -52,6 +54,9 @@ def release(
     columns: Sequence[str] | None = None,
     rows: int | None = None,
     sample_seed: int | None = None,
+    ledger: str | Path | None = None,
+    dataset: str | None = None,
+    run_id: str | None = None,
     report: Callable[[Progress], None] = lambda _: None,
     **choices: Any,
 ) -> Release:
@@ -59,32 +64,20 @@ def release(
 
     Private input: `table` (a path, a pyarrow object or any data frame); everything returned is safe to publish. `workload` may be the order K
     of all K-way marginals. Without `domain` a share of the budget learns one. `choices` are fields of Policy, where no policy is given.
+    With `ledger`, a ledger file, the cost is entered under `dataset` before it is spent; the same `run_id` again gives the same release for nothing.
     Raises InputError, BudgetExceeded or ResourceError before anything is spent, wherever that can be known from public facts.
     """
-    workload = Workload.marginals(int(workload)) if isinstance(workload, Integral) and not isinstance(workload, bool) else workload
-    columns = columns if columns is None or isinstance(columns, str) else list(columns)
-    _check_arguments(workload, columns, policy, choices, rows=rows, sample_seed=sample_seed)
-    assert isinstance(workload, Workload)  # as the check has found
-    rows, sample_seed = (None if n is None else int(n) for n in (rows, sample_seed))
-    policy = policy if policy is not None else Policy.of(**choices)
-    private = open_table(table)  # nothing but names and types is read before the checks below have passed
-    declared = Domain.load(domain) if isinstance(domain, str | Path) else Domain.from_dict(domain) if isinstance(domain, dict) else domain
-    return _release(private, workload, policy, declared, columns, rows, sample_seed, report, noise=None)
+    request = Request.of(table, workload, policy, domain=domain, columns=columns, rows=rows, sample_seed=sample_seed, **choices)
+    with Run.begin(request, ledger, dataset, run_id, version=versions()) as run:
+        made = make(request, run, report)
+        run.finish({})
+    return made
 
 
-def _check_arguments(workload: Any, columns: Any, policy: Policy | None, choices: Any, **numbers: Any) -> None:
-    """InputError for what a typed caller could not have passed: better now than after the budget is spent."""
-    if not isinstance(workload, Workload) or workload == Workload():
-        raise InputError(f"workload={workload!r}: must be a Workload, or the order K of all K-way marginals")
-    if isinstance(columns, str) or columns == []:
-        raise InputError(f"columns={columns!r}: must be a list of one column name or more")
-    if policy is not None and not isinstance(policy, Policy):
-        raise InputError(f"policy={policy!r}: must be a Policy, for example Policy.of(epsilon=1.0)")
-    if policy is not None and choices:
-        raise InputError(f"{next(iter(choices))} is given beside a policy; put it into the policy")
-    for name, value in numbers.items():
-        if value is not None and (not isinstance(value, Integral) or isinstance(value, bool) or value < 0):
-            raise InputError(f"{name}={value!r}: must be a whole number, 0 or more")
+def make(request: Request, run: Run, report: Callable[[Progress], None]) -> Release:
+    """The release of a request, its cost entered by `run`; writing its files and telling `run` so is the caller's."""
+    r = request
+    return _release(r.private, r.workload, r.policy, r.declared, r.columns, r.rows, r.sample_seed, report, noise=None, run=run)
 
 
 def _release(
@@ -98,22 +91,25 @@ def _release(
     report: Callable[[Progress], None],
     *,
     noise: Noise | None,
+    run: Run | None = None,
 ) -> Release:
     """`release` behind its conveniences; tests give `noise` a fake."""
+    run = run or Run()
+    seed = secrets.randbits(64) if sample_seed is None else sample_seed
+    machine = Machine.of(policy)  # before any row is read
+    pinned = run.pin({"machine": [machine.memory, machine.step], "seed": seed, "created": today()})
     budget = policy.budget(learn_domain=declared is None)
-    access = Access(Ledger(budget), policy.unit, noise or OpenDPNoise(budget.composition))
-    try:
-        domain, schema, fit, warnings = _fit(private, workload, policy, declared, columns, report, access)
-    except FmwemError as error:
-        error.budget_spent = bool(access.ledger.entries)
-        raise
+    ledger = Ledger(budget, run.reserve)
+    access = Access(ledger, policy.unit, run.noise(noise or OpenDPNoise(budget.composition), ledger))
+    domain, schema, fit, warnings = _fit(private, workload, policy, declared, columns, report, access, Machine(*pinned["machine"]))
+    run.drawn(ledger)
+    reach("after fit")
     manifest = describe(
         policy, workload, domain, access.ledger, fit.model, fit.measurements, fit.residuals,
-        rounds=fit.rounds, sample_seed=sample_seed, warnings=warnings, notes=fit.notes, questions=fit.questions,
+        rounds=fit.rounds, sample_seed=sample_seed, warnings=warnings, notes=fit.notes, questions=fit.questions, created=pinned["created"],
     )  # fmt: skip
-    seed = secrets.randbits(64) if sample_seed is None else sample_seed
     rows = min(round(fit.model.total), MOST_ROWS) if rows is None else rows
-    return Release(domain, fit.model, schema, fit.measurements, fit.residuals, manifest, rows=rows, seed=seed)
+    return Release(domain, fit.model, schema, fit.measurements, fit.residuals, manifest, rows=rows, seed=pinned["seed"])
 
 
 def _fit(
@@ -124,11 +120,11 @@ def _fit(
     columns: Sequence[str] | None,
     report: Callable[[Progress], None],
     access: Access,
+    machine: Machine,
 ) -> tuple[Domain, pa.Schema, Outcome, tuple[str, ...]]:
     """The fitted model, the types its rows come back in, and warnings: what can be refused from public facts is refused first."""
     if workload.asked and policy.iterate == "average":
         raise InputError("iterate='average' is for marginals alone; leave it out with cubes, ranges or parities")
-    machine = Machine.of(policy)  # before any row is read
     visible, declared, columns = without_id(policy, private, declared, columns)
     if declared is not None:
         domain, schema = fit_columns(declared, visible, columns)
@@ -232,7 +228,9 @@ class Release:
         """Synthetic rows in record batches: the release's own rows, or `rows` others. Free: the model is public."""
         rng = np.random.default_rng(self.seed if seed is None else seed)
         rows = self.rows if rows is None else rows
-        return sample(self.model, self.domain, self.schema, rows, rng=rng, aims=self._aims(rows))
+        for batch in sample(self.model, self.domain, self.schema, rows, rng=rng, aims=self._aims(rows)):
+            reach("sampling")
+            yield batch
 
     def _aims(self, rows: int) -> list[View]:
         """The marginals asked for, which the rows are refined towards; the faithful engine's rows are as drawn."""
@@ -267,6 +265,7 @@ class Release:
         inside = manifest.model_dump_json() if path.suffix != ".csv" else None
         digest = write_batches(path, self.schema, self.batches(), metadata=inside, before=lambda: remove(beside))
         manifest = manifest.model_copy(update={"output": Output(file=path.name, rows=self.rows, sha256=digest)})
+        reach("before manifest")
         try:
             write_text(beside, manifest.model_dump_json(indent=1) + "\n")
         except BaseException:
@@ -274,9 +273,9 @@ class Release:
             raise
         return manifest
 
-    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
-        """Write the model file, from which `Release.load` and `fmwem sample` draw more rows at no cost."""
-        store.save(self, Path(path), overwrite=overwrite)
+    def save(self, path: str | Path, *, overwrite: bool = False, before: Callable[[], None] = lambda: None) -> None:
+        """Write the model file, from which `Release.load` and `fmwem sample` draw more rows at no cost; `before` runs just before it appears."""
+        store.save(self, Path(path), overwrite=overwrite, before=before)
 
     @classmethod
     def load(cls, path: str | Path) -> Release:

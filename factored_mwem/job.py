@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,16 +13,18 @@ from factored_mwem.asking import Asking
 from factored_mwem.check import Forecast, forecast
 from factored_mwem.codec import fit_columns
 from factored_mwem.domain import Domain
-from factored_mwem.errors import FmwemError, InputError
+from factored_mwem.errors import InputError
 from factored_mwem.evaluation import Errors, evaluate
-from factored_mwem.flow import Release, release, usable, without_id
+from factored_mwem.flow import Release, make, usable, without_id
 from factored_mwem.limits import Machine
-from factored_mwem.manifest import Manifest
+from factored_mwem.manifest import Manifest, versions
 from factored_mwem.outcome import Progress
-from factored_mwem.output import check_format, check_target, manifest_path, remove, write_batches
+from factored_mwem.output import check_format, check_target, manifest_path, remove, sweep, write_batches
 from factored_mwem.queries import Asked
 from factored_mwem.queries.cuboids import AskedCube
 from factored_mwem.queries.ranges import AskedRanges
+from factored_mwem.request import Request
+from factored_mwem.run import Run
 from factored_mwem.settings import policy_from
 from factored_mwem.table import TEXT_SUFFIXES, open_table
 from factored_mwem.workload import Workload
@@ -30,62 +32,95 @@ from factored_mwem.workload import Workload
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A finished release: `facts` is the line for scripts."""
+    """A finished release: `facts` is the line for scripts. `reused`: it had been finished before, and its files are as they were."""
 
-    release: Release
     manifest: Manifest
     files: list[Path]
     domain_from: str
     facts: dict[str, Any]
+    reused: bool
 
 
 def run(table: Path, settings: Mapping[str, Any], report: Callable[[Progress], None]) -> Done:
     """Release `table` and write its files. Whatever can be refused is refused before the first row is read."""
     policy, workload = policy_from(settings), workload_from(settings)
     output = Path(settings.get("output") or f"{stem(table)}.synthetic.parquet")
-    model = Path(settings["model"]) if settings.get("model") else None
-    overwrite = bool(settings.get("overwrite"))
-    path = domain_path(table, settings.get("domain"))
-    workload_file = Path(settings["workload"]) if settings.get("workload") else None
     check_format(output)
-    _check_outputs([output, manifest_path(output)] + ([model] if model else []), [table, path, workload_file], overwrite=overwrite)
-    made = release(
-        table, workload, policy, domain=path, columns=settings.get("columns"),
-        rows=settings.get("rows"), sample_seed=settings.get("sample_seed"), report=report,
-    )  # fmt: skip
+    files = {"data": output, "manifest": manifest_path(output)} | ({"model": Path(settings["model"])} if settings.get("model") else {})
+    path = domain_path(table, settings.get("domain"))
+    books = {key: settings.get(key) for key in ("ledger", "dataset", "run_id")}
+    inputs = [table, path, *(Path(settings[key]) for key in ("workload", "ledger") if settings.get(key))]
+    _check_paths(list(files.values()), inputs)
+    if not any(books.values()):
+        _check_targets(files.values(), overwrite=bool(settings.get("overwrite")))
+    request = Request.of(
+        table, workload, policy, domain=path, columns=settings.get("columns"), rows=settings.get("rows"), sample_seed=settings.get("sample_seed")
+    )
+    with Run.begin(request, **books, version=versions()) as held:
+        reused = held.reusable(files)
+        manifest = _load(files["manifest"]) if reused else _make(request, held, files, overwrite=bool(settings.get("overwrite")), report=report)
+        facts = _facts(manifest, files, path) | (
+            {"dataset": books["dataset"], "run_id": books["run_id"], "reused": reused} if books["ledger"] else {}
+        )
+        if held.resumed:
+            facts["resumed"] = held.resumed
+    return Done(manifest, list(files.values()), f"declared in {path}" if path else "none declared", facts, reused)
+
+
+def _make(request: Request, held: Run, files: Mapping[str, Path], *, overwrite: bool, report: Callable[[Progress], None]) -> Manifest:
+    """Release and write, the manifest last; the manifest of what was there before goes before anything else of it."""
+    ours = {path for path in files.values() if held.owns(path)}
+    _check_targets([path for path in files.values() if path not in ours], overwrite=overwrite)
+    for path in ours:
+        sweep(path)
+    held.pin({"outputs": [os.path.realpath(path) for path in files.values()]})
+    made = make(request, held, report)
+    overwrite = overwrite or bool(ours)
     try:
-        if model:
-            made.save(model, overwrite=overwrite)
-        manifest = made.write(output, overwrite=overwrite)
-    except BaseException as error:
-        if model:
-            remove(model)  # a model without its release would be taken for one
-        if isinstance(error, FmwemError):
-            error.budget_spent = True
+        if "model" in files:
+            made.save(files["model"], overwrite=overwrite, before=lambda: remove(files["manifest"]))
+        manifest = made.write(files["data"], overwrite=overwrite)
+    except BaseException:
+        if "model" in files:
+            remove(files["model"])  # a model without its release would be taken for one
         raise
-    files = [output, manifest_path(output)] + ([model] if model else [])
-    facts = {
-        "output": str(output),
-        "manifest": str(manifest_path(output)),
-        "model": str(model) if model else None,
-        "rows": made.rows,
+    held.finish(files)
+    return manifest
+
+
+def _load(path: Path) -> Manifest:
+    """The manifest that was verified to be the one written."""
+    return Manifest.model_validate_json(path.read_bytes())
+
+
+def _facts(manifest: Manifest, files: Mapping[str, Path], domain: Path | None) -> dict[str, Any]:
+    """The line for scripts."""
+    assert manifest.output is not None  # as of every manifest that was written
+    return {
+        "output": str(files["data"]),
+        "manifest": str(files["manifest"]),
+        "model": str(files["model"]) if "model" in files else None,
+        "rows": manifest.output.rows,
         "epsilon": manifest.guarantee.epsilon,
         "delta": manifest.guarantee.delta,
         "spent_epsilon": manifest.guarantee.spent_epsilon,
         "neighbours": manifest.guarantee.neighbours,
         "components": [len(c) for c in manifest.components],
         "rounds": manifest.rounds,
-        "domain": str(path) if path else "learnt",
+        "domain": str(domain) if domain else "learnt",
     }
-    return Done(made, manifest, files, f"declared in {path}" if path else "none declared", facts)
 
 
-def _check_outputs(targets: Sequence[Path], inputs: Sequence[Path | None], *, overwrite: bool) -> None:
+def _check_paths(targets: Sequence[Path], inputs: Sequence[Path | None]) -> None:
     if len({os.path.realpath(target) for target in targets}) < len(targets):
         raise InputError("the output, its manifest and the model need three different paths")
     for target in targets:
         if os.path.realpath(target) in {os.path.realpath(path) for path in inputs if path}:
             raise InputError(f"{target} is an input; choose another path")
+
+
+def _check_targets(targets: Iterable[Path], *, overwrite: bool) -> None:
+    for target in targets:
         check_target(target, overwrite=overwrite)
 
 

@@ -148,6 +148,7 @@ def describe(
     rounds: int,
     sample_seed: int | None,
     warnings: tuple[str, ...],
+    created: str,
     notes: tuple[str, ...] = (),
     questions: tuple[Answered, ...] = (),
 ) -> Manifest:
@@ -155,7 +156,7 @@ def describe(
     names = model.levels.names(domain.names)
     return Manifest(
         tool_version=tool_version(),
-        created=datetime.datetime.now(datetime.UTC).date(),
+        created=datetime.date.fromisoformat(created),
         guarantee=_guarantee(policy, ledger),
         stages=_stages(ledger),
         ledger=tuple(_charge(entry) for entry in ledger.entries),
@@ -183,6 +184,15 @@ def describe(
 
 def _charge(e: Entry) -> Charge:
     return Charge(stage=e.stage, mechanism=e.mechanism, target=e.target, scale=e.scale, sensitivity=e.sensitivity, delta=str(e.delta))
+
+
+def today() -> str:
+    return datetime.datetime.now(datetime.UTC).date().isoformat()
+
+
+def versions() -> str:
+    """What must be the same for a run to go on: this program, and the library that draws the noise."""
+    return f"{tool_version()}, {library_version()}"
 
 
 def tool_version() -> str:

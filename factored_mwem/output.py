@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import glob
 import hashlib
 import os
 import tempfile
@@ -16,7 +17,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from factored_mwem.errors import InputError, ResourceError
+from factored_mwem.errors import Busy, InputError
+from factored_mwem.faults import reach
 
 FORMATS = (".parquet", ".csv", ".feather", ".arrow")
 METADATA_KEY = b"fmwem.manifest"
@@ -57,15 +59,18 @@ def _clear(path: Path) -> Iterator[None]:
         raise InputError(f"cannot write in {path.parent}: permission denied") from None
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or "No space left" in str(error) or "File too large" in str(error):
-            raise ResourceError(f"no space left to write {path}; free some or choose another -o") from None
+            raise Busy(f"no space left to write {path}; free some or choose another -o") from None
         if error.errno == errno.EROFS:
             raise InputError(f"cannot write in {path.parent}: read-only file system") from None
         raise
 
 
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path` that takes its place when the block ends well, and is removed when it does not."""
+def replacing(path: Path, before: Callable[[], None] = lambda: None) -> Iterator[Path]:
+    """A temporary path beside `path` that takes its place when the block ends well, and is removed when it does not.
+
+    `before` runs when all is written, just before the rename.
+    """
     with _clear(path):
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
         os.close(handle)
@@ -73,8 +78,11 @@ def replacing(path: Path) -> Iterator[Path]:
             yield Path(name)
             _sync(Path(name))
             os.chmod(name, 0o666 & ~_umask())
+            reach("before rename")
+            before()
             os.replace(name, path)
             _sync(path.parent)
+            reach("after rename")
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(name)
@@ -101,18 +109,29 @@ def write_batches(
     """Write the batches in the format of `path`'s suffix, whole or not at all; returns the file's sha256. `before` runs just before the rename."""
     if metadata is not None:
         schema = schema.with_metadata({**(schema.metadata or {}), METADATA_KEY: metadata.encode()})
-    with replacing(path) as temporary:
+    with replacing(path, before) as temporary:
         _WRITERS[path.suffix](temporary, schema, batches)
-        with open(temporary, "rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        before()
+        digest = sha256(temporary)
     return digest
+
+
+def sha256(path: Path) -> str:
+    """Hex digits of a file's content."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def remove(path: Path) -> None:
     """Remove a file, if it is there; a refusal is one line."""
     with _clear(path):
         path.unlink(missing_ok=True)
+
+
+def sweep(path: Path) -> None:
+    """Remove what writers of `path` that were killed left beside it."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        with contextlib.suppress(OSError):
+            left.unlink()
 
 
 def write_text(path: Path, text: str) -> None:

@@ -24,6 +24,9 @@ RELEASE_KEYS: dict[str, tuple[type, str]] = {
     "model": (str, "a path in quotes"),
     "overwrite": (bool, "true or false"),
     "sample_seed": (int, "a whole number, 0 or more"),
+    "ledger": (str, "a path in quotes"),
+    "dataset": (str, "a name in quotes"),
+    "run_id": (str, "a name in quotes"),
 }
 """What a configuration file may hold besides the fields of Policy, which checks its own."""
 LIMITS = ("rounds", "max_cells", "max_memory", "time_budget")
@@ -77,3 +80,13 @@ def merge(flags: Mapping[str, Any], file: Mapping[str, Any]) -> dict[str, Any]:
 def policy_from(settings: Mapping[str, Any]) -> Policy:
     """The policy among the settings; InputError where a value does not fit."""
     return Policy.of(**{key: value for key, value in settings.items() if key in Policy.model_fields})
+
+
+def names_of(columns: Any) -> list[str] | None:
+    """Column names from a comma-separated flag or a list in a file."""
+    if columns is None:
+        return None
+    names = columns if isinstance(columns, list) else [name.strip() for name in str(columns).split(",") if name.strip()]
+    if not names:
+        raise InputError("--columns names no column; leave it out to release all of them")
+    return names

@@ -161,7 +161,13 @@ def test_quiet_verbose_and_json(here: Path, fmwem: Fmwem) -> None:
     assert "released under" in verbose.err
     assert verbose.facts["output"] == "c.csv"
     failed = fmwem("release", "t.csv", "--marginals", 1, "--json", "--epsilon", 0)
-    assert failed.facts == {"error": "epsilon=0.0: must be a positive number; 1 is a common choice", "exit_code": 2, "budget_spent": False}
+    assert failed.facts == {
+        "error": "epsilon=0.0: must be a positive number; 1 is a common choice",
+        "exit_code": 2,
+        "budget_spent": False,
+        "retryable": False,
+        "advice": "change what the message names, then run again",
+    }
 
 
 REFUSED: list[tuple[int, str, list[Any]]] = [
@@ -613,7 +619,7 @@ def test_a_spent_budget_is_said(here: Path, fmwem: Fmwem, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(Release, "write", full)
     done = fmwem("release", "t.csv", "--marginals", 1)
-    assert (done.code, done.err) == (4, "fmwem: no space left (budget was spent)\n")
+    assert (done.code, done.err) == (4, "fmwem: no space left (budget was spent; running again is a new release and spends again)\n")
     assert fmwem("release", "t.csv", "--marginals", 1, "--json").facts["budget_spent"] is True
 
 

@@ -7,7 +7,7 @@ recompute every cost and their sum from the entries alone. Record-wise a release
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
@@ -119,9 +119,10 @@ def _grid_down(value: Fraction) -> Fraction:
 
 @dataclass(slots=True)
 class Ledger:
-    """The entries so far and their exact sum."""
+    """The entries so far and their exact sum. `opening` runs before the first entry: a ledger file then reserves the whole budget."""
 
     budget: Budget
+    opening: Callable[[], None] = lambda: None
     entries: list[Entry] = field(default_factory=list)
     spent: Fraction = Fraction(0)
     spent_delta: Fraction = Fraction(0)
@@ -133,6 +134,8 @@ class Ledger:
             raise BudgetExceeded(f"{entry.stage} ({entry.mechanism})", asked=cost, left=self.left)
         if self.spent_delta + entry.delta > self.budget.discovery_delta:
             raise BudgetExceeded(f"{entry.stage}: delta", asked=entry.delta, left=self.budget.discovery_delta - self.spent_delta)
+        if not self.entries:
+            self.opening()
         self.spent += cost
         self.spent_delta += entry.delta
         self.entries.append(entry)

@@ -1,0 +1,297 @@
+"""The ledger file: what all releases of a dataset have cost, in one SQLite file that its owner keeps private and on a local disk.
+
+A release is an entry from before its first noise until for ever: nothing takes an entry or a cost back. Every change is one transaction, which
+looks at the cap and writes the entry in the same breath, so that jobs at the same time cannot spend the same budget. The file holds names,
+parameters, costs and keyed fingerprints, and no private value.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import os
+import secrets
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from factored_mwem.errors import BudgetExceeded, Busy, FmwemError, InputError
+from factored_mwem.faults import reach
+from factored_mwem.privacy.cap import Cap, Cost, Limits
+from factored_mwem.privacy.neighbours import Neighbours
+from factored_mwem.privacy.noise import Composition
+
+VERSION = 1
+MARK = 0x666D776C
+"""SQLite's application id of our files: "fmwl"."""
+PATIENCE = 60.0
+"""Seconds to wait for another process's transaction, each of which takes milliseconds."""
+STATES = ("reserved", "spent", "finished", "failed")
+"""reserved: noise may have been drawn; spent: all of it was; finished: the files are in place; failed: ended by an error. All of them count."""
+TABLES = (
+    "CREATE TABLE secret (key BLOB NOT NULL)",
+    "CREATE TABLE datasets (name TEXT PRIMARY KEY, epsilon REAL, delta REAL NOT NULL, rho REAL, neighbours TEXT NOT NULL, "
+    "contributions INTEGER NOT NULL, limit_rho TEXT, limit_delta TEXT, added TEXT NOT NULL)",
+    "CREATE TABLE releases (id INTEGER PRIMARY KEY, dataset TEXT NOT NULL REFERENCES datasets, run_id TEXT, state TEXT NOT NULL, "
+    "composition TEXT NOT NULL, amount TEXT NOT NULL, delta TEXT NOT NULL, spent_amount TEXT, spent_delta TEXT, parameters TEXT NOT NULL, "
+    "fingerprint BLOB, files TEXT NOT NULL, tool_version TEXT NOT NULL, reserved TEXT NOT NULL, changed TEXT NOT NULL, UNIQUE (dataset, run_id))",
+)
+TRIES = """
+import sqlite3, sys
+try:
+    sqlite3.connect(sys.argv[1], timeout=0, isolation_level=None).execute("BEGIN IMMEDIATE")
+except sqlite3.OperationalError:
+    sys.exit(7)
+"""
+"""What another process does to find out whether the file system keeps locks: 7 where it is kept out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """A table by the name that its owner gives it, and what may be spent on it. `contributions`: most rows of one person that the cap is about."""
+
+    name: str
+    cap: Cap
+    neighbours: Neighbours
+    contributions: int
+    limits: Limits | None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A release in the books. `files`: sha256 by role, once it is finished; `fingerprint`: keyed, of the input, where it has a run id."""
+
+    number: int
+    run_id: str | None
+    state: str
+    reserved: Cost
+    spent: Cost | None
+    parameters: dict[str, Any]
+    fingerprint: bytes | None
+    files: dict[str, str]
+    tool_version: str
+    begun: str
+    changed: str
+
+    @property
+    def cost(self) -> Cost:
+        """What counts: what was spent once that is known, until then all that was reserved."""
+        return self.spent or self.reserved
+
+
+class LedgerFile:
+    """An open ledger file. Every method is one transaction; InputError where the file is no ledger, Busy where it stays locked."""
+
+    def __init__(self, path: Path) -> None:
+        if not path.is_file():
+            raise InputError(f"no ledger {path}; `fmwem ledger init {path}` makes one")
+        self.path = path
+        with self._reading() as db:
+            _check_form(db, path)
+            keys = db.execute("SELECT key FROM secret").fetchall()
+            if len(keys) != 1 or not isinstance(keys[0][0], bytes) or len(keys[0][0]) != 32:
+                raise ValueError("key")
+            self.key: bytes = keys[0][0]
+
+    @classmethod
+    def create(cls, path: Path) -> LedgerFile:
+        """A new, empty ledger, readable by its owner alone. InputError where there is a file, or the disk keeps no locks."""
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        except FileExistsError:
+            raise InputError(f"{path} exists; a ledger is never overwritten") from None
+        except OSError as error:
+            raise InputError(f"cannot write {path}: {error.strerror}; choose another folder") from None
+        try:
+            with _clear(path), contextlib.closing(_connect(path)) as db, _transaction(db):
+                for table in TABLES:
+                    db.execute(table)
+                db.execute("INSERT INTO secret VALUES (?)", (secrets.token_bytes(32),))
+                db.execute(f"PRAGMA user_version = {VERSION}")
+                db.execute(f"PRAGMA application_id = {MARK}")
+                if subprocess.run([sys.executable, "-I", "-c", TRIES, str(path)], check=False, capture_output=True).returncode != 7:
+                    raise InputError(f"{path.parent} is on a file system that keeps no locks; put the ledger on a local disk")
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+        return cls(path)
+
+    def add(self, name: str, cap: Cap, neighbours: Neighbours, contributions: int) -> None:
+        """Put a dataset on the books. InputError where its name is taken: a cap is set once."""
+        if not name or len(name) > 200 or not name.isprintable():
+            raise InputError("a dataset's name must be 1 to 200 printable characters")
+        if contributions < 1:
+            raise InputError(f"contributions={contributions}: a person has at least one row")
+        numbers = [None if value is None else float(value) for value in (cap.epsilon, cap.delta, cap.rho)]
+        with self._writing() as db:
+            if db.execute("SELECT 1 FROM datasets WHERE name = ?", (name,)).fetchone():
+                raise InputError(f"{self.path} has a dataset {name!r} already; its cap stays what it is")
+            db.execute("INSERT INTO datasets VALUES (?, ?, ?, ?, ?, ?, NULL, NULL, ?)", (name, *numbers, neighbours.value, contributions, _now()))
+
+    def dataset(self, name: str) -> Dataset:
+        """InputError where there is none of that name."""
+        with self._reading() as db:
+            return self._dataset(db, name)
+
+    def datasets(self) -> list[Dataset]:
+        with self._reading() as db:
+            return [self._dataset(db, name) for (name,) in db.execute("SELECT name FROM datasets ORDER BY rowid").fetchall()]
+
+    def entries(self, dataset: str) -> list[Entry]:
+        """All releases of a dataset, in order."""
+        with self._reading() as db:
+            return _entries(db, dataset)
+
+    def find(self, dataset: str, run_id: str) -> Entry | None:
+        return next((e for e in self.entries(dataset) if e.run_id == run_id), None)
+
+    def check(self, name: str, cost: Cost) -> None:
+        """BudgetExceeded where a release of this cost would not be admitted now. Nothing is written."""
+        with self._reading() as db:
+            self._admit(self._dataset(db, name), _entries(db, name), cost)
+
+    def reserve(self, name: str, cost: Cost, *, run_id: str | None, parameters: dict[str, Any], fingerprint: bytes | None, tool_version: str) -> int:
+        """Enter a release, before its first noise; its number. BudgetExceeded, with nothing written, where the cap does not admit it."""
+        reach("before reserve")
+        with self._writing() as db:
+            dataset = self._dataset(db, name)
+            limits = self._admit(dataset, _entries(db, name), cost)
+            db.execute("UPDATE datasets SET limit_rho = ?, limit_delta = ? WHERE name = ?", (str(limits.rho), str(limits.delta), name))
+            facts = (name, run_id, "reserved", cost.composition.value, str(cost.amount), str(cost.delta), json.dumps(parameters), fingerprint)
+            number = db.execute(
+                "INSERT INTO releases VALUES (NULL, ?, ?, ?, ?, ?, ?, NULL, NULL, ?, ?, '{}', ?, ?, ?)", (*facts, tool_version, _now(), _now())
+            ).lastrowid
+        reach("after reserve")
+        assert number is not None
+        return number
+
+    def change(self, number: int, state: str, *, spent: Cost | None = None, files: dict[str, str] | None = None) -> None:
+        """Move a release on: to spent, with what it cost, to finished, with its files, or to failed. What is finished stays so."""
+        assert state in STATES
+        with self._writing() as db:
+            if spent is not None:
+                db.execute("UPDATE releases SET spent_amount = ?, spent_delta = ? WHERE id = ?", (str(spent.amount), str(spent.delta), number))
+            if files is not None:
+                db.execute("UPDATE releases SET files = ? WHERE id = ?", (json.dumps(files), number))
+            db.execute(
+                "UPDATE releases SET state = ?, changed = ? WHERE id = ? AND (state != 'finished' OR ?)", (state, _now(), number, state == "finished")
+            )
+
+    def _admit(self, dataset: Dataset, entries: list[Entry], cost: Cost) -> Limits:
+        costs = [e.cost for e in entries]
+        limits = dataset.limits or dataset.cap.limits(cost)
+        if dataset.cap.admits([*costs, cost], limits):
+            return limits
+        left, unit = dataset.cap.left(costs, dataset.limits), "rho" if dataset.cap.rho is not None else "epsilon"
+        amounts = {"asked": cost.amount, "left": Fraction(left)}
+        if left > 0 and cost.delta + sum(c.delta for c in costs) > limits.delta:
+            why = "delta for learnt categories is used up; declare a domain"
+        else:
+            why = (
+                f"{f'{unit} {left:g}' if left else 'nothing'} is left"
+                + (f" at delta {float(dataset.cap.delta):g}" if left and dataset.cap.delta else "")
+                + "; ask for less"
+            )
+        raise BudgetExceeded(
+            dataset.name, **amounts, message=f"dataset {dataset.name!r} does not admit this release: {why}. Nothing was read or spent"
+        )
+
+    def _dataset(self, db: sqlite3.Connection, name: str) -> Dataset:
+        row = db.execute(
+            "SELECT name, epsilon, delta, rho, neighbours, contributions, limit_rho, limit_delta FROM datasets WHERE name = ?", (name,)
+        ).fetchone()
+        if row is None:
+            raise InputError(f"{self.path} has no dataset {name!r}; `fmwem ledger add {self.path} --dataset {name} --epsilon E --delta D` adds it")
+        epsilon, delta, rho = (None if value is None else Fraction(value) for value in row[1:4])
+        limits = None if row[6] is None else Limits(Fraction(row[6]), Fraction(row[7]))
+        return Dataset(row[0], Cap(epsilon, delta or Fraction(0), rho), Neighbours(row[4]), int(row[5]), limits)
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        with _clear(self.path), contextlib.closing(_connect(self.path)) as db:
+            yield db
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        with self._reading() as db, _transaction(db):
+            yield db
+            reach("before commit")
+        reach("after commit")
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=PATIENCE, isolation_level=None)
+    db.execute("PRAGMA trusted_schema = OFF")
+    db.execute("PRAGMA synchronous = EXTRA")  # a commit is on disk, and so is the end of its rollback journal
+    return db
+
+
+@contextlib.contextmanager
+def _transaction(db: sqlite3.Connection) -> Iterator[None]:
+    """All or nothing; no other process writes meanwhile."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+
+
+@contextlib.contextmanager
+def _clear(path: Path) -> Iterator[None]:
+    """Turn what SQLite or a damaged file raises into one line."""
+    try:
+        yield
+    except FmwemError:
+        raise
+    except sqlite3.OperationalError as error:
+        text = str(error)
+        if "locked" in text or "busy" in text:
+            raise Busy(f"the ledger {path} is in use; try again") from None
+        if "full" in text or "disk I/O" in text:
+            raise Busy(f"no space left to write the ledger {path}; free some and try again") from None
+        raise InputError(
+            f"cannot write the ledger {path}: {'it is read-only' if 'readonly' in text else 'it is damaged or cannot be opened'}"
+        ) from None
+    except (sqlite3.Error, ValueError, TypeError, ArithmeticError, RecursionError):
+        raise InputError(f"{path} is not a ledger, or is damaged; `fmwem ledger init` makes a new one") from None
+
+
+def _check_form(db: sqlite3.Connection, path: Path) -> None:
+    """InputError where the file is of another version, or holds more or less than our tables: a trigger would change what is written."""
+    mark, version = (db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
+    if mark == MARK and version > VERSION:
+        raise InputError(f"{path} is a ledger of version {version}, this program reads version {VERSION}; update it")
+    found = {sql for kind, sql in db.execute("SELECT type, sql FROM sqlite_master") if sql is not None}
+    if mark != MARK or version != VERSION or found != set(TABLES):
+        raise ValueError("form")
+
+
+def _entries(db: sqlite3.Connection, dataset: str) -> list[Entry]:
+    fields = (
+        "id, run_id, state, composition, amount, delta, spent_amount, spent_delta, parameters, fingerprint, files, tool_version, reserved, changed"
+    )
+    return [_entry(row) for row in db.execute(f"SELECT {fields} FROM releases WHERE dataset = ? ORDER BY id", (dataset,)).fetchall()]
+
+
+def _entry(row: tuple[Any, ...]) -> Entry:
+    number, run_id, state, composition, amount, delta, spent_amount, spent_delta, parameters, fingerprint, files, version, begun, changed = row
+    kind = Composition(composition)
+    reserved, spent = Cost(kind, Fraction(amount), Fraction(delta)), None
+    if spent_amount is not None:
+        spent = Cost(kind, Fraction(spent_amount), Fraction(spent_delta))
+    if state not in STATES or any(c is not None and (c.amount < 0 or c.delta < 0) for c in (reserved, spent)):
+        raise ValueError("entry")
+    return Entry(number, run_id, state, reserved, spent, json.loads(parameters), fingerprint, json.loads(files), version, begun, changed)
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

@@ -1,0 +1,206 @@
+"""Journal: every noisy draw of a run, on disk before anything uses it, so that a run that dies can go on without drawing twice.
+
+A record is a line of JSON and an array of integers, in a frame with its number, its length and a code made with the ledger's key. Draws are noisy:
+what the journal holds was paid for. A draw whose record did not reach the disk was seen by nobody, so it is drawn again under the same charge; this
+assumes that crashes do not depend on what is drawn.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import hmac
+import json
+import os
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from factored_mwem.errors import Busy, InputError, Lost
+from factored_mwem.faults import reach
+from factored_mwem.privacy.ledger import Ledger
+from factored_mwem.privacy.noise import Noise
+
+MAGIC = b"fmwj"
+HEAD = struct.Struct("<4sQQ")
+"""Magic, number of the record, length of what follows before its code."""
+CODE = 16
+Record = tuple[dict[str, Any], np.ndarray]
+
+
+class Journal:
+    """The records of one run, in a file that this process has locked. Busy where another has; Lost where the file is damaged."""
+
+    def __init__(self, path: Path, key: bytes) -> None:
+        self._key, self._written = key, 0
+        try:
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            self._handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            _sync_folder(path.parent)
+        except OSError as error:
+            raise InputError(f"cannot write the journal {path}: {error.strerror}") from None
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._handle)
+            raise Busy("this run is under way in another process; wait for it, or give another --run-id") from None
+        self._records = self._read(path)
+        self.header: dict[str, Any] | None = self._records.pop(0)[0] if self._records else None
+
+    def close(self) -> None:
+        os.close(self._handle)
+
+    def begin(self, header: dict[str, Any]) -> None:
+        """Start a fresh journal: what a resumed run must repeat comes first."""
+        os.ftruncate(self._handle, 0)
+        self._written, self._records = 0, []
+        self.append(header, np.zeros(0, dtype=np.int64))
+        self.header = header
+
+    def forget(self) -> None:
+        """Take nothing from an earlier attempt."""
+        self.header, self._records = None, []
+
+    def replay(self) -> Record | None:
+        """The next draw of an earlier attempt; None once all are used."""
+        return self._records.pop(0) if self._records else None
+
+    @property
+    def waiting(self) -> bool:
+        """Whether draws of an earlier attempt are left."""
+        return bool(self._records)
+
+    def append(self, facts: dict[str, Any], numbers: np.ndarray) -> None:
+        """Write one record and wait until it is on disk. Busy where the disk is full."""
+        body = json.dumps(facts).encode() + b"\n" + np.ascontiguousarray(numbers, dtype="<i8").tobytes()
+        head = HEAD.pack(MAGIC, self._written, len(body))
+        reach("before journal")
+        try:
+            os.lseek(self._handle, 0, os.SEEK_END)
+            _write(self._handle, head + body[: len(body) // 2])
+            reach("half journalled")
+            _write(self._handle, body[len(body) // 2 :] + self._code(head, body))
+            os.fsync(self._handle)
+        except OSError as error:
+            raise Busy(f"cannot write the journal: {error.strerror}; free some space and run the same command again") from None
+        self._written += 1
+        reach("after journal")
+
+    def _code(self, head: bytes, body: bytes) -> bytes:
+        return hmac.new(self._key, head + body, hashlib.sha256).digest()[:CODE]
+
+    def _read(self, path: Path) -> list[Record]:
+        """All whole records. A torn last one is cut off; Lost where something follows it, for that would be drawn again."""
+        data, at = _content(self._handle), 0
+        records: list[Record] = []
+        while (body := self._frame(data, at)) is not None and HEAD.unpack_from(data, at)[1] == len(records):
+            records.append(_record(body, path))
+            at += HEAD.size + len(body) + CODE
+        later = data.find(MAGIC, at + 1)
+        while later >= 0:
+            if self._frame(data, later) is not None:
+                raise Lost(f"the journal {path} is damaged: this run cannot go on, and what it spent stays spent; give another --run-id")
+            later = data.find(MAGIC, later + 1)
+        os.ftruncate(self._handle, at)
+        self._written = len(records)
+        return records
+
+    def _frame(self, data: bytes, at: int) -> bytes | None:
+        """The body of the record that begins at `at`, or None where there is no whole one."""
+        if len(data) - at < HEAD.size + CODE:
+            return None
+        magic, _, length = HEAD.unpack_from(data, at)
+        end = at + HEAD.size + length
+        if magic != MAGIC or end + CODE > len(data):
+            return None
+        body = data[at + HEAD.size : end]
+        return body if hmac.compare_digest(self._code(data[at : at + HEAD.size], body), data[end : end + CODE]) else None
+
+
+def _record(body: bytes, path: Path) -> Record:
+    line, _, numbers = body.partition(b"\n")
+    try:
+        facts = json.loads(line)
+        if not isinstance(facts, dict):
+            raise ValueError("facts")
+        return facts, np.frombuffer(numbers, dtype="<i8").astype(np.int64)
+    except (ValueError, RecursionError):
+        raise Lost(f"the journal {path} is damaged; give another --run-id") from None
+
+
+def _content(handle: int) -> bytes:
+    os.lseek(handle, 0, os.SEEK_SET)
+    with os.fdopen(os.dup(handle), "rb") as file:
+        return file.read()
+
+
+def _write(handle: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(handle, data) :]
+
+
+def _sync_folder(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+class Journaled:
+    """Noise whose draws are journaled before they are used. On a resumed run the journal's draws come first, as long as they fit what is charged.
+
+    Every draw follows a charge (`Access.open`), so the last entry of `ledger` says what is drawn; it and the scale must be as they were.
+    """
+
+    def __init__(self, noise: Noise, journal: Journal, ledger: Ledger) -> None:
+        self.composition = noise.composition
+        self.replayed = 0
+        self._noise, self._journal, self._ledger = noise, journal, ledger
+
+    def select(self, scores: np.ndarray, *, scale: float) -> int:
+        facts = self._facts("select", len(scores), scale)
+        return int(self._draw(facts, lambda: (facts, np.array([self._noise.select(scores, scale=scale)])))[1][0])
+
+    def add(self, values: np.ndarray, *, scale: float) -> np.ndarray:
+        facts = self._facts("add", len(values), scale)
+        return self._draw(facts, lambda: (facts, self._noise.add(values, scale=scale)))[1]
+
+    def threshold(self, counts: dict[str, int], *, scale: float, threshold: int) -> dict[str, int]:
+        facts = self._facts("threshold", threshold, scale)  # how many keys there are is private
+
+        def draw() -> Record:
+            kept = self._noise.threshold(counts, scale=scale, threshold=threshold)
+            return {**facts, "keys": list(kept)}, np.array(list(kept.values()), dtype=np.int64)
+
+        found, numbers = self._draw(facts, draw)
+        return dict(zip(found["keys"], numbers.tolist(), strict=True))
+
+    def _facts(self, method: str, size: int, scale: float) -> dict[str, Any]:
+        e = self._ledger.entries[-1]
+        what = [e.stage, e.mechanism.value, list(e.target), e.scale, e.sensitivity, str(e.delta)]
+        return {"draw": method, "size": size, "scale": scale, "number": len(self._ledger.entries), "entry": what}
+
+    def _draw(self, facts: dict[str, Any], draw: Callable[[], Record]) -> Record:
+        found = self._journal.replay()
+        if found is None:
+            reach("before draw")
+            found = draw()
+            self._journal.append(*found)
+            return found
+        expected = {"select": 1, "add": facts["size"]}.get(facts["draw"], len(found[0].get("keys", ())))
+        if {**found[0], **facts} != found[0] or len(found[1]) != expected:
+            raise does_not_fit()
+        self.replayed += 1
+        return found
+
+
+def does_not_fit() -> Lost:
+    """The journal and the mechanism disagree: another machine or library computed otherwise."""
+    return Lost(
+        "this run cannot go on from its journal: the libraries or the machine compute otherwise than when it began. What it spent stays spent; "
+        "give another --run-id"
+    )

@@ -1,0 +1,220 @@
+"""Run: one release's hold on the budget of a dataset, from before its first noise until its files are in place.
+
+    begin -> (finished before? verify, and spend nothing) -> reserve, at the first charge -> draws, journaled -> drawn -> files -> finish
+
+Without a ledger file a run keeps no books and only remembers whether anything was charged. With a run id it has a journal, and the same id again
+goes on where the run died.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from factored_mwem.errors import BudgetExceeded, FmwemError, InputError, Lost
+from factored_mwem.faults import reach
+from factored_mwem.ledger_file import Dataset, Entry, LedgerFile
+from factored_mwem.output import sha256
+from factored_mwem.plan import Policy
+from factored_mwem.privacy.cap import Cost
+from factored_mwem.privacy.journal import Journal, Journaled, does_not_fit
+from factored_mwem.privacy.ledger import Ledger
+from factored_mwem.privacy.noise import Noise
+from factored_mwem.request import Request
+from factored_mwem.table import Table
+
+MOST_ID = 200
+
+
+class Run:
+    """What `begin` hands over. `charged`: whether noise was paid for, by this attempt or by an earlier one of the same run id."""
+
+    def __init__(self) -> None:
+        self.charged = False
+        self._file: LedgerFile | None = None
+        self._journal: Journal | None = None
+        self._journaled: Journaled | None = None
+        self._entry: Entry | None = None
+        self._number: int | None = None
+        self._pinned: dict[str, Any] = {}
+
+    @classmethod
+    @contextlib.contextmanager
+    def begin(cls, request: Request, ledger: str | Path | None, dataset: str | None, run_id: str | None, *, version: str) -> Iterator[Run]:
+        """A run for this request; the books are told how it ends. Without a ledger file it keeps none.
+
+        InputError where the ledger does not know the dataset, protects it under other terms, or knows the run id with other data or parameters;
+        BudgetExceeded where the cap has no room; Busy where another process holds the run. Nothing is spent by any of them.
+        """
+        run = cls()
+        try:
+            if ledger is not None and dataset is not None:
+                run._open(request, LedgerFile(Path(ledger)), dataset, run_id, version)
+            elif ledger is not None or dataset is not None or run_id is not None:
+                raise InputError("--ledger and --dataset go together, and --run-id needs both")
+            yield run
+        except BaseException as error:
+            run._failed(error)
+            raise
+        finally:
+            if run._journal is not None:
+                run._journal.close()
+
+    def _open(self, request: Request, file: LedgerFile, name: str, run_id: str | None, version: str) -> None:
+        dataset, budget = file.dataset(name), request.budget
+        _check_terms(dataset, request.policy)
+        self._file, self._facts = file, dict[str, Any](run_id=run_id, parameters=request.parameters, fingerprint=None, tool_version=version)
+        self._name, self._cost = name, Cost(budget.composition, budget.amount, budget.discovery_delta)
+        if run_id is not None:
+            if not run_id or len(run_id) > MOST_ID or not run_id.isprintable():
+                raise InputError(f"--run-id must be 1 to {MOST_ID} printable characters")
+            self._facts["fingerprint"] = fingerprint(request.source, request.private, file.key)
+        if run_id is None or file.find(name, run_id) is None:
+            file.check(name, self._cost)  # early: the entry is made much later, at the first charge
+        if run_id is not None:
+            self._resume(file, name, run_id)
+
+    def _resume(self, file: LedgerFile, name: str, run_id: str) -> None:
+        """Take up the run of this id, if there is one; InputError where it is not the same run."""
+        number = hashlib.sha256(f"{name}\0{run_id}".encode()).hexdigest()[:32]
+        key = hmac.digest(file.key, number.encode(), "sha256")
+        self._journal = Journal(file.path.with_name(f"{file.path.name}.journals") / f"{number}.journal", key)
+        self._entry = entry = file.find(name, run_id)  # asked only now that the journal is locked
+        if entry is None:
+            self._journal.forget()  # no entry, no noise: what an attempt wrote before it died says nothing
+            return
+        for what, then, now in (
+            ("parameters", entry.parameters, self._facts["parameters"]),
+            ("data", entry.fingerprint, self._facts["fingerprint"]),
+            ("version of this program", entry.tool_version, self._facts["tool_version"]),
+        ):
+            if then != now:
+                raise InputError(f"run {run_id!r} of dataset {name!r} was begun with another {what}; give another --run-id")
+        if self._journal.header is None:
+            raise Lost(f"the journal of run {run_id!r} is gone: what it spent stays spent; give another --run-id")
+        self._number, self.charged = entry.number, True
+
+    def pin(self, facts: dict[str, Any]) -> dict[str, Any]:
+        """`facts` about this attempt that a later one of the same run must share; an earlier one's, if there was one."""
+        self._pinned = {**facts, **self._pinned}
+        return {**self._pinned, **((self._journal.header or {}) if self._journal else {})}
+
+    def reserve(self) -> None:
+        """Enter the release before its first noise is drawn. BudgetExceeded where another job was faster."""
+        self.charged = True
+        if self._file is None or self._number is not None:
+            return
+        if self._journal is not None:
+            self._journal.begin(self._pinned)  # before the entry: an entry without a journal is one whose journal was lost
+        try:
+            self._number = self._file.reserve(self._name, self._cost, **self._facts)
+        except (BudgetExceeded, InputError):
+            self.charged = False
+            raise
+
+    def noise(self, noise: Noise, ledger: Ledger) -> Noise:
+        """The noise, journaled where the run has an id."""
+        if self._journal is None:
+            return noise
+        self._journaled = Journaled(noise, self._journal, ledger)
+        return self._journaled
+
+    def drawn(self, ledger: Ledger) -> None:
+        """All noise is drawn: what was spent takes the place of what was reserved."""
+        if self._journal is not None and self._journal.waiting:
+            raise does_not_fit()
+        if self._file is not None and self._number is not None:
+            self._file.change(self._number, "spent", spent=Cost(self._cost.composition, ledger.spent, ledger.spent_delta))
+
+    @property
+    def resumed(self) -> int:
+        """Draws that came from the journal of an earlier attempt."""
+        return self._journaled.replayed if self._journaled is not None else 0
+
+    def owns(self, path: Path) -> bool:
+        """Whether what lies at `path` is this run's: what it wrote when it finished, or where an attempt that died was to write."""
+        if self._entry is None or self._journal is None:
+            return False
+        if self._entry.state == "finished":
+            return path.is_file() and sha256(path) in self._entry.files.values()
+        return os.path.realpath(path) in (self._journal.header or {}).get("outputs", ())
+
+    def reusable(self, files: Mapping[str, Path]) -> bool:
+        """Whether the run was finished and these files, by role, are what it wrote."""
+        if self._entry is None or self._entry.state != "finished" or set(self._entry.files) != set(files):
+            return False
+        return all(path.is_file() and sha256(path) == self._entry.files[role] for role, path in files.items())
+
+    def finish(self, files: Mapping[str, Path]) -> None:
+        """The release is complete: its files, by role, are in place."""
+        reach("before finish")
+        if self._file is not None and self._number is not None:
+            self._file.change(self._number, "finished", files={role: sha256(path) for role, path in files.items()})
+        reach("after finish")
+
+    def _failed(self, error: BaseException) -> None:
+        """Tell the books, as far as they can still be told, and the error what has become of the budget."""
+        if self._file is not None and self._number is not None and self._unfinished():
+            with contextlib.suppress(FmwemError):
+                self._file.change(self._number, "failed")
+        told: Any = error
+        told.budget_spent = self.charged
+        if self.charged:
+            told.retryable = self._journal is not None and not isinstance(error, Lost)
+
+    def _unfinished(self) -> bool:
+        return self._entry is None or self._entry.state != "finished"
+
+
+def _check_terms(dataset: Dataset, policy: Policy) -> None:
+    """InputError where a release would protect others than the cap is about."""
+    if policy.neighbours is not dataset.neighbours:
+        raise InputError(f"dataset {dataset.name!r} is kept under --neighbours {dataset.neighbours}, this release says {policy.neighbours}")
+    if policy.privacy_id is None and policy.contributions < dataset.contributions:
+        raise InputError(
+            f"dataset {dataset.name!r} has up to {dataset.contributions} rows a person, this release assumes {policy.contributions}; "
+            f"use --contributions {dataset.contributions} or --privacy-id"
+        )
+
+
+def fingerprint(source: Any, private: Table, key: bytes) -> bytes:
+    """What tells one input from another: keyed, for the private ledger alone. A file counts byte by byte, anything else as an Arrow stream."""
+    code = hmac.new(key, digestmod="sha256")
+    if isinstance(source, str | Path):
+        try:
+            with open(source, "rb") as file:
+                while block := file.read(1 << 20):
+                    code.update(block)
+        except OSError as error:
+            raise InputError(f"cannot read {source}: {error.strerror}") from None
+        return code.digest()
+    with pa.PythonFile(_Into(code), mode="w") as sink, pa.ipc.new_stream(sink, private.schema) as writer:
+        for batch in private.batches(private.schema.names):
+            writer.write_batch(batch)
+    return code.digest()
+
+
+class _Into:
+    """A file that only counts what is written."""
+
+    closed = False
+
+    def __init__(self, code: Any) -> None:
+        self._code = code
+
+    def write(self, data: bytes) -> int:
+        self._code.update(data)
+        return len(data)
+
+    def flush(self) -> None:
+        """Nothing waits."""
+
+    def close(self) -> None:
+        self.closed = True

@@ -1,0 +1,104 @@
+"""The smaller commands of the command line: domain, workload and ledger files, and public tables to try things on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from factored_mwem.errors import InputError
+from factored_mwem.settings import names_of
+
+domain_app = typer.Typer(no_args_is_help=True, help="Domain files: which values may appear.")
+workload_app = typer.Typer(no_args_is_help=True, help="Workload files: what must come out right.")
+datasets_app = typer.Typer(no_args_is_help=True, help="Public tables to try things on.")
+ledger_app = typer.Typer(no_args_is_help=True, help="Ledger files: what all releases of a dataset may cost, and have cost.")
+
+TablePath = Annotated[Path, typer.Argument(help="CSV (also .gz), TSV, Parquet or Feather file.")]
+Columns = Annotated[Optional[str], typer.Option(envvar="FMWEM_COLUMNS", help="Columns to release, separated by commas.  [default: all]")]
+LedgerPath = Annotated[Path, typer.Argument(help="Ledger file.")]
+
+
+@domain_app.command("draft")
+def domain_draft(table: TablePath, columns: Columns = None) -> None:
+    """Print a first domain for a person to review. Reads the data: NOT PRIVATE until reviewed."""
+    from factored_mwem.drafting import draft
+
+    print(json.dumps(draft(table, names_of(columns)).to_dict(), indent=1, ensure_ascii=False))
+    typer.echo("NOT PRIVATE: this draft was read off the data. Review it: widen bounds to what is publicly known, drop rare categories.", err=True)
+
+
+@domain_app.command("schema")
+def domain_schema() -> None:
+    """Print the JSON Schema of a domain file."""
+    from factored_mwem.domain import Domain
+
+    print(json.dumps(Domain.json_schema(), indent=1))
+
+
+@workload_app.command("schema")
+def workload_schema() -> None:
+    """Print the JSON Schema of a workload file."""
+    from factored_mwem.workload import Workload
+
+    print(json.dumps(Workload.json_schema(), indent=1))
+
+
+@datasets_app.command("fetch")
+def datasets_fetch(
+    name: Annotated[str, typer.Argument(help="adult or transfusion")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder.")] = Path("."),
+) -> None:
+    """Download a public table and verify its sha256."""
+    from factored_mwem import datasets
+
+    print(json.dumps({"file": str(datasets.fetch(name, output))}))
+
+
+@ledger_app.command("init")
+def ledger_init(file: LedgerPath) -> None:
+    """Make a new, empty ledger on a local disk, readable by you alone."""
+    from factored_mwem.ledger_file import LedgerFile
+
+    print(json.dumps({"ledger": str(LedgerFile.create(file).path)}))
+
+
+@ledger_app.command("add")
+def ledger_add(
+    file: LedgerPath,
+    dataset: Annotated[str, typer.Option(help="Name for the table; it is no secret, and nothing in it is.")],
+    epsilon: Annotated[Optional[float], typer.Option(help="What all releases together may cost.")] = None,
+    delta: Annotated[float, typer.Option(help="With it; 0 admits pure releases only.")] = 1e-9,
+    rho: Annotated[Optional[float], typer.Option(help="A cap in zero-concentrated privacy, in place of --epsilon.")] = None,
+    neighbours: Annotated[str, typer.Option(help="add-remove or replace: what every release must protect.")] = "add-remove",
+    contributions: Annotated[int, typer.Option(help="Most rows of one person that every release must protect.")] = 1,
+) -> None:
+    """Put a dataset on the books. Its cap is set once."""
+    from factored_mwem.ledger_file import LedgerFile
+    from factored_mwem.privacy.cap import Cap
+    from factored_mwem.privacy.neighbours import Neighbours
+
+    if neighbours not in list(Neighbours):
+        raise InputError(f"neighbours={neighbours!r}: must be add-remove or replace")
+    LedgerFile(file).add(dataset, Cap.of(epsilon, delta, rho), Neighbours(neighbours), contributions)
+    print(json.dumps({"ledger": str(file), "dataset": dataset}))
+
+
+@ledger_app.command("show")
+def ledger_show(file: LedgerPath, as_json: Annotated[bool, typer.Option("--json", help="The same as JSON.")] = False) -> None:
+    """What each dataset may cost, has cost, and has left."""
+    from factored_mwem import console
+    from factored_mwem.books import books
+
+    found = books(file)
+    print(json.dumps(found) if as_json else console.books_text(found))
+
+
+@ledger_app.command("export")
+def ledger_export(file: LedgerPath) -> None:
+    """Print all entries with their exact costs and parameters as JSON, for an auditor. No key and no fingerprint is in it."""
+    from factored_mwem.books import export
+
+    print(json.dumps(export(file), indent=1))
