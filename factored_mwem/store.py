@@ -8,6 +8,7 @@ import struct
 import tokenize
 import zipfile
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,8 +39,8 @@ BROKEN = (
 """What reading a damaged or foreign file can raise."""
 
 
-def save(release: Release, path: Path, *, overwrite: bool) -> None:
-    """Write the model file, whole or not at all."""
+def save(release: Release, path: Path, *, overwrite: bool, before: Callable[[], None] = lambda: None) -> None:
+    """Write the model file, whole or not at all. `before` runs when all is written, just before the rename."""
     check_target(path, overwrite=overwrite)
     model = release.model
     header = {
@@ -60,7 +61,7 @@ def save(release: Release, path: Path, *, overwrite: bool) -> None:
     for i, r in enumerate(release.residuals):
         arrays |= {f"residual_weights_{i}": r.weights, f"residual_noisy_{i}": r.noisy}
     arrays |= {"header": _bytes(json.dumps(header).encode()), "schema": _bytes(release.schema.serialize().to_pybytes())}
-    with replacing(path) as temporary, open(temporary, "wb") as file:
+    with replacing(path, before) as temporary, open(temporary, "wb") as file:
         np.savez_compressed(file, allow_pickle=False, **arrays)
 
 
