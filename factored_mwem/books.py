@@ -6,7 +6,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from factored_mwem.ledger_file import Dataset, Entry, LedgerFile
+from factored_mwem.entries import Dataset, Entry
+from factored_mwem.ledger_file import LedgerFile
 
 
 def books(path: Path) -> dict[str, Any]:
@@ -20,7 +21,8 @@ def books(path: Path) -> dict[str, Any]:
             {
                 **_terms(dataset),
                 "spent": dataset.cap.spent(costs, dataset.limits),
-                "left": dataset.cap.left(costs, dataset.limits),
+                "left": dataset.cap.left(costs, dataset.limits, pure=False),
+                "left_pure": dataset.cap.left(costs, dataset.limits, pure=True),
                 "releases": [_line(entry) for entry in entries],
             }
         )

@@ -5,6 +5,7 @@ Heavy modules are imported inside the commands, so that `--help` and mistakes an
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 import signal
@@ -235,6 +236,10 @@ def main() -> None:
         _fail(error, "out of memory; lower --max-cells or --marginals, or use --columns", 4, as_json)
     except BrokenPipeError:
         sys.exit(1)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            _fail(error, f"unexpected {type(error).__name__} at {_place(error)}; please report it", 1, as_json)
+        _fail(error, "no space left on the disk; free some", 4, as_json)
     except Exception as error:  # noqa: BLE001 - the last line of defence
         # The text of an unknown error may quote the data, so it stays unsaid.
         shown = getattr(error, "format_message", None)

@@ -125,7 +125,8 @@ def books_text(found: dict[str, Any]) -> str:
         unit = "epsilon" if d["rho"] is None else "rho"
         delta = f" at delta {d['delta']:g}" if d["delta"] else ""
         lines.append(f"{d['dataset']}: cap {unit} {d[unit]:g}{delta}, {d['neighbours']}, up to {d['contributions']} rows a person")
-        lines.append(f"  spent {unit} {d['spent']:.6g}, left for one more release {unit} {d['left']:g}{delta}")
+        rest = ([f"{unit} {d['left']:g}{delta}"] if delta or unit == "rho" else []) + [f"epsilon {d['left_pure']:g} if it is pure"]
+        lines.append(f"  spent {unit} {d['spent']:.6g}, left for one more release {' or '.join(rest)}")
         for r in d["releases"]:
             cost = f"epsilon {r['epsilon']:.6g}" if "epsilon" in r else f"rho {r['rho']:.6g}"
             name = f" run {r['run_id']}" if r["run_id"] else ""

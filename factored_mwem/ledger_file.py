@@ -16,24 +16,21 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from factored_mwem.entries import STATES, Dataset, Entry, entry_of, fraction_of
 from factored_mwem.errors import BudgetExceeded, Busy, FmwemError, InputError
 from factored_mwem.faults import reach
 from factored_mwem.privacy.cap import Cap, Cost, Limits
 from factored_mwem.privacy.neighbours import Neighbours
-from factored_mwem.privacy.noise import Composition
 
 VERSION = 1
 MARK = 0x666D776C
 """SQLite's application id of our files: "fmwl"."""
 PATIENCE = 60.0
 """Seconds to wait for another process's transaction, each of which takes milliseconds."""
-STATES = ("reserved", "spent", "finished", "failed")
-"""reserved: noise may have been drawn; spent: all of it was; finished: the files are in place; failed: ended by an error. All of them count."""
 TABLES = (
     "CREATE TABLE secret (key BLOB NOT NULL)",
     "CREATE TABLE datasets (name TEXT PRIMARY KEY, epsilon REAL, delta REAL NOT NULL, rho REAL, neighbours TEXT NOT NULL, "
@@ -50,39 +47,6 @@ except sqlite3.OperationalError:
     sys.exit(7)
 """
 """What another process does to find out whether the file system keeps locks: 7 where it is kept out."""
-
-
-@dataclass(frozen=True, slots=True)
-class Dataset:
-    """A table by the name that its owner gives it, and what may be spent on it. `contributions`: most rows of one person that the cap is about."""
-
-    name: str
-    cap: Cap
-    neighbours: Neighbours
-    contributions: int
-    limits: Limits | None
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A release in the books. `files`: sha256 by role, once it is finished; `fingerprint`: keyed, of the input, where it has a run id."""
-
-    number: int
-    run_id: str | None
-    state: str
-    reserved: Cost
-    spent: Cost | None
-    parameters: dict[str, Any]
-    fingerprint: bytes | None
-    files: dict[str, str]
-    tool_version: str
-    begun: str
-    changed: str
-
-    @property
-    def cost(self) -> Cost:
-        """What counts: what was spent once that is known, until then all that was reserved."""
-        return self.spent or self.reserved
 
 
 class LedgerFile:
@@ -165,13 +129,13 @@ class LedgerFile:
             db.execute("UPDATE datasets SET limit_rho = ?, limit_delta = ? WHERE name = ?", (str(limits.rho), str(limits.delta), name))
             facts = (name, run_id, "reserved", cost.composition.value, str(cost.amount), str(cost.delta), json.dumps(parameters), fingerprint)
             number = db.execute(
-                "INSERT INTO releases VALUES (NULL, ?, ?, ?, ?, ?, ?, NULL, NULL, ?, ?, '{}', ?, ?, ?)", (*facts, tool_version, _now(), _now())
+                "INSERT INTO releases VALUES (NULL, ?, ?, ?, ?, ?, ?, NULL, NULL, ?, ?, '[]', ?, ?, ?)", (*facts, tool_version, _now(), _now())
             ).lastrowid
         reach("after reserve")
         assert number is not None
         return number
 
-    def change(self, number: int, state: str, *, spent: Cost | None = None, files: dict[str, str] | None = None) -> None:
+    def change(self, number: int, state: str, *, spent: Cost | None = None, files: list[dict[str, str]] | None = None) -> None:
         """Move a release on: to spent, with what it cost, to finished, with its files, or to failed. What is finished stays so."""
         assert state in STATES
         with self._writing() as db:
@@ -188,14 +152,15 @@ class LedgerFile:
         limits = dataset.limits or dataset.cap.limits(cost)
         if dataset.cap.admits([*costs, cost], limits):
             return limits
-        left, unit = dataset.cap.left(costs, dataset.limits), "rho" if dataset.cap.rho is not None else "epsilon"
+        left = dataset.cap.left(costs, dataset.limits, pure=cost.pure)
+        unit = "epsilon" if cost.pure or dataset.cap.rho is None else "rho"
         amounts = {"asked": cost.amount, "left": Fraction(left)}
         if left > 0 and cost.delta + sum(c.delta for c in costs) > limits.delta:
             why = "delta for learnt categories is used up; declare a domain"
         else:
             why = (
                 f"{f'{unit} {left:g}' if left else 'nothing'} is left"
-                + (f" at delta {float(dataset.cap.delta):g}" if left and dataset.cap.delta else "")
+                + (f" at delta {float(dataset.cap.delta):g}" if left and unit == "epsilon" and not cost.pure else "")
                 + "; ask for less"
             )
         raise BudgetExceeded(
@@ -209,7 +174,7 @@ class LedgerFile:
         if row is None:
             raise InputError(f"{self.path} has no dataset {name!r}; `fmwem ledger add {self.path} --dataset {name} --epsilon E --delta D` adds it")
         epsilon, delta, rho = (None if value is None else Fraction(value) for value in row[1:4])
-        limits = None if row[6] is None else Limits(Fraction(row[6]), Fraction(row[7]))
+        limits = None if row[6] is None else Limits(fraction_of(row[6]), fraction_of(row[7]))
         return Dataset(row[0], Cap(epsilon, delta or Fraction(0), rho), Neighbours(row[4]), int(row[5]), limits)
 
     @contextlib.contextmanager
@@ -279,18 +244,7 @@ def _entries(db: sqlite3.Connection, dataset: str) -> list[Entry]:
     fields = (
         "id, run_id, state, composition, amount, delta, spent_amount, spent_delta, parameters, fingerprint, files, tool_version, reserved, changed"
     )
-    return [_entry(row) for row in db.execute(f"SELECT {fields} FROM releases WHERE dataset = ? ORDER BY id", (dataset,)).fetchall()]
-
-
-def _entry(row: tuple[Any, ...]) -> Entry:
-    number, run_id, state, composition, amount, delta, spent_amount, spent_delta, parameters, fingerprint, files, version, begun, changed = row
-    kind = Composition(composition)
-    reserved, spent = Cost(kind, Fraction(amount), Fraction(delta)), None
-    if spent_amount is not None:
-        spent = Cost(kind, Fraction(spent_amount), Fraction(spent_delta))
-    if state not in STATES or any(c is not None and (c.amount < 0 or c.delta < 0) for c in (reserved, spent)):
-        raise ValueError("entry")
-    return Entry(number, run_id, state, reserved, spent, json.loads(parameters), fingerprint, json.loads(files), version, begun, changed)
+    return [entry_of(row) for row in db.execute(f"SELECT {fields} FROM releases WHERE dataset = ? ORDER BY id", (dataset,)).fetchall()]
 
 
 def _now() -> str:

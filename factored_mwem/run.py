@@ -18,9 +18,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from factored_mwem.entries import Dataset, Entry
 from factored_mwem.errors import BudgetExceeded, FmwemError, InputError, Lost
 from factored_mwem.faults import reach
-from factored_mwem.ledger_file import Dataset, Entry, LedgerFile
+from factored_mwem.ledger_file import LedgerFile
 from factored_mwem.output import sha256
 from factored_mwem.plan import Policy
 from factored_mwem.privacy.cap import Cost
@@ -143,20 +144,22 @@ class Run:
         if self._entry is None or self._journal is None:
             return False
         if self._entry.state == "finished":
-            return path.is_file() and sha256(path) in self._entry.files.values()
+            return path.is_file() and any(sha256(path) in files.values() for files in self._entry.files)
         return os.path.realpath(path) in (self._journal.header or {}).get("outputs", ())
 
     def reusable(self, files: Mapping[str, Path]) -> bool:
         """Whether the run was finished and these files, by role, are what it wrote."""
-        if self._entry is None or self._entry.state != "finished" or set(self._entry.files) != set(files):
+        if self._entry is None or self._entry.state != "finished" or not all(path.is_file() for path in files.values()):
             return False
-        return all(path.is_file() and sha256(path) == self._entry.files[role] for role, path in files.items())
+        return {role: sha256(path) for role, path in files.items()} in self._entry.files
 
     def finish(self, files: Mapping[str, Path]) -> None:
         """The release is complete: its files, by role, are in place."""
         reach("before finish")
         if self._file is not None and self._number is not None:
-            self._file.change(self._number, "finished", files={role: sha256(path) for role, path in files.items()})
+            before = self._entry.files if self._entry is not None else []
+            now = {role: sha256(path) for role, path in files.items()}
+            self._file.change(self._number, "finished", files=[*before, now] if now not in before else None)
         reach("after finish")
 
     def _failed(self, error: BaseException) -> None:

@@ -42,12 +42,13 @@ def sources() -> Sources:
 
 
 ORDER = (
-    "errors", "faults", "kernels", "kernels.dense", "kernels.graph", "kernels.tree", "kernels.joint", "kernels.scoring", "kernels.counting", "kernels.rows",
-    "kernels.linear", "warmup", "attribute", "domain", "levels", "candidates", "table", "reading", "output", "privacy", "privacy.neighbours",
-    "privacy.noise", "privacy.cap", "ledger_file", "books", "codec", "transform", "tree", "joints", "model", "queries", "queries.ranges", "queries.cuboids", "queries.parities",
-    "workload", "forest", "answers", "counting", "counts", "profile", "privacy.ledger", "privacy.journal", "privacy.access", "privacy.questions",
-    "privacy.residuals", "plan", "limits", "fit", "privacy.discover", "hierarchy", "residual", "outcome", "estimate", "mwem", "asking", "offer",
-    "engine", "manifest", "refine", "sample", "store", "check", "request", "run", "flow", "settings", "drafting", "evaluation", "job", "datasets", "console", "subcommands", "cli",
+    "errors", "faults", "kernels", "kernels.dense", "kernels.graph", "kernels.tree", "kernels.joint", "kernels.scoring", "kernels.counting",
+    "kernels.rows", "kernels.linear", "warmup", "attribute", "domain", "levels", "candidates", "table", "reading", "output", "privacy",
+    "privacy.neighbours", "privacy.noise", "privacy.cap", "entries", "ledger_file", "books", "codec", "transform", "tree", "joints", "model",
+    "queries", "queries.ranges", "queries.cuboids", "queries.parities", "workload", "forest", "answers", "counting", "counts", "profile",
+    "privacy.ledger", "privacy.journal", "privacy.access", "privacy.questions", "privacy.residuals", "plan", "limits", "fit", "privacy.discover",
+    "hierarchy", "residual", "outcome", "estimate", "mwem", "asking", "offer", "engine", "manifest", "refine", "sample", "store", "check", "request",
+    "run", "flow", "settings", "drafting", "evaluation", "job", "datasets", "console", "subcommands", "cli",
 )  # fmt: skip
 """A module imports only modules before it. To add one, put it as early as its imports allow."""
 
@@ -85,7 +86,14 @@ def one_way(found: Sources) -> list[str]:
     return wrong
 
 
-HOME = {"numba": {"kernels"}, "opendp": {"privacy.noise"}, "random": set(), "secrets": {"flow", "job", "ledger_file"}, "pickle": set(), "logging": set()}
+HOME = {
+    "numba": {"kernels"},
+    "opendp": {"privacy.noise"},
+    "random": set(),
+    "secrets": {"flow", "job", "ledger_file"},
+    "pickle": set(),
+    "logging": set(),
+}
 """Libraries that only these modules may import."""
 NOT_PRIVATE = {"evaluation": {"job"}, "drafting": {"evaluation", "subcommands"}}
 """Modules that read the data for free, and who may import them; `factored_mwem.__init__` hands them out by name."""

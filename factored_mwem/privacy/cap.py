@@ -16,10 +16,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import ROUND_DOWN, Context
 from fractions import Fraction
 
 from factored_mwem.errors import InputError
-from factored_mwem.privacy.noise import Composition, epsilon_of, rho_of
+from factored_mwem.privacy.noise import Composition, epsilon_of, float_down, rho_of
 
 LEARNT_SHARE = Fraction(1, 10)
 """Share of a cap's delta that is kept for categories learnt from the data, where the first release leaves as much."""
@@ -111,16 +112,22 @@ class Cap:
         summed = _float_up(sum((c.amount for c in costs), Fraction(0))) if all(c.pure for c in costs) else math.inf
         return min(summed, epsilon_of(rho, self.delta - limits.delta) if self.delta else math.inf)
 
-    def left(self, costs: Sequence[Cost], limits: Limits | None) -> float:
-        """The largest epsilon, to four digits and rounded down, of one more release at the cap's delta with a declared domain (or its rho)."""
+    def left(self, costs: Sequence[Cost], limits: Limits | None, *, pure: bool) -> float:
+        """The largest epsilon (to four digits, rounded down) of one more release with a declared domain: a pure one, or one at the cap's delta.
+
+        Where the cap is in rho, the rho that is left for a release that is not pure.
+        """
         whole = float(self.epsilon if self.epsilon is not None else self.rho or 0)
-        if not costs or limits is None:
-            return whole
-        rho = max(limits.rho - sum((c.rho for c in costs), Fraction(0)), Fraction(0))
+        if self.epsilon is not None and (not costs or limits is None):
+            return whole if pure or self.delta else 0.0
+        kept = limits.rho if limits is not None else self.rho or Fraction(0)
+        rho = max(kept - sum((c.rho for c in costs), Fraction(0)), Fraction(0))
+        if pure:
+            summed = self.epsilon - sum((c.amount for c in costs), Fraction(0)) if self.epsilon and all(c.pure for c in costs) else Fraction(0)
+            return _digits_down(max(float_down(summed), math.sqrt(2 * float(rho)) * (1 - 1e-9)), whole)
         if self.rho is not None:
-            return _digits_down(float(rho), whole)
-        pure = self.epsilon - sum((c.amount for c in costs), Fraction(0)) if self.epsilon and all(c.pure for c in costs) else Fraction(0)
-        return _digits_down(max(float(pure), epsilon_of(rho, self.delta) if self.delta and rho else 0.0), whole)
+            return _digits_down(float_down(rho), whole)
+        return _digits_down(epsilon_of(rho, self.delta) * (1 - 1e-9) if self.delta and rho else 0.0, whole)
 
 
 def _float_up(value: Fraction) -> float:
@@ -132,5 +139,4 @@ def _digits_down(value: float, whole: float) -> float:
     """Four digits, rounded down; what rounding leaves of a `whole` is nothing."""
     if value <= whole * 1e-6:
         return 0.0
-    unit = 10.0 ** (math.floor(math.log10(value)) - 3)
-    return float(f"{math.floor(value / unit * (1 - 1e-12)) * unit:.4g}")
+    return float(Context(prec=4, rounding=ROUND_DOWN).create_decimal(value))

@@ -47,7 +47,11 @@ class Journal:
         except OSError:
             os.close(self._handle)
             raise Busy("this run is under way in another process; wait for it, or give another --run-id") from None
-        self._records = self._read(path)
+        try:
+            self._records = self._read(path)
+        except BaseException:
+            os.close(self._handle)
+            raise
         self.header: dict[str, Any] | None = self._records.pop(0)[0] if self._records else None
 
     def close(self) -> None:

@@ -1,0 +1,71 @@
+"""Entries: what the rows of a ledger file mean. A row that is not as we write them is a ValueError: the file may be anybody's."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from factored_mwem.privacy.cap import Cap, Cost, Limits
+from factored_mwem.privacy.neighbours import Neighbours
+from factored_mwem.privacy.noise import Composition
+
+STATES = ("reserved", "spent", "finished", "failed")
+"""reserved: noise may have been drawn; spent: all of it was; finished: the files are in place; failed: ended by an error. All of them count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """A table by the name that its owner gives it, and what may be spent on it. `contributions`: most rows of one person that the cap is about."""
+
+    name: str
+    cap: Cap
+    neighbours: Neighbours
+    contributions: int
+    limits: Limits | None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A release in the books. `files`: of each time it was finished, sha256 by role; `fingerprint`: keyed, of the input, where it has a run id."""
+
+    number: int
+    run_id: str | None
+    state: str
+    reserved: Cost
+    spent: Cost | None
+    parameters: dict[str, Any]
+    fingerprint: bytes | None
+    files: list[dict[str, str]]
+    tool_version: str
+    begun: str
+    changed: str
+
+    @property
+    def cost(self) -> Cost:
+        """What counts: what was spent once that is known, until then all that was reserved."""
+        return self.spent or self.reserved
+
+
+def entry_of(row: tuple[Any, ...]) -> Entry:
+    number, run_id, state, composition, amount, delta, spent_amount, spent_delta, parameters, fingerprint, files, version, begun, changed = row
+    kind = Composition(composition)
+    reserved, spent = Cost(kind, fraction_of(amount), fraction_of(delta)), None
+    if spent_amount is not None:
+        spent = Cost(kind, fraction_of(spent_amount), fraction_of(spent_delta))
+    if state not in STATES:
+        raise ValueError("state")
+    facts, wrote = json.loads(parameters), json.loads(files)
+    whole = isinstance(facts, dict) and isinstance(wrote, list) and all(isinstance(one, dict) for one in wrote)
+    if not whole or not all(isinstance(text, str) for text in (version, begun, changed, run_id or "")):
+        raise ValueError("entry")
+    return Entry(number, run_id, state, reserved, spent, facts, fingerprint, wrote, version, begun, changed)
+
+
+def fraction_of(text: Any) -> Fraction:
+    """A cost as we write it. Not Fraction's own grammar, in which "1e999999999" is a number that takes all memory."""
+    if not isinstance(text, str) or len(text) > 1000 or not re.fullmatch("[0-9]+(/[0-9]+)?", text):
+        raise ValueError("fraction")
+    return Fraction(text)

@@ -1,0 +1,56 @@
+"""Bugs that are planted into the product, each of which the crash matrix must see."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from factored_mwem import faults, ledger_file, output, run
+from factored_mwem.privacy import journal
+
+
+def no_journal() -> None:
+    """A resumed run measures afresh."""
+    journal.Journal.replay = lambda self: self.forget()  # type: ignore[method-assign, assignment]
+    journal.Journal.waiting = property(lambda self: False)  # type: ignore[assignment, method-assign]
+
+
+def refund() -> None:
+    """A run that fails is struck from the books."""
+    change = ledger_file.LedgerFile.change
+
+    def forgiving(self: ledger_file.LedgerFile, number: int, state: str, **facts: object) -> None:
+        if state == "failed":
+            with self._writing() as db:
+                db.execute("DELETE FROM releases WHERE id = ?", (number,))
+        else:
+            change(self, number, state, **facts)  # type: ignore[arg-type]
+
+    ledger_file.LedgerFile.change = forgiving  # type: ignore[method-assign, assignment]
+
+
+def late_books() -> None:
+    """The reservation comes when all noise is drawn."""
+    reserve, drawn = run.Run.reserve, run.Run.drawn
+    run.Run.reserve = lambda self: setattr(self, "charged", True)  # type: ignore[method-assign, assignment]
+    run.Run.drawn = lambda self, ledger: (reserve(self), drawn(self, ledger))[1]  # type: ignore[method-assign, assignment]
+
+
+def in_place() -> None:
+    """Files are written under their final names."""
+
+    @contextlib.contextmanager
+    def straight(path: Path, before: Callable[[], None] = lambda: None) -> Iterator[Path]:
+        before()
+        with open(path, "wb") as file:
+            file.write(b"PAR1")
+        faults.reach("before rename")
+        yield path
+        faults.reach("after rename")
+
+    output.replacing = straight
+
+
+PLANTS = {"no-journal": no_journal, "refund": refund, "late-books": late_books, "in-place": in_place}
+"""Bugs of which each must be seen: what it does, by name."""

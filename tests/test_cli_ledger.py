@@ -1,0 +1,143 @@
+"""The ledger on the command line: a steward sets a cap, a scheduler runs a job twice, an auditor adds up."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from test_cli import Fmwem, fmwem, here  # noqa: F401 - fixtures
+
+from factored_mwem.manifest import Manifest
+from factored_mwem.privacy.ledger import price
+
+FMWEM = Path(sys.executable).with_name("fmwem")
+JOB = ["release", "t.csv", "--marginals", 1, "--ledger", "books", "--dataset", "adult"]
+
+
+@pytest.fixture
+def books(here: Path, fmwem: Fmwem) -> Path:  # noqa: F811
+    assert fmwem("ledger", "init", "books").code == 0
+    assert fmwem("ledger", "add", "books", "--dataset", "adult", "--epsilon", 1, "--delta", "1e-9").code == 0
+    return here / "books"
+
+
+def shown(fmwem: Fmwem) -> dict[str, Any]:  # noqa: F811
+    return fmwem("ledger", "show", "books", "--json").facts["datasets"][0]
+
+
+def test_a_job_that_runs_twice_pays_once(books: Path, fmwem: Fmwem) -> None:  # noqa: F811
+    first = fmwem(*JOB, "--run-id", "monday", "--json", "--model", "m.fmwem")
+    assert (first.code, first.facts["reused"]) == (0, False)
+    files = {path.name: path.read_bytes() for path in books.parent.iterdir() if path.is_file()}
+    again = fmwem(*JOB, "--run-id", "monday", "--json", "--model", "m.fmwem")
+    assert (again.code, again.facts["reused"]) == (0, True)
+    assert {key: again.facts[key] for key in first.facts if key != "reused"} == {key: first.facts[key] for key in first.facts if key != "reused"}
+    assert {path.name: path.read_bytes() for path in books.parent.iterdir() if path.is_file()} == files
+    (entry,) = shown(fmwem)["releases"]
+    assert (entry["state"], entry["run_id"]) == ("finished", "monday")
+    assert "finished before" in fmwem(*JOB, "--run-id", "monday", "--model", "m.fmwem").err
+
+
+def test_lost_files_are_made_again_for_nothing_and_changed_ones_are_kept(books: Path, fmwem: Fmwem) -> None:  # noqa: F811
+    assert fmwem(*JOB, "--run-id", "monday").code == 0
+    data = books.parent / "t.synthetic.parquet"
+    content = data.read_bytes()
+    data.unlink()
+    again = fmwem(*JOB, "--run-id", "monday", "--json")
+    assert (again.code, again.facts["reused"]) == (0, False) and again.facts["resumed"] > 0
+    assert data.read_bytes() == content
+    data.write_bytes(b"mine")
+    refused = fmwem(*JOB, "--run-id", "monday")
+    assert (refused.code, data.read_bytes()) == (2, b"mine") and "exists" in refused.err
+    assert fmwem(*JOB, "--run-id", "monday", "-o", "elsewhere.parquet").code == 0
+    data.write_bytes(content)
+    assert pq.read_table(books.parent / "elsewhere.parquet").equals(pq.read_table(data))
+    for arguments in ((), ("-o", "elsewhere.parquet")):
+        assert fmwem(*JOB, "--run-id", "monday", "--json", *arguments).facts["reused"] is True
+    assert len(shown(fmwem)["releases"]) == 1
+
+
+def test_overspending_says_what_is_left(books: Path, fmwem: Fmwem) -> None:  # noqa: F811
+    assert fmwem(*JOB, "--epsilon", 0.6).code == 0
+    before = sorted(os.listdir(books.parent))
+    refused = fmwem(*JOB, "--epsilon", 0.9, "-o", "second.parquet", "--json")
+    assert refused.code == refused.facts["exit_code"] == 3
+    assert not refused.facts["budget_spent"] and not refused.facts["retryable"]
+    assert sorted(os.listdir(books.parent)) == before
+    left = shown(fmwem)["left"]
+    assert f"epsilon {left:g} is left" in refused.facts["error"] and 0.6 < left < 0.9
+    assert fmwem(*JOB, "--epsilon", left, "-o", "second.parquet").code == 0
+    assert "cap epsilon 1 at delta 1e-09" in fmwem("ledger", "show", "books").out
+
+
+def test_the_books_and_the_manifest_agree(books: Path, fmwem: Fmwem) -> None:  # noqa: F811
+    assert fmwem(*JOB).code == 0
+    manifest = Manifest.model_validate_json((books.parent / "t.synthetic.manifest.json").read_bytes())
+    exported = json.loads(fmwem("ledger", "export", "books").out)
+    (entry,) = exported["datasets"][0]["releases"]
+    assert Fraction(entry["exact"]) == sum(price(c.mechanism, scale=c.scale, sensitivity=c.sensitivity) for c in manifest.ledger)
+    assert "adult" not in manifest.model_dump_json()  # the name is the owner's
+
+
+def test_settings_may_come_from_the_environment_or_a_file(books: Path, fmwem: Fmwem) -> None:  # noqa: F811
+    done = fmwem("release", "t.csv", "--marginals", 1, "--json", FMWEM_LEDGER="books", FMWEM_DATASET="adult", FMWEM_RUN_ID="env")
+    assert (done.code, done.facts["run_id"]) == (0, "env")
+    (books.parent / "c.toml").write_text('ledger = "books"\ndataset = "adult"\nrun_id = "env"\nmarginals = 1\n')
+    assert fmwem("release", "t.csv", "--config", "c.toml", "--json").facts["reused"] is True
+
+
+REFUSED = [
+    (2, "go together", [*JOB[:4], "--ledger", "books"]),
+    (2, "go together", [*JOB[:4], "--run-id", "x"]),
+    (2, "no ledger nowhere", [*JOB[:4], "--ledger", "nowhere", "--dataset", "adult"]),
+    (2, "no dataset 'census'", [*JOB[:6], "--dataset", "census"]),
+    (2, "not a ledger", [*JOB[:4], "--ledger", "t.csv", "--dataset", "adult"]),
+    (2, "--neighbours add-remove", [*JOB, "--neighbours", "replace"]),
+    (2, "is an input", [*JOB, "--model", "books"]),
+    (2, "--run-id must be", [*JOB, "--run-id", ""]),
+    (2, "--run-id must be", [*JOB, "--run-id", "x" * 201]),
+    (2, "--run-id must be", [*JOB, "--run-id", "a\nb"]),
+    (2, "never overwritten", ["ledger", "init", "books"]),
+    (2, "already", ["ledger", "add", "books", "--dataset", "adult", "--epsilon", 2]),
+    (2, "printable", ["ledger", "add", "books", "--dataset", "", "--epsilon", 2]),
+    (2, "either --epsilon", ["ledger", "add", "books", "--dataset", "b"]),
+    (2, "either --epsilon", ["ledger", "add", "books", "--dataset", "b", "--epsilon", 1, "--rho", 1]),
+    (2, "no cap", ["ledger", "add", "books", "--dataset", "b", "--epsilon", "nan"]),
+    (2, "positive number", ["ledger", "add", "books", "--dataset", "b", "--epsilon", 0]),
+    (2, "add-remove or replace", ["ledger", "add", "books", "--dataset", "b", "--epsilon", 1, "--neighbours", "both"]),
+    (2, "at least one row", ["ledger", "add", "books", "--dataset", "b", "--epsilon", 1, "--contributions", 0]),
+    (2, "no ledger", ["ledger", "show", "none"]),
+    (2, "not a ledger", ["ledger", "export", "t.csv"]),
+]
+
+
+@pytest.mark.parametrize(("code", "message", "arguments"), REFUSED, ids=range(len(REFUSED)))
+def test_mistakes_are_one_line_and_change_nothing(books: Path, fmwem: Fmwem, code: int, message: str, arguments: list[Any]) -> None:  # noqa: F811
+    before = {path.name: path.read_bytes() for path in books.parent.iterdir() if path.is_file()}
+    done = fmwem(*arguments)
+    assert (done.code, done.err.count("\n")) == (code, 1) and message in done.err
+    assert {path.name: path.read_bytes() for path in books.parent.iterdir() if path.is_file()} == before
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_is_one_line_and_the_run_goes_on_later(books: Path, fmwem: Fmwem, number: int, code: int) -> None:  # noqa: F811
+    arguments = [str(FMWEM), *map(str, JOB), "--run-id", "r", "--json"]
+    running = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while running.poll() is None and not any(books.parent.glob("books.journals/*")):
+        time.sleep(0.01)
+    running.send_signal(number)
+    out, err = running.communicate()
+    if running.returncode:  # it may have been faster
+        told = json.loads(out)
+        assert running.returncode == told["exit_code"] == code and told["retryable"] and err.count("\n") == 1
+    assert fmwem(*JOB, "--run-id", "r").code == 0
+    assert len(shown(fmwem)["releases"]) == 1

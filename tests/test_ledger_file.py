@@ -1,0 +1,223 @@
+"""The ledger file: one transaction a change, a cap that many processes cannot overspend, and nothing but our own tables in it."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from factored_mwem import ledger_file
+from factored_mwem.books import books, export
+from factored_mwem.errors import BudgetExceeded, Busy, InputError
+from factored_mwem.ledger_file import LedgerFile
+from factored_mwem.privacy.cap import Cap, Cost
+from factored_mwem.privacy.neighbours import Neighbours
+from factored_mwem.privacy.noise import Composition
+
+PURE = Cost(Composition.PURE, Fraction(1, 4))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> LedgerFile:
+    made = LedgerFile.create(tmp_path / "books")
+    made.add("adult", Cap.of(1.0, 0.0), Neighbours.ADD_REMOVE, 1)
+    return made
+
+
+def enter(file: LedgerFile, run_id: str | None = None, cost: Cost = PURE) -> int:
+    return file.reserve("adult", cost, run_id=run_id, parameters={"k": [1]}, fingerprint=b"f", tool_version="1")
+
+
+def test_a_new_ledger_is_private_and_never_overwritten(tmp_path: Path) -> None:
+    path = LedgerFile.create(tmp_path / "books").path
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    with pytest.raises(InputError, match="never overwritten"):
+        LedgerFile.create(path)
+    with pytest.raises(InputError, match="choose another folder"):
+        LedgerFile.create(tmp_path / "none" / "books")
+
+
+def test_an_entry_keeps_what_it_was_given_and_moves_on(file: LedgerFile) -> None:
+    number = enter(file, "r")
+    entry = file.find("adult", "r")
+    assert entry is not None
+    assert (entry.state, entry.cost, entry.parameters, entry.fingerprint, entry.files) == ("reserved", PURE, {"k": [1]}, b"f", [])
+    less = Cost(Composition.PURE, Fraction(1, 5))
+    file.change(number, "spent", spent=less)
+    assert file.entries("adult")[0].cost == less
+    file.change(number, "finished", files=[{"data": "00"}])
+    file.change(number, "failed")  # what is finished stays so
+    assert (file.entries("adult")[0].state, file.entries("adult")[0].files) == ("finished", [{"data": "00"}])
+
+
+@pytest.mark.parametrize("state", ["reserved", "spent", "finished", "failed"])
+def test_every_state_counts(file: LedgerFile, state: str) -> None:
+    """No state is a refund: after four quarters nothing more is admitted, whatever became of them."""
+    for _ in range(4):
+        file.change(enter(file), state)
+    with pytest.raises(BudgetExceeded, match="nothing is left"):
+        enter(file, cost=Cost(Composition.PURE, Fraction(1, 10**6)))
+    assert len(file.entries("adult")) == 4
+
+
+def test_what_is_refused_writes_nothing_and_says_what_is_left(file: LedgerFile) -> None:
+    enter(file)
+    before = file.path.read_bytes()
+    for attempt in (file.check, lambda name, cost: enter(file, cost=cost)):
+        with pytest.raises(BudgetExceeded, match=r"epsilon 0\.7\d* is left"):
+            attempt("adult", Cost(Composition.PURE, Fraction(4, 5)))
+    assert file.path.read_bytes() == before
+    with pytest.raises(InputError, match="no dataset 'census'"):
+        file.check("census", PURE)
+    with pytest.raises(InputError, match="stays what it is"):
+        file.add("adult", Cap.of(9.0, 0.0), Neighbours.ADD_REMOVE, 1)
+
+
+RACE = """
+import sys
+from fractions import Fraction
+from pathlib import Path
+from factored_mwem import ledger_file
+from factored_mwem.errors import BudgetExceeded
+from factored_mwem.privacy.cap import Cost
+from factored_mwem.privacy.noise import Composition
+path, attempts, plant = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+if plant == "unlocked":
+    import contextlib, time
+    transaction = ledger_file._transaction
+    admit = ledger_file.LedgerFile._admit
+    ledger_file._transaction = lambda db: contextlib.nullcontext()
+    ledger_file.LedgerFile._admit = lambda *given: (admit(*given), time.sleep(0.002))[0]
+file, won = ledger_file.LedgerFile(path), 0
+for _ in range(attempts):
+    try:
+        file.reserve("adult", Cost(Composition.PURE, Fraction(1, 40)), run_id=None, parameters={}, fingerprint=None, tool_version="1")
+        won += 1
+    except BudgetExceeded:
+        pass
+print(won)
+"""
+
+
+def race(path: Path, plant: str, *, processes: int = 8, attempts: int = 15) -> tuple[int, Fraction]:
+    """(admitted, as the processes say; spent, as the file says) of 8 processes that ask at once."""
+    running = [
+        subprocess.Popen([sys.executable, "-c", RACE, str(path), str(attempts), plant], stdout=subprocess.PIPE, text=True) for _ in range(processes)
+    ]
+    won = sum(int(p.communicate()[0]) for p in running)
+    assert all(p.returncode == 0 for p in running)
+    return won, sum((e.cost.amount for e in LedgerFile(path).entries("adult")), Fraction(0))
+
+
+def test_eight_processes_cannot_overspend(file: LedgerFile) -> None:
+    assert race(file.path, "none") == (40, 1)
+
+
+def test_the_race_sees_a_reservation_outside_a_transaction(file: LedgerFile) -> None:
+    won, spent = race(file.path, "unlocked")
+    assert won > 40 and spent > 1
+
+
+def test_a_lock_that_stays_is_said(file: LedgerFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger_file, "PATIENCE", 0.05)
+    holder = sqlite3.connect(file.path, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    with pytest.raises(Busy, match="in use") as refused:
+        enter(file)
+    assert refused.value.retryable and refused.value.exit_code == 4
+    holder.execute("ROLLBACK")
+    holder.close()
+    enter(file)
+
+
+def test_a_file_system_without_locks_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger_file, "TRIES", "pass")  # another process that gets in
+    with pytest.raises(InputError, match="keeps no locks"):
+        LedgerFile.create(tmp_path / "books")
+    assert os.listdir(tmp_path) == []
+
+
+def sql(path: Path, *statements: str) -> None:
+    with sqlite3.connect(path) as db:
+        for statement in statements:
+            db.execute(statement)
+    db.close()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TRIGGER forgive AFTER INSERT ON releases BEGIN DELETE FROM releases; END",
+        "CREATE TABLE more (x)",
+        "DROP TABLE releases",
+        "PRAGMA application_id = 0",
+        "PRAGMA user_version = 0",
+        "DELETE FROM secret",
+        "INSERT INTO secret VALUES (x'00')",
+    ],
+)
+def test_a_file_with_more_or_less_than_our_tables_is_no_ledger(file: LedgerFile, statement: str) -> None:
+    sql(file.path, statement)
+    with pytest.raises(InputError, match="not a ledger"):
+        LedgerFile(file.path)
+
+
+def test_other_versions_and_other_files(file: LedgerFile, tmp_path: Path) -> None:
+    sql(file.path, f"PRAGMA user_version = {ledger_file.VERSION + 1}")
+    with pytest.raises(InputError, match="update it"):
+        LedgerFile(file.path)
+    for content in (b"", b"age,job\n1,2\n", os.urandom(5000)):
+        (tmp_path / "other").write_bytes(content)
+        with pytest.raises(InputError, match="not a ledger"):
+            LedgerFile(tmp_path / "other")
+    with pytest.raises(InputError, match="ledger init"):
+        LedgerFile(tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "amount = '1/0'",
+        "amount = '-1'",
+        "amount = 'x'",
+        "state = 'free'",
+        "composition = 'none'",
+        "parameters = '['",
+        "files = x'00ff'",
+        "files = '[1]'",
+        "parameters = '[]'",
+        "run_id = x'00'",
+        "amount = '1e99999999'",
+    ],
+)
+def test_a_damaged_entry_is_no_discount(file: LedgerFile, change: str) -> None:
+    enter(file)
+    sql(file.path, f"UPDATE releases SET {change}")
+    with pytest.raises(InputError, match="damaged"):
+        enter(file)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write what is read-only")
+def test_a_read_only_ledger(file: LedgerFile) -> None:
+    file.path.chmod(0o400)
+    with pytest.raises(InputError, match="read-only"):
+        enter(file)
+
+
+def test_the_books_can_be_added_up_again(file: LedgerFile) -> None:
+    """What an auditor gets is enough to recompute what is spent; and it holds no key and no fingerprint."""
+    for run_id in ("a", "b"):
+        enter(file, run_id)
+    exported: Any = export(file.path)
+    (dataset,) = exported["datasets"]
+    assert sum(Fraction(r["exact"]) for r in dataset["releases"]) == Fraction(1, 2)
+    shown = books(file.path)["datasets"][0]
+    assert (shown["spent"], shown["left"], shown["left_pure"]) == (0.5, 0.0, 0.5)
+    assert file.key.hex() not in str(exported) and "fingerprint" not in str(exported)

@@ -1,0 +1,362 @@
+"""Runs that die and go on: what was drawn is drawn once, what is not the same run is refused, and a journal that cannot be trusted is not."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from fakes import FakeNoise
+
+from factored_mwem import faults, ledger_file, release
+from factored_mwem import run as run_module
+from factored_mwem.errors import BudgetExceeded, Busy, FmwemError, InputError, Lost
+from factored_mwem.flow import Release, _release
+from factored_mwem.ledger_file import LedgerFile
+from factored_mwem.privacy import journal as journal_module
+from factored_mwem.privacy.cap import Cap
+from factored_mwem.privacy.journal import Journal
+from factored_mwem.privacy.neighbours import Neighbours
+from factored_mwem.request import Request
+from factored_mwem.run import Run
+
+DOMAIN = {"a": 4, "b": 3, "c": 5}
+
+
+class Crash(BaseException):
+    """What a test raises where a process would die."""
+
+
+def table(rows: int = 300) -> pa.Table:
+    return pa.table({name: np.arange(rows) * 7919 % 9973 % size for name, size in DOMAIN.items()})
+
+
+@pytest.fixture
+def books(tmp_path: Path) -> Iterator[Path]:
+    file = LedgerFile.create(tmp_path / "books")
+    file.add("t", Cap.of(1.0, 1e-9), Neighbours.ADD_REMOVE, 1)
+    yield file.path
+    faults.hook = lambda _: None
+
+
+def die_at(point: str, nth: int) -> None:
+    """The process 'dies' when it comes to `point` for the nth time."""
+    seen = [0]
+
+    def hook(reached: str) -> None:
+        seen[0] += reached == point
+        if reached == point and seen[0] == nth:
+            raise Crash
+
+    faults.hook = hook
+
+
+def go(books: Path, source: Any = None, noise: FakeNoise | None = None, **choices: Any) -> tuple[Release, Run, FakeNoise]:
+    """A run `r` of dataset `t` with noise that a test knows."""
+    noise = noise or FakeNoise(offset=lambda values, _: values + np.arange(len(values)) % 3)
+    settings = {"domain": DOMAIN, "epsilon": 1.0, "engine": "mwem", "rounds": 4, **choices}
+    r = Request.of(table() if source is None else source, 2, **settings)
+    with Run.begin(r, books, "t", "r", version="1") as run:
+        made = _release(r.private, r.workload, r.policy, r.declared, r.columns, r.rows, r.sample_seed, lambda _: None, noise=noise, run=run)
+        run.finish({})
+    return made, run, noise
+
+
+def died(books: Path, point: str, nth: int, **choices: Any) -> FakeNoise:
+    """The noise of a run that died there."""
+    noise = FakeNoise(offset=lambda values, _: values + np.arange(len(values)) % 3)
+    die_at(point, nth)
+    with pytest.raises(Crash) as crash:
+        go(books, noise=noise, **choices)
+    faults.hook = lambda _: None
+    assert crash.value.budget_spent is (point != "before reserve")  # type: ignore[attr-defined]
+    return noise
+
+
+def state(books: Path) -> list[str]:
+    return [e.state for e in LedgerFile(books).entries("t")]
+
+
+@pytest.mark.parametrize("choices", [{}, {"engine": "tree", "rounds": None}, {"domain": None}], ids=["mwem", "at once", "learnt"])
+@pytest.mark.parametrize("nth", [1, 3])
+def test_a_run_goes_on_to_the_very_same_release(books: Path, tmp_path: Path, nth: int, choices: dict[str, Any]) -> None:
+    shutil.copy(books, tmp_path / "other")
+    whole, _, once = go(tmp_path / "other", sample_seed=5, **choices)
+    nth = min(nth, len(once.calls))
+    before = died(books, "before draw", nth, sample_seed=5, **choices)
+    assert state(books) == ["failed"] and len(before.calls) == nth - 1
+    resumed, run, after = go(books, sample_seed=5, **choices)
+    assert run.resumed == nth - 1 and len(before.calls) + len(after.calls) == len(once.calls)
+    assert resumed.manifest == whole.manifest and resumed.to_arrow().equals(whole.to_arrow())
+    assert state(books) == ["finished"]
+    again, run, nothing = go(books, sample_seed=5, **choices)
+    assert nothing.calls == [] and again.manifest == whole.manifest and run.resumed == len(once.calls)
+
+
+def test_a_draw_that_did_not_reach_the_journal_is_drawn_again(books: Path) -> None:
+    before = died(books, "half journalled", 4)
+    made, run, after = go(books)
+    assert run.resumed == len(before.calls) - 1 == 2  # the first record is the header
+    assert len(after.calls) == len(made.manifest.ledger) - run.resumed
+
+
+def test_the_sampling_seed_and_the_day_are_those_of_the_first_attempt(books: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    died(books, "after fit", 1)
+    monkeypatch.setattr("factored_mwem.flow.today", lambda: "2001-01-01")
+    first, _, _ = go(books)
+    second, _, _ = go(books)
+    assert first.seed == second.seed and first.manifest.created == second.manifest.created
+    assert first.manifest.created.year > 2001
+
+
+@pytest.mark.parametrize(
+    ("word", "change"),
+    [
+        ("parameters", {"epsilon": 0.9}),
+        ("parameters", {"rounds": 3}),
+        ("parameters", {"columns": ["a", "b"]}),
+        ("parameters", {"rows": 10}),
+        ("parameters", {"domain": {**DOMAIN, "a": 6}}),
+        ("data", {"source": table(299)}),
+        ("data", {"source": table().slice(0, 299).append_column("d", pa.array(range(299))).select(["a", "b", "c"])}),
+    ],
+)
+def test_another_run_under_the_same_id_is_refused(books: Path, word: str, change: dict[str, Any]) -> None:
+    died(books, "before draw", 2)
+    before = books.read_bytes()
+    with pytest.raises(InputError, match=f"begun with another {word}") as refused:
+        go(books, **change)
+    assert not refused.value.budget_spent and not refused.value.retryable
+    assert books.read_bytes() == before
+    go(books)
+
+
+def test_another_version_does_not_go_on(books: Path) -> None:
+    died(books, "before draw", 2)
+    request = Request.of(table(), 2, domain=DOMAIN, epsilon=1.0, engine="mwem", rounds=4)
+    with pytest.raises(InputError, match="another version"), Run.begin(request, books, "t", "r", version="2"):
+        pass
+
+
+def test_files_count_byte_by_byte_and_frames_by_their_values(tmp_path: Path) -> None:
+    key, path = b"k" * 32, tmp_path / "t.csv"
+    path.write_text("a\n1\n")
+    first = run_module.fingerprint(path, None, key)  # type: ignore[arg-type]
+    assert run_module.fingerprint(str(path), None, key) == first  # type: ignore[arg-type]
+    assert run_module.fingerprint(path, None, b"j" * 32) != first  # type: ignore[arg-type]
+    path.write_text("a\n2\n")
+    assert run_module.fingerprint(path, None, key) != first  # type: ignore[arg-type]
+    frames = [Request.of(pa.table({"a": pa.array(values)}), 1).private for values in (["x", "y"], ["x", "y"], ["y", "x"])]
+    found = [run_module.fingerprint(None, frame, key) for frame in frames]
+    assert found[0] == found[1] != found[2]
+
+
+def test_two_processes_do_not_share_a_run(books: Path) -> None:
+    request = Request.of(table(), 2, domain=DOMAIN, epsilon=1.0, engine="mwem", rounds=4)
+    with Run.begin(request, books, "t", "r", version="1"):
+        with pytest.raises(Busy, match="under way") as refused:
+            go(books)
+        assert refused.value.retryable and not refused.value.budget_spent
+    go(books)
+
+
+def test_a_lost_journal_is_not_drawn_again(books: Path) -> None:
+    died(books, "before draw", 3)
+    shutil.rmtree(f"{books}.journals")
+    with pytest.raises(Lost, match="gone") as refused:
+        go(books)
+    assert not refused.value.retryable
+    assert state(books) == ["failed"]
+
+
+def test_a_journal_that_does_not_fit_ends_the_run(books: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another machine may compute otherwise: draws of one marginal must not be taken for another's, nor be forgotten."""
+    died(books, "before draw", 6)
+    scale = journal_module.Journaled._facts
+    monkeypatch.setattr(journal_module.Journaled, "_facts", lambda self, m, n, s: {**scale(self, m, n, s), "number": 99})
+    with pytest.raises(Lost, match="cannot go on") as refused:
+        go(books)
+    assert refused.value.budget_spent and not refused.value.retryable
+    monkeypatch.undo()
+    go(books)
+    monkeypatch.setattr("factored_mwem.flow._fit", lambda *given: (_ for _ in ()).throw(AssertionError))
+    request = Request.of(table(), 2, domain=DOMAIN, epsilon=1.0, engine="mwem", rounds=4)
+    with pytest.raises(Lost, match="cannot go on"), Run.begin(request, books, "t", "r", version="1") as run:
+        run.drawn(None)  # type: ignore[arg-type]  # a run that asks for less than was drawn
+
+
+def test_overspending_touches_nothing(books: Path) -> None:
+    go(books)
+    names = sorted(os.listdir(books.parent))
+    before = books.read_bytes()
+    with pytest.raises(BudgetExceeded, match="nothing is left") as refused:
+        release(table(), 2, domain=DOMAIN, epsilon=0.01, ledger=books, dataset="t", run_id="another")
+    assert refused.value.exit_code == 3 and not refused.value.budget_spent
+    assert sorted(os.listdir(books.parent)) == names and books.read_bytes() == before
+
+
+def test_a_job_that_was_slower_is_refused_at_its_first_charge(books: Path) -> None:
+    """Between the early look and the first noise another job may have taken the budget."""
+    noise = FakeNoise()
+
+    def hook(point: str) -> None:
+        if point == "before reserve":
+            faults.hook = lambda _: None
+            release(table(), 2, domain=DOMAIN, epsilon=1.0, ledger=books, dataset="t")
+
+    faults.hook = hook
+    with pytest.raises(BudgetExceeded) as refused:
+        go(books, noise=noise)
+    assert noise.calls == [] and not refused.value.budget_spent
+    assert state(books) == ["finished"]
+
+
+@pytest.mark.parametrize(
+    ("word", "choices"),
+    [("--neighbours", {"neighbours": "replace"}), ("up to 2 rows", {"contributions": 1})],
+)
+def test_the_terms_of_the_cap_hold(tmp_path: Path, word: str, choices: dict[str, Any]) -> None:
+    file = LedgerFile.create(tmp_path / "books")
+    file.add("t", Cap.of(1.0, 1e-9), Neighbours.ADD_REMOVE, 2)
+    with pytest.raises(InputError, match=word):
+        release(table(), 2, domain=DOMAIN, ledger=file.path, dataset="t", **{"contributions": 2, **choices})
+    release(table(), 2, domain=DOMAIN, ledger=file.path, dataset="t", contributions=3)
+
+
+def test_without_a_run_id_every_run_is_a_new_release(tmp_path: Path) -> None:
+    file = LedgerFile.create(tmp_path / "books")
+    file.add("t", Cap.of(1.0, 1e-9), Neighbours.ADD_REMOVE, 1)
+    for _ in range(2):
+        release(table(), 2, domain=DOMAIN, epsilon=0.5, ledger=file.path, dataset="t")
+    assert [(e.state, e.run_id) for e in file.entries("t")] == [("finished", None)] * 2
+    assert not os.path.exists(f"{file.path}.journals")
+
+
+@pytest.mark.parametrize("given", [{"ledger": "x"}, {"dataset": "t"}, {"run_id": "r"}, {"dataset": "t", "run_id": "r"}])
+def test_half_of_the_books_is_refused(given: dict[str, str]) -> None:
+    with pytest.raises(InputError, match="go together"):
+        release(table(), 2, domain=DOMAIN, **given)  # type: ignore[arg-type]
+
+
+# --- the journal itself ---
+
+
+def written(path: Path, count: int = 4) -> bytes:
+    journal = Journal(path, b"key")
+    journal.begin({"first": 1})
+    for i in range(count):
+        journal.append({"draw": "add", "i": i}, np.arange(i, dtype=np.int64))
+    journal.close()
+    return path.read_bytes()
+
+
+def read(path: Path) -> list[tuple[dict[str, Any], list[int]]]:
+    journal = Journal(path, b"key")
+    found = [] if journal.header is None else [(journal.header, [])]
+    while (record := journal.replay()) is not None:
+        found.append((record[0], record[1].tolist()))
+    journal.close()
+    return found
+
+
+WHOLE = [({"first": 1}, []), *(({"draw": "add", "i": i}, list(range(i))) for i in range(4))]
+
+
+def test_a_journal_torn_anywhere_keeps_what_is_whole(tmp_path: Path) -> None:
+    """Cut after every byte: never an error, always a prefix of the records, and the next record follows it."""
+    data = written(tmp_path / "whole")
+    for cut in range(len(data) + 1):
+        path = tmp_path / "torn"
+        path.write_bytes(data[:cut])
+        found = read(path)
+        assert found == WHOLE[: len(found)]
+        journal = Journal(path, b"key")
+        journal.append({"new": 1}, np.zeros(0, dtype=np.int64))
+        journal.close()
+        assert read(path) == [*found, ({"new": 1}, [])]
+    assert found == WHOLE
+
+
+def test_a_torn_record_of_zeros_is_torn(tmp_path: Path) -> None:
+    """After a power cut a file may have its length and not its content."""
+    data = written(tmp_path / "j")
+    (tmp_path / "j").write_bytes(data[:-30] + bytes(30))
+    assert read(tmp_path / "j") == WHOLE[:4]
+
+
+def test_a_damaged_record_before_others_is_not_skipped(tmp_path: Path) -> None:
+    """What follows it was drawn: to cut it off would be to draw it again."""
+    data = written(tmp_path / "j")
+    for at in range(0, len(data) - 90, 7):  # all but the last record
+        damaged = bytearray(data)
+        damaged[at] ^= 1
+        (tmp_path / "j").write_bytes(damaged)
+        with pytest.raises(Lost, match="damaged"):
+            read(tmp_path / "j")
+
+
+def test_records_of_another_key_are_not_ours(tmp_path: Path) -> None:
+    written(tmp_path / "j")
+    journal = Journal(tmp_path / "j", b"other")
+    assert journal.header is None and journal.replay() is None
+    journal.close()
+
+
+def test_a_full_disk_is_said_and_leaves_a_torn_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = Journal(tmp_path / "j", b"key")
+    journal.begin({})
+
+    def full(handle: int, data: bytes) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(Busy, match="No space left"):
+        journal.append({"draw": "add"}, np.arange(3))
+    monkeypatch.undo()
+    journal.close()
+    assert read(tmp_path / "j") == [({}, [])]
+
+
+def test_a_record_is_on_disk_before_it_is_used(books: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every draw is followed by a sync of the journal before the next begins."""
+    events: list[str] = []
+    sync = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda handle: (events.append("sync"), sync(handle))[1])
+    faults.hook = lambda point: events.append(point) if point == "before draw" else None
+    go(books)
+    draws = [i for i, event in enumerate(events) if event == "before draw"]
+    assert len(draws) > 5 and all("sync" in events[a:b] for a, b in zip(draws, [*draws[1:], len(events)], strict=True))
+    monkeypatch.undo()
+
+
+def test_points_are_reached(books: Path) -> None:
+    """A point that no run comes to would be a hole in the crash matrix (those of files: scripts/crash.py)."""
+    seen: set[str] = set()
+    faults.hook = seen.add
+    made, _, _ = go(books)
+    made.write(books.parent / "out.parquet")
+    assert seen == set(faults.POINTS)
+
+
+Fault = Callable[[], None]
+
+
+def test_a_failure_of_the_books_does_not_hide_the_failure(books: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise InputError("the ledger went away")
+
+    monkeypatch.setattr(ledger_file.LedgerFile, "change", broken)
+    die_at("before draw", 2)
+    with pytest.raises(Crash):
+        go(books)
+    faults.hook = lambda _: None
+    monkeypatch.undo()
+    assert state(books) == ["reserved"]
+    with pytest.raises(FmwemError):
+        go(books, epsilon=0.5)
+    go(books)
