@@ -89,7 +89,7 @@ class Journal:
             _write(self._handle, body[len(body) // 2 :] + self._code(head, body))
             os.fsync(self._handle)
         except OSError as error:
-            raise Busy(f"cannot write the journal: {error.strerror}; free some space and run the same command again") from None
+            raise Busy(f"cannot write the journal: {error.strerror}; free some space") from None
         self._written += 1
         reach("after journal")
 
