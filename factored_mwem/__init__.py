@@ -15,17 +15,19 @@ if TYPE_CHECKING:
     from factored_mwem.errors import BudgetExceeded, FmwemError, InputError, ResourceError
     from factored_mwem.evaluation import evaluate
     from factored_mwem.flow import Release, release
+    from factored_mwem.ledger_file import LedgerFile
     from factored_mwem.plan import Policy
+    from factored_mwem.privacy.cap import Cap
     from factored_mwem.privacy.neighbours import Neighbours
     from factored_mwem.workload import Workload
 
 _HOME = {
     "release": "flow", "Release": "flow", "Workload": "workload", "Domain": "domain", "Attribute": "attribute", "Policy": "plan",
-    "Neighbours": "privacy.neighbours", "draft": "drafting", "evaluate": "evaluation",
+    "LedgerFile": "ledger_file", "Cap": "privacy.cap", "Neighbours": "privacy.neighbours", "draft": "drafting", "evaluate": "evaluation",
     "FmwemError": "errors", "InputError": "errors", "BudgetExceeded": "errors", "ResourceError": "errors",
 }  # fmt: skip
 __all__ = [
-    "Attribute", "BudgetExceeded", "Domain", "FmwemError", "InputError", "Neighbours", "Policy", "Release", "ResourceError", "Workload",
+    "Attribute", "BudgetExceeded", "Cap", "Domain", "FmwemError", "InputError", "LedgerFile", "Neighbours", "Policy", "Release", "ResourceError", "Workload",
     "draft", "evaluate", "release",
 ]  # fmt: skip
 

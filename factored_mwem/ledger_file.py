@@ -25,6 +25,7 @@ from factored_mwem.errors import BudgetExceeded, Busy, FmwemError, InputError
 from factored_mwem.faults import reach
 from factored_mwem.privacy.cap import Cap, Cost, Limits
 from factored_mwem.privacy.neighbours import Neighbours
+from factored_mwem.privacy.noise import Composition
 
 VERSION = 1
 MARK = 0x666D776C
@@ -113,19 +114,21 @@ class LedgerFile:
             return _entries(db, dataset)
 
     def find(self, dataset: str, run_id: str) -> Entry | None:
-        return next((e for e in self.entries(dataset) if e.run_id == run_id), None)
+        with self._reading() as db:
+            found = _entries(db, dataset, "AND run_id = ?", run_id)
+        return found[0] if found else None
 
     def check(self, name: str, cost: Cost) -> None:
         """BudgetExceeded where a release of this cost would not be admitted now. Nothing is written."""
         with self._reading() as db:
-            self._admit(self._dataset(db, name), _entries(db, name), cost)
+            self._admit(self._dataset(db, name), _costs(db, name), cost)
 
     def reserve(self, name: str, cost: Cost, *, run_id: str | None, parameters: dict[str, Any], fingerprint: bytes | None, tool_version: str) -> int:
         """Enter a release, before its first noise; its number. BudgetExceeded, with nothing written, where the cap does not admit it."""
         reach("before reserve")
         with self._writing() as db:
             dataset = self._dataset(db, name)
-            limits = self._admit(dataset, _entries(db, name), cost)
+            limits = self._admit(dataset, _costs(db, name), cost)
             db.execute("UPDATE datasets SET limit_rho = ?, limit_delta = ? WHERE name = ?", (str(limits.rho), str(limits.delta), name))
             facts = (name, run_id, "reserved", cost.composition.value, str(cost.amount), str(cost.delta), json.dumps(parameters), fingerprint)
             number = db.execute(
@@ -147,15 +150,16 @@ class LedgerFile:
                 "UPDATE releases SET state = ?, changed = ? WHERE id = ? AND (state != 'finished' OR ?)", (state, _now(), number, state == "finished")
             )
 
-    def _admit(self, dataset: Dataset, entries: list[Entry], cost: Cost) -> Limits:
-        costs = [e.cost for e in entries]
+    def _admit(self, dataset: Dataset, costs: list[Cost], cost: Cost) -> Limits:
         limits = dataset.limits or dataset.cap.limits(cost)
         if dataset.cap.admits([*costs, cost], limits):
             return limits
         left = dataset.cap.left(costs, dataset.limits, pure=cost.pure)
         unit = "epsilon" if cost.pure or dataset.cap.rho is None else "rho"
         amounts = {"asked": cost.amount, "left": Fraction(left)}
-        if left > 0 and cost.delta + sum(c.delta for c in costs) > limits.delta:
+        if dataset.cap.rho is None and dataset.cap.delta == 0 and not cost.pure:
+            why = "its cap has delta 0, which admits pure releases only; use --delta 0"
+        elif left > 0 and cost.delta + sum(c.delta for c in costs) > limits.delta:
             why = "delta for learnt categories is used up; declare a domain"
         else:
             why = (
@@ -173,6 +177,8 @@ class LedgerFile:
         ).fetchone()
         if row is None:
             raise InputError(f"{self.path} has no dataset {name!r}; `fmwem ledger add {self.path} --dataset {name} --epsilon E --delta D` adds it")
+        if not all(value is None or isinstance(value, float) for value in row[1:4]):
+            raise ValueError("cap")
         epsilon, delta, rho = (None if value is None else Fraction(value) for value in row[1:4])
         limits = None if row[6] is None else Limits(fraction_of(row[6]), fraction_of(row[7]))
         return Dataset(row[0], Cap(epsilon, delta or Fraction(0), rho), Neighbours(row[4]), int(row[5]), limits)
@@ -240,11 +246,19 @@ def _check_form(db: sqlite3.Connection, path: Path) -> None:
         raise ValueError("form")
 
 
-def _entries(db: sqlite3.Connection, dataset: str) -> list[Entry]:
-    fields = (
-        "id, run_id, state, composition, amount, delta, spent_amount, spent_delta, parameters, fingerprint, files, tool_version, reserved, changed"
-    )
-    return [entry_of(row) for row in db.execute(f"SELECT {fields} FROM releases WHERE dataset = ? ORDER BY id", (dataset,)).fetchall()]
+FIELDS = "id, run_id, state, composition, amount, delta, spent_amount, spent_delta, parameters, fingerprint, files, tool_version, reserved, changed"
+
+
+def _entries(db: sqlite3.Connection, dataset: str, more: str = "", *values: str) -> list[Entry]:
+    rows = db.execute(f"SELECT {FIELDS} FROM releases WHERE dataset = ? {more} ORDER BY id", (dataset, *values))
+    return [entry_of(row) for row in rows.fetchall()]
+
+
+def _costs(db: sqlite3.Connection, dataset: str) -> list[Cost]:
+    """What counts of every release, in order: what was spent once that is known, until then all that was reserved."""
+    fields = "composition, coalesce(spent_amount, amount), coalesce(spent_delta, delta)"
+    rows = db.execute(f"SELECT {fields} FROM releases WHERE dataset = ? ORDER BY id", (dataset,)).fetchall()
+    return [Cost(Composition(kind), fraction_of(amount), fraction_of(delta)) for kind, amount, delta in rows]
 
 
 def _now() -> str:

@@ -137,6 +137,20 @@ def test_a_lock_that_stays_is_said(file: LedgerFile, monkeypatch: pytest.MonkeyP
     enter(file)
 
 
+def test_a_full_disk_is_said_and_writes_nothing(file: LedgerFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    connect = ledger_file._connect
+
+    def no_room(path: Path) -> sqlite3.Connection:
+        db = connect(path)
+        db.execute(f"PRAGMA max_page_count = {db.execute('PRAGMA page_count').fetchone()[0]}")
+        return db
+
+    monkeypatch.setattr(ledger_file, "_connect", no_room)
+    with pytest.raises(Busy, match="no space left"):
+        file.reserve("adult", PURE, run_id=None, parameters={"k": "x" * 100_000}, fingerprint=None, tool_version="1")
+    assert file.entries("adult") == []
+
+
 def test_a_file_system_without_locks_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ledger_file, "TRIES", "pass")  # another process that gets in
     with pytest.raises(InputError, match="keeps no locks"):
@@ -181,6 +195,14 @@ def test_other_versions_and_other_files(file: LedgerFile, tmp_path: Path) -> Non
         LedgerFile(tmp_path / "none")
 
 
+def test_costs_are_those_of_the_entries(file: LedgerFile) -> None:
+    """Admission reads less of a row than a reader of the books; both say the same."""
+    file.change(enter(file), "spent", spent=Cost(Composition.PURE, Fraction(1, 5)))
+    enter(file)
+    with file._reading() as db:
+        assert ledger_file._costs(db, "adult") == [e.cost for e in file.entries("adult")]
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -201,7 +223,18 @@ def test_a_damaged_entry_is_no_discount(file: LedgerFile, change: str) -> None:
     enter(file)
     sql(file.path, f"UPDATE releases SET {change}")
     with pytest.raises(InputError, match="damaged"):
+        file.entries("adult")
+    if change.startswith(("amount", "composition")):
+        with pytest.raises(InputError, match="damaged"):
+            enter(file)
+
+
+@pytest.mark.parametrize("change", ["epsilon = '1e9999999'", "epsilon = 9e999", "rho = 1", "neighbours = 'x'", "limit_rho = '9'", "delta = -1"])
+def test_a_damaged_cap_admits_nothing(file: LedgerFile, change: str) -> None:
+    sql(file.path, f"UPDATE datasets SET {change}")
+    with pytest.raises(InputError):
         enter(file)
+    assert file.entries("adult") == []
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write what is read-only")
