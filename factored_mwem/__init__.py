@@ -27,8 +27,8 @@ _HOME = {
     "FmwemError": "errors", "InputError": "errors", "BudgetExceeded": "errors", "ResourceError": "errors",
 }  # fmt: skip
 __all__ = [
-    "Attribute", "BudgetExceeded", "Cap", "Domain", "FmwemError", "InputError", "LedgerFile", "Neighbours", "Policy", "Release", "ResourceError", "Workload",
-    "draft", "evaluate", "release",
+    "Attribute", "BudgetExceeded", "Cap", "Domain", "FmwemError", "InputError", "LedgerFile", "Neighbours", "Policy", "Release",
+    "ResourceError", "Workload", "draft", "evaluate", "release",
 ]  # fmt: skip
 
 

@@ -13,10 +13,11 @@ exceed a budget fixed beforehand, and that is sound for epsilon (Rogers, Roth, U
 Ramdas, Rogers, Wu 2023).
 
 Across releases. Each release of a dataset is entered in its owner's ledger file before the first noise is drawn: `Ledger.charge` reserves
-the whole budget there, in one transaction with a look at the cap. `cap.py` says how releases add up, by a filter again, with limits that are fixed before
-anything was seen. No entry is ever taken back. A run that has an id writes every noisy answer to its journal, and syncs it, before the answer is used
-(`journal.py`); the same id again takes the answers from there, which is post-processing, and draws only what is missing. An answer that did not
-reach the disk was seen by nobody, so it is drawn again under the same charge; that assumes that a crash does not depend on what is drawn.
+the whole budget there, in one transaction with a look at the cap. `cap.py` says how releases add up, by a filter again, with limits that are
+fixed before anything was seen. No entry is ever taken back. A run that has an id writes every noisy answer to its journal, and syncs it, before
+the answer is used (`journal.py`); the same id again takes the answers from there, which is post-processing, and draws only what is missing. An
+answer that did not reach the disk was seen by nobody, so it is drawn again under the same charge; that assumes that a crash does not depend on
+what is drawn.
 
 Selecting. A score compares a true marginal with a model's. The model may be that of an earlier round, and only some candidates may be on offer;
 which ones is decided by public facts and earlier noisy answers, so given those every score is a fixed function of the table. It moves by no
