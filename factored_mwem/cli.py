@@ -270,10 +270,8 @@ def _fail(error: BaseException, message: str, code: int, as_json: bool) -> None:
     """One line and the exit code. A release tells its errors whether budget was spent; no other command spends any."""
     told = [error] + ([error.__context__] if error.__context__ else [])  # a signal may strike while an error is on its way
     spent, retryable = (any(getattr(e, fact, False) for e in told) for fact in ("budget_spent", "retryable"))
-    if spent:
-        advice = "run the same command again: it goes on from what was measured" if retryable else "running again is a new release and spends again"
-    else:
-        advice = "run the same command again" if retryable else "change what the message names, then run again"
+    plain = "run the same command again" if retryable else "change what the message names, then run again"
+    advice = next((found for e in told if (found := getattr(e, "advice", None))), plain)
     if as_json:
         print(json.dumps({"error": message, "exit_code": code, "budget_spent": spent, "retryable": retryable, "advice": advice}))
     print(f"fmwem: {message}" + (f" (budget was spent; {advice})" if spent else ""), file=sys.stderr)

@@ -55,7 +55,7 @@ def summary(done: Done) -> str:
     manifest, files, domain_from = done.manifest, done.files, done.domain_from
     g = manifest.guarantee
     if done.reused:
-        lines = ["this run was finished before: its files are as it wrote them, nothing was read or spent", f"  released    under {g.statement}"]
+        lines = ["this run was finished before: its files are as it wrote them, nothing was spent", f"  released    under {g.statement}"]
         return "\n".join([*lines, *(f"  file        {path}" for path in files)])
     unit = "rho" if g.composition == "zcdp" else "epsilon"
     split = ", ".join(f"{s.stage} {s.share:.1%} ({unit} {s.cost:.3g}{f', delta {s.delta:.2g}' if s.delta else ''})" for s in manifest.stages)

@@ -9,6 +9,13 @@ from __future__ import annotations
 from fractions import Fraction
 
 
+def shown(value: object) -> str:
+    """A value for an error message: numbers and short texts as they are, of all else the type alone, for it may hold rows."""
+    plain = value is None or isinstance(value, bool | int | float | str)
+    text = repr(value) if plain else ""
+    return text if plain and len(text) <= 80 else f"a {type(value).__name__}"
+
+
 class FmwemError(Exception):
     """Base of every error this package raises on purpose; its text is one line that says what to do."""
 
@@ -17,6 +24,8 @@ class FmwemError(Exception):
     """Whether noise had been paid for when it happened: a release that fails then still counts."""
     retryable = False
     """Whether the same command again may succeed, without paying twice."""
+    advice: str | None = None
+    """What to do next, where a release knows more than the message says."""
 
 
 class InputError(FmwemError):
@@ -60,13 +69,15 @@ class Stopped(BaseException):
 
     def __init__(self, exit_code: int) -> None:
         self.exit_code = exit_code
-        self.budget_spent = False
-        self.retryable = True
+        self.budget_spent, self.retryable = False, True
+        self.advice: str | None = None
         super().__init__(f"{'interrupted' if exit_code == 130 else 'terminated'}; nothing was left half-written")
 
     @classmethod
     def like(cls, error: KeyboardInterrupt) -> Stopped:
         """Ctrl-C that a library turned into its own exception, with what a release told it."""
         stopped = cls(130)
-        stopped.budget_spent, stopped.retryable = getattr(error, "budget_spent", False), getattr(error, "retryable", True)
+        for fact in ("budget_spent", "retryable", "advice"):
+            if hasattr(error, fact):
+                setattr(stopped, fact, getattr(error, fact))
         return stopped

@@ -254,28 +254,33 @@ class Release:
         """The synthetic table as a pandas data frame (pandas is imported here)."""
         return self.to_arrow().to_pandas()
 
-    def write(self, path: str | Path, *, overwrite: bool = False) -> Manifest:
-        """Write the synthetic table (.parquet, .csv, .feather) and, last, its manifest beside it; returns that manifest."""
+    def write(self, path: str | Path, *, overwrite: bool = False, same: bool = False) -> Manifest:
+        """Write the synthetic table (.parquet, .csv, .feather) and, last, its manifest beside it; returns that manifest.
+
+        With `same`, files that are there must be the same, and stay.
+        """
         path = Path(path)
         check_format(path)
         beside = manifest_path(path)
         for target in (path, beside):
-            check_target(target, overwrite=overwrite)
+            check_target(target, overwrite=overwrite or same)
         manifest = self.manifest.model_copy(update={"output": Output(file=path.name, rows=self.rows)})
         inside = manifest.model_dump_json() if path.suffix != ".csv" else None
-        digest = write_batches(path, self.schema, self.batches(), metadata=inside, before=lambda: remove(beside))
+        kept = same and path.exists()
+        digest = write_batches(path, self.schema, self.batches(), metadata=inside, before=lambda: remove(beside), same=same)
         manifest = manifest.model_copy(update={"output": Output(file=path.name, rows=self.rows, sha256=digest)})
-        reach("before manifest")
         try:
-            write_text(beside, manifest.model_dump_json(indent=1) + "\n")
+            reach("before manifest")
+            write_text(beside, manifest.model_dump_json(indent=1) + "\n", same=same)
         except BaseException:
-            remove(path)  # data without its manifest is not a release
+            if not kept:
+                remove(path)  # data without its manifest is not a release
             raise
         return manifest
 
-    def save(self, path: str | Path, *, overwrite: bool = False, before: Callable[[], None] = lambda: None) -> None:
+    def save(self, path: str | Path, *, overwrite: bool = False, same: bool = False, before: Callable[[], None] = lambda: None) -> None:
         """Write the model file, from which `Release.load` and `fmwem sample` draw more rows at no cost; `before` runs just before it appears."""
-        store.save(self, Path(path), overwrite=overwrite, before=before)
+        store.save(self, Path(path), overwrite=overwrite, same=same, before=before)
 
     @classmethod
     def load(cls, path: str | Path) -> Release:

@@ -69,19 +69,20 @@ def run(table: Path, settings: Mapping[str, Any], report: Callable[[Progress], N
 
 def _make(request: Request, held: Run, files: Mapping[str, Path], *, overwrite: bool, report: Callable[[Progress], None]) -> Manifest:
     """Release and write, the manifest last; the manifest of what was there before goes before anything else of it."""
-    ours = {path for path in files.values() if held.owns(path)}
-    _check_targets([path for path in files.values() if path not in ours], overwrite=overwrite)
-    for path in ours:
+    same = held.goes_on and not overwrite  # what an earlier attempt wrote may be there, and is what this one writes
+    _check_targets(files.values(), overwrite=overwrite or same)
+    if same and files["manifest"].exists() and not files["data"].exists() and not held.wrote(files["manifest"]):
+        raise InputError(f"{files['manifest']} exists and is not this run's; use --overwrite or another -o")
+    for path in files.values() if held.goes_on else ():
         sweep(path)
-    held.pin({"outputs": [os.path.realpath(path) for path in files.values()]})
     made = make(request, held, report)
-    overwrite = overwrite or bool(ours)
+    kept = same and "model" in files and files["model"].exists()
+    if "model" in files:
+        made.save(files["model"], overwrite=overwrite, same=same, before=lambda: remove(files["manifest"]))
     try:
-        if "model" in files:
-            made.save(files["model"], overwrite=overwrite, before=lambda: remove(files["manifest"]))
-        manifest = made.write(files["data"], overwrite=overwrite)
+        manifest = made.write(files["data"], overwrite=overwrite, same=same)
     except BaseException:
-        if "model" in files:
+        if "model" in files and not kept:
             remove(files["model"])  # a model without its release would be taken for one
         raise
     held.finish(files)

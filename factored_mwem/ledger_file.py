@@ -12,6 +12,7 @@ import datetime
 import json
 import os
 import secrets
+import shlex
 import sqlite3
 import subprocess
 import sys
@@ -57,6 +58,8 @@ class LedgerFile:
         if not path.is_file():
             raise InputError(f"no ledger {path}; `fmwem ledger init {path}` makes one")
         self.path = path
+        whole = path.resolve()  # whatever name a job calls it by, its journals lie in one place
+        self.journals = whole.with_name(f"{whole.name}.journals")
         with self._reading() as db:
             _check_form(db, path)
             keys = db.execute("SELECT key FROM secret").fetchall()
@@ -143,7 +146,8 @@ class LedgerFile:
         assert state in STATES
         with self._writing() as db:
             if spent is not None:
-                db.execute("UPDATE releases SET spent_amount = ?, spent_delta = ? WHERE id = ?", (str(spent.amount), str(spent.delta), number))
+                facts = (str(spent.amount), str(spent.delta), number)
+                db.execute("UPDATE releases SET spent_amount = ?, spent_delta = ? WHERE id = ? AND spent_amount IS NULL", facts)
             if files is not None:
                 db.execute("UPDATE releases SET files = ? WHERE id = ?", (json.dumps(files), number))
             db.execute(
@@ -176,7 +180,8 @@ class LedgerFile:
             "SELECT name, epsilon, delta, rho, neighbours, contributions, limit_rho, limit_delta FROM datasets WHERE name = ?", (name,)
         ).fetchone()
         if row is None:
-            raise InputError(f"{self.path} has no dataset {name!r}; `fmwem ledger add {self.path} --dataset {name} --epsilon E --delta D` adds it")
+            add = f"fmwem ledger add {shlex.quote(str(self.path))} --dataset {shlex.quote(name)} --epsilon E --delta D"
+            raise InputError(f"{self.path} has no dataset {name!r}; `{add}` adds it")
         if not all(value is None or isinstance(value, float) for value in row[1:4]):
             raise ValueError("cap")
         epsilon, delta, rho = (None if value is None else Fraction(value) for value in row[1:4])
@@ -223,6 +228,8 @@ def _clear(path: Path) -> Iterator[None]:
         yield
     except FmwemError:
         raise
+    except sqlite3.IntegrityError:
+        raise Busy(f"another process entered this run in the ledger {path}; try again") from None
     except sqlite3.OperationalError as error:
         text = str(error)
         if "locked" in text or "busy" in text:

@@ -10,6 +10,7 @@ import errno
 import glob
 import hashlib
 import os
+import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -46,6 +47,8 @@ def check_format(path: Path) -> None:
     """InputError where the data file's suffix names no known format."""
     if path.suffix not in FORMATS:
         raise InputError(f"{path}: unknown output format; use one of {', '.join(FORMATS)}")
+    if path.suffix == ".parquet":
+        import pyarrow.parquet  # noqa: F401 - now, while nothing is spent: it may not fit into memory
 
 
 @contextlib.contextmanager
@@ -66,26 +69,34 @@ def _clear(path: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def replacing(path: Path, before: Callable[[], None] = lambda: None) -> Iterator[Path]:
+def replacing(path: Path, before: Callable[[], None] = lambda: None, *, same: bool = False) -> Iterator[Path]:
     """A temporary path beside `path` that takes its place when the block ends well, and is removed when it does not.
 
-    `before` runs when all is written, just before the rename.
+    `before` runs when all is written, just before the rename. With `same` a file that is there stays; InputError where it is not the same.
     """
     with _clear(path):
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.{os.getpid()}-", suffix=".tmp")
         os.close(handle)
+        mine = [name]
         try:
             yield Path(name)
             _sync(Path(name))
             os.chmod(name, 0o666 & ~_umask())
             reach("before rename")
-            before()
-            os.replace(name, path)
+            if same and path.exists():
+                if sha256(path) != sha256(Path(name)):
+                    raise InputError(f"{path} exists and is not what this run would write; use --overwrite or another -o")
+                os.unlink(name)
+            else:
+                before()
+                os.replace(name, path)
+                mine.append(str(path))
             _sync(path.parent)
             reach("after rename")
         except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(name)
+            for made in mine:
+                with contextlib.suppress(OSError):
+                    os.unlink(made)
             raise
 
 
@@ -104,12 +115,18 @@ def _umask() -> int:
 
 
 def write_batches(
-    path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, metadata: str | None = None, before: Callable[[], None] = lambda: None
+    path: Path,
+    schema: pa.Schema,
+    batches: Iterable[pa.RecordBatch],
+    *,
+    metadata: str | None = None,
+    before: Callable[[], None] = lambda: None,
+    same: bool = False,
 ) -> str:
-    """Write the batches in the format of `path`'s suffix, whole or not at all; returns the file's sha256. `before` runs just before the rename."""
+    """Write the batches in the format of `path`'s suffix, whole or not at all; returns the file's sha256. `before`, `same`: see `replacing`."""
     if metadata is not None:
         schema = schema.with_metadata({**(schema.metadata or {}), METADATA_KEY: metadata.encode()})
-    with replacing(path, before) as temporary:
+    with replacing(path, before, same=same) as temporary:
         _WRITERS[path.suffix](temporary, schema, batches)
         digest = sha256(temporary)
     return digest
@@ -128,15 +145,20 @@ def remove(path: Path) -> None:
 
 
 def sweep(path: Path) -> None:
-    """Remove what writers of `path` that were killed left beside it."""
+    """Remove what writers of `path` that were killed left beside it; their process's number is in the name."""
     for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
-        with contextlib.suppress(OSError):
-            left.unlink()
+        writer = re.fullmatch(r"([0-9]{1,9})-.*", left.name[len(path.name) + 2 :])
+        try:
+            os.kill(int(writer[1]) if writer else os.getpid(), 0)
+        except ProcessLookupError:
+            left.unlink(missing_ok=True)
+        except OSError:
+            continue
 
 
-def write_text(path: Path, text: str) -> None:
+def write_text(path: Path, text: str, *, same: bool = False) -> None:
     """Write a text file, whole or not at all."""
-    with replacing(path) as temporary:
+    with replacing(path, same=same) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 

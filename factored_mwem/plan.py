@@ -12,7 +12,7 @@ from pydantic import BaseModel, ByteSize, ConfigDict, Field, StrictFloat, Strict
 
 from factored_mwem.candidates import Candidates
 from factored_mwem.domain import Domain
-from factored_mwem.errors import InputError
+from factored_mwem.errors import InputError, shown
 from factored_mwem.privacy.ledger import Budget, Ledger
 from factored_mwem.privacy.neighbours import Neighbours, Unit
 
@@ -86,7 +86,7 @@ class Policy(BaseModel):
             reason = first["msg"].removeprefix("Value error, ")
             if not first["loc"]:
                 raise InputError(reason) from None
-            value = f"={first['input']!r}" if first["type"] != "extra_forbidden" else ""
+            value = f"={shown(first['input'])}" if first["type"] != "extra_forbidden" else ""
             raise InputError(f"{first['loc'][0]}{value}: {reason}") from None
         return policy
 

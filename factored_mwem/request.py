@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 from factored_mwem.domain import Domain
-from factored_mwem.errors import InputError
+from factored_mwem.errors import InputError, shown
 from factored_mwem.plan import Policy
 from factored_mwem.privacy.ledger import Budget
 from factored_mwem.table import Table, open_table
@@ -21,8 +21,8 @@ from factored_mwem.workload import Workload
 class Request:
     """A private table (`source` as it came: a path or an object), what must come out right, and at what price."""
 
-    source: Any
-    private: Table
+    source: Any = field(repr=False)
+    private: Table = field(repr=False)
     workload: Workload
     policy: Policy
     declared: Domain | None
@@ -46,13 +46,15 @@ class Request:
         """InputError for what a typed caller could not have passed: better now than after the budget is spent."""
         workload = Workload.marginals(int(workload)) if isinstance(workload, Integral) and not isinstance(workload, bool) else workload
         if isinstance(columns, str) or (columns is not None and not list(columns)):
-            raise InputError(f"columns={columns!r}: must be a list of one column name or more")
+            raise InputError(f"columns={shown(columns)}: must be a list of one column name or more")
         _check_arguments(workload, policy, choices, rows=rows, sample_seed=sample_seed)
         assert isinstance(workload, Workload)  # as the check has found
         rows, sample_seed = (None if n is None else int(n) for n in (rows, sample_seed))
         policy = policy if policy is not None else Policy.of(**choices)
         private = open_table(table)
         declared = Domain.load(domain) if isinstance(domain, str | Path) else Domain.from_dict(domain) if isinstance(domain, dict) else domain
+        if declared is not None and not isinstance(declared, Domain):
+            raise InputError(f"domain={shown(declared)}: must be a Domain, a dictionary or the path of a domain file")
         return cls(table, private, workload, policy, declared, None if columns is None else list(columns), rows, sample_seed)
 
     @property
@@ -76,11 +78,11 @@ class Request:
 
 def _check_arguments(workload: Any, policy: Policy | None, choices: Any, **numbers: Any) -> None:
     if not isinstance(workload, Workload) or workload == Workload():
-        raise InputError(f"workload={workload!r}: must be a Workload, or the order K of all K-way marginals")
+        raise InputError(f"workload={shown(workload)}: must be a Workload, or the order K of all K-way marginals")
     if policy is not None and not isinstance(policy, Policy):
-        raise InputError(f"policy={policy!r}: must be a Policy, for example Policy.of(epsilon=1.0)")
+        raise InputError(f"policy={shown(policy)}: must be a Policy, for example Policy.of(epsilon=1.0)")
     if policy is not None and choices:
         raise InputError(f"{next(iter(choices))} is given beside a policy; put it into the policy")
     for name, value in numbers.items():
         if value is not None and (not isinstance(value, Integral) or isinstance(value, bool) or value < 0):
-            raise InputError(f"{name}={value!r}: must be a whole number, 0 or more")
+            raise InputError(f"{name}={shown(value)}: must be a whole number, 0 or more")

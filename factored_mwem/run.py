@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import hmac
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from factored_mwem.entries import Dataset, Entry
-from factored_mwem.errors import BudgetExceeded, FmwemError, InputError, Lost
+from factored_mwem.errors import FmwemError, InputError, Lost
 from factored_mwem.faults import reach
 from factored_mwem.ledger_file import LedgerFile
 from factored_mwem.output import sha256
@@ -32,6 +31,12 @@ from factored_mwem.request import Request
 from factored_mwem.table import Table
 
 MOST_ID = 200
+GOES_ON = {
+    True: "run the same command again: it goes on from what was measured",
+    False: "change what the message names, then run again with the same run id: it goes on from what was measured",
+}
+STAYS_SPENT = "what was spent stays spent; another --run-id is a new release and spends again"
+PAYS_AGAIN = "running again is a new release and spends again"
 
 
 class Run:
@@ -69,24 +74,24 @@ class Run:
                 run._journal.close()
 
     def _open(self, request: Request, file: LedgerFile, name: str, run_id: str | None, version: str) -> None:
+        for what, text in (("--dataset", name), ("--run-id", run_id if run_id is not None else "none")):
+            if not isinstance(text, str) or not 0 < len(text) <= MOST_ID or not text.isprintable():
+                raise InputError(f"{what} must be 1 to {MOST_ID} printable characters")
         dataset, budget = file.dataset(name), request.budget
         _check_terms(dataset, request.policy)
         self._file, self._facts = file, dict[str, Any](run_id=run_id, parameters=request.parameters, fingerprint=None, tool_version=version)
         self._name, self._cost = name, Cost(budget.composition, budget.amount, budget.discovery_delta)
-        if run_id is not None:
-            if not run_id or len(run_id) > MOST_ID or not run_id.isprintable():
-                raise InputError(f"--run-id must be 1 to {MOST_ID} printable characters")
-            self._facts["fingerprint"] = fingerprint(request.source, request.private, file.key)
         if run_id is None or file.find(name, run_id) is None:
             file.check(name, self._cost)  # early: the entry is made much later, at the first charge
         if run_id is not None:
+            self._facts["fingerprint"] = fingerprint(request.source, request.private, file.key)
             self._resume(file, name, run_id)
 
     def _resume(self, file: LedgerFile, name: str, run_id: str) -> None:
         """Take up the run of this id, if there is one; InputError where it is not the same run."""
         number = hashlib.sha256(f"{name}\0{run_id}".encode()).hexdigest()[:32]
         key = hmac.digest(file.key, number.encode(), "sha256")
-        self._journal = Journal(file.path.with_name(f"{file.path.name}.journals") / f"{number}.journal", key)
+        self._journal = Journal(file.journals / f"{number}.journal", key)
         self._entry = entry = file.find(name, run_id)  # asked only now that the journal is locked
         if entry is None:
             self._journal.forget()  # no entry, no noise: what an attempt wrote before it died says nothing
@@ -99,6 +104,7 @@ class Run:
             if then != now:
                 raise InputError(f"run {run_id!r} of dataset {name!r} was begun with another {what}; give another --run-id")
         if self._journal.header is None:
+            self.charged = True
             raise Lost(f"the journal of run {run_id!r} is gone: what it spent stays spent; give another --run-id")
         self._number, self.charged = entry.number, True
 
@@ -116,7 +122,7 @@ class Run:
             self._journal.begin(self._pinned)  # before the entry: an entry without a journal is one whose journal was lost
         try:
             self._number = self._file.reserve(self._name, self._cost, **self._facts)
-        except (BudgetExceeded, InputError):
+        except FmwemError:  # nothing was entered
             self.charged = False
             raise
 
@@ -124,7 +130,7 @@ class Run:
         """The noise, journaled where the run has an id."""
         if self._journal is None:
             return noise
-        self._journaled = Journaled(noise, self._journal, ledger)
+        self._journaled = Journaled(noise, self._journal, ledger, complete=self._entry is not None and self._entry.spent is not None)
         return self._journaled
 
     def drawn(self, ledger: Ledger) -> None:
@@ -139,13 +145,14 @@ class Run:
         """Draws that came from the journal of an earlier attempt."""
         return self._journaled.replayed if self._journaled is not None else 0
 
-    def owns(self, path: Path) -> bool:
-        """Whether what lies at `path` is this run's: what it wrote when it finished, or where an attempt that died was to write."""
-        if self._entry is None or self._journal is None:
-            return False
-        if self._entry.state == "finished":
-            return path.is_file() and any(sha256(path) in files.values() for files in self._entry.files)
-        return os.path.realpath(path) in (self._journal.header or {}).get("outputs", ())
+    @property
+    def goes_on(self) -> bool:
+        """Whether an earlier attempt has the same id, and may have written files."""
+        return self._entry is not None
+
+    def wrote(self, path: Path) -> bool:
+        """Whether what lies at `path` is a file that this run finished with."""
+        return self._entry is not None and path.is_file() and any(sha256(path) in files.values() for files in self._entry.files)
 
     def reusable(self, files: Mapping[str, Path]) -> bool:
         """Whether the run was finished and these files, by role, are what it wrote."""
@@ -170,7 +177,9 @@ class Run:
         told: Any = error
         told.budget_spent = self.charged
         if self.charged:
-            told.retryable = self._journal is not None and not isinstance(error, Lost)
+            resumable = self._journal is not None and not isinstance(error, Lost)
+            told.retryable = resumable and getattr(error, "retryable", not isinstance(error, FmwemError))
+            told.advice = GOES_ON[told.retryable] if resumable else STAYS_SPENT if isinstance(error, Lost) else PAYS_AGAIN
 
     def _unfinished(self) -> bool:
         return self._entry is None or self._entry.state != "finished"
@@ -198,9 +207,9 @@ def fingerprint(source: Any, private: Table, key: bytes) -> bytes:
         except OSError as error:
             raise InputError(f"cannot read {source}: {error.strerror}") from None
         return code.digest()
-    with pa.PythonFile(_Into(code), mode="w") as sink, pa.ipc.new_stream(sink, private.schema) as writer:
-        for batch in private.batches(private.schema.names):
-            writer.write_batch(batch)
+    whole = pa.Table.from_batches(private.batches(private.schema.names), private.schema.remove_metadata())
+    with pa.PythonFile(_Into(code), mode="w") as sink, pa.ipc.new_stream(sink, whole.schema) as writer:
+        writer.write_table(whole.unify_dictionaries().combine_chunks(), max_chunksize=2**16)
     return code.digest()
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from factored_mwem.domain import read_text
 from factored_mwem.errors import InputError
 from factored_mwem.plan import Policy
+from factored_mwem.workload import parse_toml
 
 RELEASE_KEYS: dict[str, tuple[type, str]] = {
     "marginals": (int, "a whole number"),
@@ -39,10 +40,8 @@ NOT_SETTINGS = ("FMWEM_DATASETS", "FMWEM_CONFIG", "FMWEM_NO_PROGRESS")
 def read_config(path: Path) -> dict[str, Any]:
     """The keys of a TOML file, dashes or underscores. InputError for an unknown one."""
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"cannot read the configuration {path}: {error.strerror or error}") from None
-    except ValueError as error:
+        data = parse_toml(read_text(path, "configuration"))
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not TOML: {error}") from None
     found = {key.replace("-", "_"): value for key, value in data.items()}
     known = {*RELEASE_KEYS, *Policy.model_fields}
@@ -66,6 +65,9 @@ def _fits(key: str, value: Any) -> bool:
 def check_environment(environment: Mapping[str, str] = os.environ) -> None:
     """InputError for an FMWEM_ variable that no flag has."""
     known = {f"FMWEM_{flag.upper()}" for flag in FLAGS} | set(NOT_SETTINGS)
+    for name in ("FMWEM_LEDGER", "FMWEM_DATASET", "FMWEM_RUN_ID"):
+        if environment.get(name) == "":
+            raise InputError(f"{name} is empty: the release would go past the books, or be paid for again; set it or unset it")
     for name in environment:
         if name.startswith("FMWEM_") and name not in known:
             raise InputError(f"unknown environment variable {name}; known are {', '.join(sorted(known))}")

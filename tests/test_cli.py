@@ -369,7 +369,7 @@ def test_the_engine_is_chosen_by_flag_variable_or_file(here: Path, fmwem: Fmwem)
     ("line", "message"),
     [
         ("colour = 1", "unknown key 'colour'; known are columns"),
-        ("[epsilon]\nx = 1", "epsilon={'x': 1}"),
+        ("[epsilon]\nx = 1", "epsilon=a dict"),
         ('marginals = "3"', "marginals = '3' must be a whole number"),
         ("marginals = true", "must be a whole number"),
         ("rows = -1", "rows = -1 must be a whole number, 0 or more"),

@@ -1,5 +1,7 @@
 """The ledger on the command line: a steward sets a cap, a scheduler runs a job twice, an auditor adds up."""
 
+# ruff: noqa: F811 - fixtures come from another module
+
 from __future__ import annotations
 
 import json
@@ -16,6 +18,9 @@ import pyarrow.parquet as pq
 import pytest
 from test_cli import Fmwem, fmwem, here  # noqa: F401 - fixtures
 
+from factored_mwem import faults
+from factored_mwem.errors import Busy, Stopped
+from factored_mwem.ledger_file import LedgerFile
 from factored_mwem.manifest import Manifest
 from factored_mwem.privacy.ledger import price
 
@@ -24,17 +29,17 @@ JOB = ["release", "t.csv", "--marginals", 1, "--ledger", "books", "--dataset", "
 
 
 @pytest.fixture
-def books(here: Path, fmwem: Fmwem) -> Path:  # noqa: F811
+def books(here: Path, fmwem: Fmwem) -> Path:
     assert fmwem("ledger", "init", "books").code == 0
     assert fmwem("ledger", "add", "books", "--dataset", "adult", "--epsilon", 1, "--delta", "1e-9").code == 0
     return here / "books"
 
 
-def shown(fmwem: Fmwem) -> dict[str, Any]:  # noqa: F811
+def shown(fmwem: Fmwem) -> dict[str, Any]:
     return fmwem("ledger", "show", "books", "--json").facts["datasets"][0]
 
 
-def test_a_job_that_runs_twice_pays_once(books: Path, fmwem: Fmwem) -> None:  # noqa: F811
+def test_a_job_that_runs_twice_pays_once(books: Path, fmwem: Fmwem) -> None:
     first = fmwem(*JOB, "--run-id", "monday", "--json", "--model", "m.fmwem")
     assert (first.code, first.facts["reused"]) == (0, False)
     files = {path.name: path.read_bytes() for path in books.parent.iterdir() if path.is_file()}
@@ -47,7 +52,7 @@ def test_a_job_that_runs_twice_pays_once(books: Path, fmwem: Fmwem) -> None:  # 
     assert "finished before" in fmwem(*JOB, "--run-id", "monday", "--model", "m.fmwem").err
 
 
-def test_lost_files_are_made_again_for_nothing_and_changed_ones_are_kept(books: Path, fmwem: Fmwem) -> None:  # noqa: F811
+def test_lost_files_are_made_again_for_nothing_and_changed_ones_are_kept(books: Path, fmwem: Fmwem) -> None:
     assert fmwem(*JOB, "--run-id", "monday").code == 0
     data = books.parent / "t.synthetic.parquet"
     content = data.read_bytes()
@@ -66,7 +71,106 @@ def test_lost_files_are_made_again_for_nothing_and_changed_ones_are_kept(books: 
     assert len(shown(fmwem)["releases"]) == 1
 
 
-def test_overspending_says_what_is_left(books: Path, fmwem: Fmwem) -> None:  # noqa: F811
+def test_a_manifest_that_was_changed_is_no_reuse(books: Path, fmwem: Fmwem) -> None:
+    assert fmwem(*JOB, "--run-id", "monday").code == 0
+    manifest = books.parent / "t.synthetic.manifest.json"
+    manifest.write_text(manifest.read_text().replace("add-remove", "replace"))
+    assert fmwem(*JOB, "--run-id", "monday").code == 2
+    assert fmwem(*JOB, "--run-id", "monday", "--overwrite", "--json").facts["reused"] is False
+    assert "replace" not in manifest.read_text()
+
+
+def test_what_a_killed_run_left_is_swept(books: Path, fmwem: Fmwem) -> None:
+    """Temporary files of a run that was killed while it wrote go when it goes on; those of others stay."""
+    gone = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True, check=True).stdout.strip()
+    left = [books.parent / f".t.synthetic.{suffix}.{gone}-x1y2.tmp" for suffix in ("parquet", "manifest.json")]
+    others = [books.parent / f".u.parquet.{gone}-x1y2.tmp", books.parent / f".t.synthetic.parquet.{os.getpid()}-x1y2.tmp"]
+
+    def killed(point: str) -> None:
+        if point == "after fit":
+            raise Stopped(137)
+
+    faults.hook = killed
+    assert fmwem(*JOB, "--run-id", "r").code == 137
+    faults.hook = lambda _: None
+    for path in (*left, *others):
+        path.write_bytes(b"half")
+    assert fmwem(*JOB, "--run-id", "r").code == 0
+    assert not any(path.exists() for path in left) and all(path.exists() for path in others)
+
+
+def killed_at(point: str) -> None:
+    """A run dies there, the next time it comes to it."""
+
+    def killed(reached: str) -> None:
+        if reached == point:
+            faults.hook = lambda _: None
+            raise Stopped(137)
+
+    faults.hook = killed
+
+
+def test_a_run_that_goes_on_overwrites_nobody(books: Path, fmwem: Fmwem) -> None:
+    """Another job has written to the same path meanwhile: its release stays, and what the run would write is refused."""
+    killed_at("after fit")
+    assert fmwem(*JOB, "--epsilon", 0.3, "--run-id", "a").code == 137
+    assert fmwem(*JOB, "--epsilon", 0.3, "--run-id", "b").code == 0
+    files = {path.name: path.read_bytes() for path in books.parent.glob("t.synthetic.*")}
+    refused = fmwem(*JOB, "--epsilon", 0.3, "--run-id", "a", "--json")
+    assert refused.code == 2 and "not what this run would write" in refused.facts["error"]
+    assert refused.facts["budget_spent"] and not refused.facts["retryable"] and "same run id" in refused.facts["advice"]
+    assert {path.name: path.read_bytes() for path in books.parent.glob("t.synthetic.*")} == files
+    assert fmwem(*JOB, "--epsilon", 0.3, "--run-id", "a", "-o", "a.parquet").code == 0
+    (books.parent / "t.synthetic.parquet").unlink()
+    assert fmwem(*JOB, "--epsilon", 0.3, "--run-id", "a").code == 2  # the manifest of the other is there
+
+
+@pytest.mark.parametrize("point", ["before rename", "after rename", "before manifest"])
+def test_a_run_that_dies_among_its_files_goes_on(books: Path, fmwem: Fmwem, point: str) -> None:
+    killed_at(point)
+    assert fmwem(*JOB, "--run-id", "a", "-o", "1.parquet").code == 137
+    killed_at(point)
+    assert fmwem(*JOB, "--run-id", "a", "-o", "2.parquet").code == 137
+    assert not list(books.parent.glob("?.parquet"))
+    assert fmwem(*JOB, "--run-id", "a", "-o", "2.parquet").code == 0
+
+
+def test_a_failure_keeps_the_files_that_were_there(books: Path, fmwem: Fmwem) -> None:
+    written = ["-o", "m.parquet", "--model", "m.fmwem", "--epsilon", 0.3]
+    assert fmwem(*JOB, *written).code == 0
+    before = {path.name: path.read_bytes() for path in books.parent.glob("m.*")}
+    killed_at("before rename")
+    assert fmwem(*JOB, *written, "--overwrite").code == 137
+    assert {path.name: path.read_bytes() for path in books.parent.glob("m.*")} == before and len(before) == 3
+
+
+def test_one_ledger_by_two_names_is_one_ledger(books: Path, fmwem: Fmwem) -> None:
+    (books.parent / "link").symlink_to("books")
+    killed_at("before draw")
+    assert fmwem(*JOB, "--run-id", "a").code == 137
+    arguments = [a if a != "books" else "link" for a in JOB]
+    assert fmwem(*arguments, "--run-id", "a").code == 0
+
+
+def test_an_empty_variable_is_no_choice(books: Path, fmwem: Fmwem) -> None:
+    """The classic RUN_ID=$UNSET of a scheduler: each retry would be paid for again, or go past the books."""
+    for name in ("FMWEM_RUN_ID", "FMWEM_LEDGER", "FMWEM_DATASET"):
+        refused = fmwem(*JOB, **{name: ""})
+        assert refused.code == 2 and f"{name} is empty" in refused.err
+    assert shown(fmwem)["releases"] == []
+
+
+def test_a_ledger_that_cannot_be_written_costs_nothing(books: Path, fmwem: Fmwem, monkeypatch: pytest.MonkeyPatch) -> None:
+    def busy(*_: Any, **__: Any) -> None:
+        raise Busy("the ledger books is in use; try again")
+
+    monkeypatch.setattr(LedgerFile, "reserve", busy)
+    for arguments in ((), ("--run-id", "a")):
+        refused = fmwem(*JOB, *arguments, "--json")
+        assert (refused.code, refused.facts["budget_spent"], refused.facts["retryable"]) == (4, False, True)
+
+
+def test_overspending_says_what_is_left(books: Path, fmwem: Fmwem) -> None:
     assert fmwem(*JOB, "--epsilon", 0.6).code == 0
     before = sorted(os.listdir(books.parent))
     refused = fmwem(*JOB, "--epsilon", 0.9, "-o", "second.parquet", "--json")
@@ -79,7 +183,7 @@ def test_overspending_says_what_is_left(books: Path, fmwem: Fmwem) -> None:  # n
     assert "cap epsilon 1 at delta 1e-09" in fmwem("ledger", "show", "books").out
 
 
-def test_the_books_and_the_manifest_agree(books: Path, fmwem: Fmwem) -> None:  # noqa: F811
+def test_the_books_and_the_manifest_agree(books: Path, fmwem: Fmwem) -> None:
     assert fmwem(*JOB).code == 0
     manifest = Manifest.model_validate_json((books.parent / "t.synthetic.manifest.json").read_bytes())
     exported = json.loads(fmwem("ledger", "export", "books").out)
@@ -88,7 +192,7 @@ def test_the_books_and_the_manifest_agree(books: Path, fmwem: Fmwem) -> None:  #
     assert "adult" not in manifest.model_dump_json()  # the name is the owner's
 
 
-def test_settings_may_come_from_the_environment_or_a_file(books: Path, fmwem: Fmwem) -> None:  # noqa: F811
+def test_settings_may_come_from_the_environment_or_a_file(books: Path, fmwem: Fmwem) -> None:
     done = fmwem("release", "t.csv", "--marginals", 1, "--json", FMWEM_LEDGER="books", FMWEM_DATASET="adult", FMWEM_RUN_ID="env")
     assert (done.code, done.facts["run_id"]) == (0, "env")
     (books.parent / "c.toml").write_text('ledger = "books"\ndataset = "adult"\nrun_id = "env"\nmarginals = 1\n')
@@ -121,15 +225,15 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("code", "message", "arguments"), REFUSED, ids=range(len(REFUSED)))
-def test_mistakes_are_one_line_and_change_nothing(books: Path, fmwem: Fmwem, code: int, message: str, arguments: list[Any]) -> None:  # noqa: F811
+def test_mistakes_are_one_line_and_change_nothing(books: Path, fmwem: Fmwem, code: int, message: str, arguments: list[Any]) -> None:
     before = {path.name: path.read_bytes() for path in books.parent.iterdir() if path.is_file()}
-    done = fmwem(*arguments)
+    done = fmwem(*arguments, *(["-q"] if arguments[0] == "release" else []))
     assert (done.code, done.err.count("\n")) == (code, 1) and message in done.err
     assert {path.name: path.read_bytes() for path in books.parent.iterdir() if path.is_file()} == before
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_signal_is_one_line_and_the_run_goes_on_later(books: Path, fmwem: Fmwem, number: int, code: int) -> None:  # noqa: F811
+def test_a_signal_is_one_line_and_the_run_goes_on_later(books: Path, fmwem: Fmwem, number: int, code: int) -> None:
     arguments = [str(FMWEM), *map(str, JOB), "--run-id", "r", "--json"]
     running = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     while running.poll() is None and not any(books.parent.glob("books.journals/*")):

@@ -17,6 +17,7 @@ from factored_mwem import ledger_file
 from factored_mwem.books import books, export
 from factored_mwem.errors import BudgetExceeded, Busy, InputError
 from factored_mwem.ledger_file import LedgerFile
+from factored_mwem.plan import Policy
 from factored_mwem.privacy.cap import Cap, Cost
 from factored_mwem.privacy.neighbours import Neighbours
 from factored_mwem.privacy.noise import Composition
@@ -78,6 +79,54 @@ def test_what_is_refused_writes_nothing_and_says_what_is_left(file: LedgerFile) 
         file.check("census", PURE)
     with pytest.raises(InputError, match="stays what it is"):
         file.add("adult", Cap.of(9.0, 0.0), Neighbours.ADD_REMOVE, 1)
+
+
+def test_the_limits_are_those_of_the_first_release(tmp_path: Path) -> None:
+    """With hindsight a cap would have room for more learnt categories, or more rho; whoever asks has seen the first release by then."""
+    file = LedgerFile.create(tmp_path / "books")
+    file.add("adult", Cap.of(1.0, 1e-9), Neighbours.ADD_REMOVE, 1)
+    small = Cost(Composition.ZCDP, Fraction(1, 1000))
+    enter(file, cost=small)
+    limits = file.dataset("adult").limits
+    assert limits == file.dataset("adult").cap.limits(small)
+    with pytest.raises(BudgetExceeded, match="learnt categories"):
+        enter(file, cost=Cost(Composition.ZCDP, Fraction(1, 10**6), Fraction(2e-10)))
+    enter(file, cost=Cost(Composition.ZCDP, Fraction(1, 10**6), Fraction(1e-10)))
+    assert file.dataset("adult").limits == limits
+    assert [e.cost.delta for e in file.entries("adult")] == [0, Fraction(1e-10)]
+
+
+def test_a_learnt_domain_fits_after_a_declared_one_by_default(tmp_path: Path) -> None:
+    """The share of delta that a cap keeps is the one that a release takes, to the last bit of its float."""
+    file = LedgerFile.create(tmp_path / "books")
+    file.add("adult", Cap.of(2.0, 1e-9), Neighbours.ADD_REMOVE, 1)
+    for learn in (False, True):
+        budget = Policy.of(epsilon=0.2, delta=1e-9).budget(learn_domain=learn)
+        enter(file, cost=Cost(budget.composition, budget.amount, budget.discovery_delta))
+    assert len(file.entries("adult")) == 2
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1e-6, 0.01), (2e-5, 0.5), (1e9, 1e-200)])
+def test_extreme_caps_can_be_read_again(tmp_path: Path, epsilon: float, delta: float) -> None:
+    file = LedgerFile.create(tmp_path / "books")
+    file.add("adult", Cap.of(epsilon, delta), Neighbours.ADD_REMOVE, 1)
+    number = enter(file, cost=Cost(Composition.ZCDP, Fraction(1, 2**80), Fraction(1e-205)))
+    file.change(number, "spent", spent=Cost(Composition.ZCDP, Fraction(1, 2**80), Fraction(1e-205)))
+    assert len(file.entries("adult")) == 1 and file.dataset("adult").limits is not None
+
+
+def test_what_was_spent_is_said_once(file: LedgerFile) -> None:
+    """The first to say it had drawn all there was; a later, lower figure would be a refund."""
+    number = enter(file)
+    for amount in (Fraction(1, 5), Fraction(1, 100)):
+        file.change(number, "spent", spent=Cost(Composition.PURE, amount))
+    assert file.entries("adult")[0].cost.amount == Fraction(1, 5)
+
+
+def test_a_commit_waits_for_the_disk(file: LedgerFile) -> None:
+    """EXTRA: after a power cut neither a commit nor the removal of its rollback journal is undone."""
+    with file._reading() as db:
+        assert db.execute("PRAGMA synchronous").fetchone() == (3,)
 
 
 RACE = """

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,16 @@ from fakes import FakeNoise
 
 from factored_mwem import faults, ledger_file, release
 from factored_mwem import run as run_module
+from factored_mwem.counts import Sealed
 from factored_mwem.errors import BudgetExceeded, Busy, FmwemError, InputError, Lost
 from factored_mwem.flow import Release, _release
 from factored_mwem.ledger_file import LedgerFile
 from factored_mwem.privacy import journal as journal_module
+from factored_mwem.privacy.access import Access
 from factored_mwem.privacy.cap import Cap
 from factored_mwem.privacy.journal import Journal
-from factored_mwem.privacy.neighbours import Neighbours
+from factored_mwem.privacy.ledger import Budget, Entry, Ledger, Mechanism, price
+from factored_mwem.privacy.neighbours import Neighbours, Unit
 from factored_mwem.request import Request
 from factored_mwem.run import Run
 
@@ -56,12 +60,12 @@ def die_at(point: str, nth: int) -> None:
     faults.hook = hook
 
 
-def go(books: Path, source: Any = None, noise: FakeNoise | None = None, **choices: Any) -> tuple[Release, Run, FakeNoise]:
-    """A run `r` of dataset `t` with noise that a test knows."""
+def go(books: Path, source: Any = None, noise: FakeNoise | None = None, *, run_id: str = "r", **choices: Any) -> tuple[Release, Run, FakeNoise]:
+    """A run of dataset `t` with noise that a test knows."""
     noise = noise or FakeNoise(offset=lambda values, _: values + np.arange(len(values)) % 3)
     settings = {"domain": DOMAIN, "epsilon": 1.0, "engine": "mwem", "rounds": 4, **choices}
     r = Request.of(table() if source is None else source, 2, **settings)
-    with Run.begin(r, books, "t", "r", version="1") as run:
+    with Run.begin(r, books, "t", run_id, version="1") as run:
         made = _release(r.private, r.workload, r.policy, r.declared, r.columns, r.rows, r.sample_seed, lambda _: None, noise=noise, run=run)
         run.finish({})
     return made, run, noise
@@ -165,13 +169,95 @@ def test_two_processes_do_not_share_a_run(books: Path) -> None:
     go(books)
 
 
+@pytest.mark.parametrize("point", ["after fit", "none"])
+def test_nothing_is_drawn_after_all_was_drawn(books: Path, point: str) -> None:
+    """Once the books say "spent", the journal held all draws: if its end is lost, a fresh draw would be a second answer to one charge."""
+    if point == "none":
+        go(books)
+    else:
+        died(books, point, 1)
+    (journal,) = Path(f"{books}.journals").iterdir()
+    journal.write_bytes(journal.read_bytes().rstrip(b"\0")[:-1])  # zeros: room that was made and not needed
+    noise = FakeNoise()
+    with pytest.raises(Lost, match="drawn twice") as refused:
+        go(books, noise=noise)
+    assert noise.calls == [] and not refused.value.retryable and "stays spent" in str(refused.value.advice)
+
+
+def test_room_for_a_record_is_made_before_it_is_drawn(books: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that is found full after the draw would make it depend on the draw whether it is made again."""
+
+    def full(handle: int, start: int, size: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    before = died(books, "before draw", 3)
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    noise = FakeNoise()
+    with pytest.raises(Busy, match="No space left") as refused:
+        go(books, noise=noise)
+    assert noise.calls == [] and refused.value.budget_spent and refused.value.retryable
+    monkeypatch.undo()
+    assert go(books)[1].resumed == len(before.calls)
+
+
+@pytest.mark.parametrize("choices", [{}, {"engine": "tree", "rounds": None}, {"domain": None}], ids=["mwem", "at once", "learnt"])
+def test_the_room_is_enough(books: Path, monkeypatch: pytest.MonkeyPatch, choices: dict[str, Any]) -> None:
+    asked, written, room, append = [], [], Journal.make_room, Journal.append
+
+    def appended(self: Journal, facts: dict[str, Any], numbers: np.ndarray) -> None:
+        start = self._end
+        append(self, facts, numbers)
+        written.append(self._end - start)
+
+    monkeypatch.setattr(Journal, "make_room", lambda self, size: (asked.append(size), room(self, size))[1])
+    monkeypatch.setattr(Journal, "append", appended)
+    source = pa.table({"a": ["x", "yy"] * 200, "b": ["u", "v"] * 200}) if "domain" in choices else None
+    go(books, source=source, **choices)
+    frame = journal_module.HEAD.size + journal_module.CODE
+    assert asked and all(size + frame >= wrote for size, wrote in zip(asked, written[1:], strict=True))
+
+
+def test_no_row_shows_in_a_request_or_in_what_is_said_of_it() -> None:
+    """Arguments in the wrong order are a slip that everybody makes; their texts would be the table."""
+    frame = pa.table({"name": ["CANARY"] * 3}).to_pandas()
+    assert "CANARY" not in repr(Request.of(frame, 1))
+    slips: list[dict[str, Any]] = [{"workload": frame}, {"policy": frame}, {"rows": frame}, {"epsilon": frame["name"]}, {"domain": frame}]
+    slips.append({"sample_seed": frame["name"]})
+    for slip in slips:
+        with pytest.raises(InputError) as refused:
+            Request.of(frame, **{"workload": 1, **slip})
+        assert "CANARY" not in str(refused.value)
+
+
+def test_a_frame_is_the_same_in_other_chunks(tmp_path: Path) -> None:
+    whole = table()
+    parts = pa.concat_tables([whole.slice(0, 7), whole.slice(7)]).replace_schema_metadata({"index": "other"})
+    one, two = (run_module.fingerprint(None, Request.of(t, 1).private, b"k") for t in (whole, parts))
+    assert one == two
+
+
 def test_a_lost_journal_is_not_drawn_again(books: Path) -> None:
     died(books, "before draw", 3)
     shutil.rmtree(f"{books}.journals")
     with pytest.raises(Lost, match="gone") as refused:
         go(books)
-    assert not refused.value.retryable
+    assert not refused.value.retryable and refused.value.budget_spent
     assert state(books) == ["failed"]
+
+
+def test_a_journal_of_another_run_is_not_taken(books: Path) -> None:
+    """Two runs of the same parameters ask the same: with one's journal both would publish one draw and pay for two."""
+    died(books, "before draw", 3, epsilon=0.5)
+    died(books, "before draw", 3, epsilon=0.5, run_id="q")
+    one, two = sorted(Path(f"{books}.journals").iterdir())
+    shutil.copy(one, two)
+    lost = 0
+    for run_id in ("r", "q"):
+        try:
+            go(books, epsilon=0.5, run_id=run_id)
+        except Lost:
+            lost += 1
+    assert lost == 1
 
 
 def test_a_journal_that_does_not_fit_ends_the_run(books: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,6 +274,51 @@ def test_a_journal_that_does_not_fit_ends_the_run(books: Path, monkeypatch: pyte
     request = Request.of(table(), 2, domain=DOMAIN, epsilon=1.0, engine="mwem", rounds=4)
     with pytest.raises(Lost, match="cannot go on"), Run.begin(request, books, "t", "r", version="1") as run:
         run.drawn(None)  # type: ignore[arg-type]  # a run that asks for less than was drawn
+
+
+@pytest.mark.parametrize("fact", range(6))
+def test_a_record_of_another_question_does_not_fit(books: Path, monkeypatch: pytest.MonkeyPatch, fact: int) -> None:
+    """Stage, mechanism, attributes, scale, sensitivity and delta of the charge: with any of them other, the draw answers another question."""
+    died(books, "before draw", 4)
+    facts = journal_module.Journaled._facts
+
+    def other(self: Any, method: str, size: int, scale: float) -> dict[str, Any]:
+        found = facts(self, method, size, scale)
+        return {**found, "entry": [value if i != fact else "other" for i, value in enumerate(found["entry"])]}
+
+    monkeypatch.setattr(journal_module.Journaled, "_facts", other)
+    with pytest.raises(Lost):
+        go(books)
+
+
+def test_the_books_hold_the_delta_of_learnt_categories(books: Path) -> None:
+    source = pa.table({"a": ["x", "y"] * 200, "b": ["u", "v"] * 200})
+    made, _, _ = go(books, source=source, domain=None, delta=1e-9)
+    (entry,) = LedgerFile(books).entries("t")
+    budget = Request.of(source, 2, epsilon=1.0, engine="mwem", rounds=4).budget
+    assert entry.reserved.delta == budget.discovery_delta > 0
+    assert entry.spent is not None
+    assert entry.spent.delta == sum(Fraction(c.delta) for c in made.manifest.ledger) > 0
+    assert entry.spent.amount == sum(price(c.mechanism, scale=c.scale, sensitivity=c.sensitivity) for c in made.manifest.ledger)
+
+
+def test_a_refused_reservation_leaves_the_door_shut() -> None:
+    """Nothing is revealed, and nothing is entered in the run's own ledger, where the books refuse."""
+    opened: list[int] = []
+
+    class Watched(Sealed):
+        def reveal(self) -> Any:
+            opened.append(1)
+
+    def refuse() -> None:
+        assert not ledger.entries and not opened
+        raise BudgetExceeded("t", asked=Fraction(1), left=Fraction(0))
+
+    ledger = Ledger(Budget.of(1.0, 0.0), refuse)
+    entry = Entry("measure", Mechanism.LAPLACE, (), 10.0, 1)
+    with pytest.raises(BudgetExceeded):
+        Access(ledger, Unit(), FakeNoise()).open(Watched({}), entry)
+    assert (ledger.entries, ledger.spent, opened) == ([], 0, [])
 
 
 def test_overspending_touches_nothing(books: Path) -> None:
@@ -341,9 +472,6 @@ def test_points_are_reached(books: Path) -> None:
     made, _, _ = go(books)
     made.write(books.parent / "out.parquet")
     assert seen == set(faults.POINTS)
-
-
-Fault = Callable[[], None]
 
 
 def test_a_failure_of_the_books_does_not_hide_the_failure(books: Path, monkeypatch: pytest.MonkeyPatch) -> None:

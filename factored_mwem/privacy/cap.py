@@ -20,10 +20,11 @@ from decimal import ROUND_DOWN, Context
 from fractions import Fraction
 
 from factored_mwem.errors import InputError
+from factored_mwem.privacy.ledger import grid_down
 from factored_mwem.privacy.noise import Composition, epsilon_of, float_down, rho_of
 
-LEARNT_SHARE = Fraction(1, 10)
-"""Share of a cap's delta that is kept for categories learnt from the data, where the first release leaves as much."""
+LEARNT_SHARE = Fraction(0.1)
+"""Share of a cap's delta that is kept for categories learnt from the data, where the first release leaves as much: the default of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class Cap:
         assert amount is not None
         if not 0 < amount <= 10**9:
             raise InputError(f"{'epsilon' if self.rho is None else 'rho'}={float(amount):g}: a cap must be a positive number")
-        if not (self.delta == 0 or Fraction(1, 10**200) <= self.delta < 1):
+        if not (self.delta == 0 or 1e-200 <= self.delta < 1):
             raise InputError(f"delta={float(self.delta):g}: must be 0, or from 1e-200 to below 1; 1e-9 is a common choice")
 
     def limits(self, first: Cost) -> Limits:
@@ -94,7 +95,7 @@ class Cap:
 
     def _rho_at(self, delta: Fraction) -> Fraction:
         assert self.epsilon is not None
-        return rho_of(float(self.epsilon), delta)
+        return grid_down(rho_of(float(self.epsilon), delta))  # as a release's own budget is found, so that one release fits
 
     def admits(self, costs: Sequence[Cost], limits: Limits) -> bool:
         """Whether releases of these costs, in this order, stay within the cap."""

@@ -35,11 +35,12 @@ class Journal:
     """The records of one run, in a file that this process has locked. Busy where another has; Lost where the file is damaged."""
 
     def __init__(self, path: Path, key: bytes) -> None:
-        self._key, self._written = key, 0
+        self._key, self._written, self._end = key, 0, 0
         try:
             path.parent.mkdir(mode=0o700, exist_ok=True)
             self._handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-            _sync_folder(path.parent)
+            for folder in (path.parent, path.parent.parent):
+                _sync_folder(folder)
         except OSError as error:
             raise InputError(f"cannot write the journal {path}: {error.strerror}") from None
         try:
@@ -60,7 +61,7 @@ class Journal:
     def begin(self, header: dict[str, Any]) -> None:
         """Start a fresh journal: what a resumed run must repeat comes first."""
         os.ftruncate(self._handle, 0)
-        self._written, self._records = 0, []
+        self._written, self._end, self._records = 0, 0, []
         self.append(header, np.zeros(0, dtype=np.int64))
         self.header = header
 
@@ -77,13 +78,21 @@ class Journal:
         """Whether draws of an earlier attempt are left."""
         return bool(self._records)
 
+    def make_room(self, size: int) -> None:
+        """Space for a record of up to `size` bytes, before it is drawn: on a full disk it would depend on the draw whether it is drawn again."""
+        try:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(self._handle, self._end, HEAD.size + size + CODE)
+        except OSError as error:
+            raise Busy(f"cannot write the journal: {error.strerror}; free some space") from None
+
     def append(self, facts: dict[str, Any], numbers: np.ndarray) -> None:
         """Write one record and wait until it is on disk. Busy where the disk is full."""
         body = json.dumps(facts).encode() + b"\n" + np.ascontiguousarray(numbers, dtype="<i8").tobytes()
         head = HEAD.pack(MAGIC, self._written, len(body))
         reach("before journal")
         try:
-            os.lseek(self._handle, 0, os.SEEK_END)
+            os.lseek(self._handle, self._end, os.SEEK_SET)
             _write(self._handle, head + body[: len(body) // 2])
             reach("half journalled")
             _write(self._handle, body[len(body) // 2 :] + self._code(head, body))
@@ -91,6 +100,7 @@ class Journal:
         except OSError as error:
             raise Busy(f"cannot write the journal: {error.strerror}; free some space") from None
         self._written += 1
+        self._end += len(head) + len(body) + CODE
         reach("after journal")
 
     def _code(self, head: bytes, body: bytes) -> bytes:
@@ -109,7 +119,7 @@ class Journal:
                 raise Lost(f"the journal {path} is damaged: this run cannot go on, and what it spent stays spent; give another --run-id")
             later = data.find(MAGIC, later + 1)
         os.ftruncate(self._handle, at)
-        self._written = len(records)
+        self._written, self._end = len(records), at
         return records
 
     def _frame(self, data: bytes, at: int) -> bytes | None:
@@ -160,18 +170,20 @@ class Journaled:
     Every draw follows a charge (`Access.open`), so the last entry of `ledger` says what is drawn; it and the scale must be as they were.
     """
 
-    def __init__(self, noise: Noise, journal: Journal, ledger: Ledger) -> None:
+    def __init__(self, noise: Noise, journal: Journal, ledger: Ledger, *, complete: bool) -> None:
+        """`complete`: an earlier attempt has drawn all there was to draw, so that nothing may be drawn any more."""
         self.composition = noise.composition
         self.replayed = 0
+        self._complete = complete
         self._noise, self._journal, self._ledger = noise, journal, ledger
 
     def select(self, scores: np.ndarray, *, scale: float) -> int:
         facts = self._facts("select", len(scores), scale)
-        return int(self._draw(facts, lambda: (facts, np.array([self._noise.select(scores, scale=scale)])))[1][0])
+        return int(self._draw(facts, 8, lambda: (facts, np.array([self._noise.select(scores, scale=scale)])))[1][0])
 
     def add(self, values: np.ndarray, *, scale: float) -> np.ndarray:
         facts = self._facts("add", len(values), scale)
-        return self._draw(facts, lambda: (facts, self._noise.add(values, scale=scale)))[1]
+        return self._draw(facts, 8 * len(values), lambda: (facts, self._noise.add(values, scale=scale)))[1]
 
     def threshold(self, counts: dict[str, int], *, scale: float, threshold: int) -> dict[str, int]:
         facts = self._facts("threshold", threshold, scale)  # how many keys there are is private
@@ -180,7 +192,7 @@ class Journaled:
             kept = self._noise.threshold(counts, scale=scale, threshold=threshold)
             return {**facts, "keys": list(kept)}, np.array(list(kept.values()), dtype=np.int64)
 
-        found, numbers = self._draw(facts, draw)
+        found, numbers = self._draw(facts, len(json.dumps(list(counts))) + 8 * len(counts), draw)
         return dict(zip(found["keys"], numbers.tolist(), strict=True))
 
     def _facts(self, method: str, size: int, scale: float) -> dict[str, Any]:
@@ -188,9 +200,15 @@ class Journaled:
         what = [e.stage, e.mechanism.value, list(e.target), e.scale, e.sensitivity, str(e.delta)]
         return {"draw": method, "size": size, "scale": scale, "number": len(self._ledger.entries), "entry": what}
 
-    def _draw(self, facts: dict[str, Any], draw: Callable[[], Record]) -> Record:
+    def _draw(self, facts: dict[str, Any], size: int, draw: Callable[[], Record]) -> Record:
+        """The journal's next draw, or a new one, whose numbers and keys take up to `size` bytes."""
         found = self._journal.replay()
         if found is None:
+            if self._complete:
+                raise Lost(
+                    "the journal of this run has lost its end: nothing is drawn twice, so its files cannot be made again; give another --run-id"
+                )
+            self._journal.make_room(len(json.dumps(facts)) + 32 + size)
             reach("before draw")
             found = draw()
             self._journal.append(*found)

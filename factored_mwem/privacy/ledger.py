@@ -104,16 +104,17 @@ class Budget:
         if not 0 <= delta < 1 or 0 < delta < 1e-200:
             raise InputError(f"delta={delta}: must be 0, which is pure differential privacy, or from 1e-200 to below 1; 1e-9 is a common choice")
         if delta == 0:
-            return cls(epsilon, delta, Composition.PURE, _grid_down(Fraction(epsilon)), Fraction(0))
+            return cls(epsilon, delta, Composition.PURE, grid_down(Fraction(epsilon)), Fraction(0))
         kept = Fraction(delta) * discovery_share
-        return cls(epsilon, delta, Composition.ZCDP, _grid_down(rho_of(epsilon, Fraction(delta) - kept)), kept)
+        return cls(epsilon, delta, Composition.ZCDP, grid_down(rho_of(epsilon, Fraction(delta) - kept)), kept)
 
     @property
     def unit(self) -> str:
         return "rho" if self.composition is Composition.ZCDP else "epsilon"
 
 
-def _grid_down(value: Fraction) -> Fraction:
+def grid_down(value: Fraction) -> Fraction:
+    """The value on the grid of costs, rounded down."""
     return Fraction(math.floor(value * GRID), GRID)
 
 
