@@ -186,6 +186,8 @@ class LedgerFile:
             raise ValueError("cap")
         epsilon, delta, rho = (None if value is None else Fraction(value) for value in row[1:4])
         limits = None if row[6] is None else Limits(fraction_of(row[6]), fraction_of(row[7]))
+        if limits is not None and not (limits.delta == 0 or limits.delta < (delta or 0) or (rho is not None and limits.delta == delta)):
+            raise ValueError("limits")
         return Dataset(row[0], Cap(epsilon, delta or Fraction(0), rho), Neighbours(row[4]), int(row[5]), limits)
 
     @contextlib.contextmanager
