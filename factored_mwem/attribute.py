@@ -18,7 +18,6 @@ DEFAULT_BINS = 32
 """Bins of a number, date or timestamp whose domain names none."""
 ONE_BIN_EACH = 128
 """Integer and date attributes with at most this many values get a bin for each."""
-
 MOST = 1e300
 """Numbers lie between -MOST and MOST, so that the width of any bin is a finite float."""
 
@@ -88,11 +87,21 @@ class Attribute(BaseModel):
 
     @model_validator(mode="after")
     def _complete(self) -> Attribute:
+        self._check_texts()
         if self.categorical:
             self._check_categories()
         else:
             self._check_bins()
         return self
+
+    def _check_texts(self) -> None:
+        """Half of a surrogate pair, which JSON can hold, would be no text in a table or a manifest."""
+        listed = (self.categories, self.constraints.enum, self.missing_values, self.true_values, self.false_values)
+        texts = [self.format, self.title, self.description, *(value for values in listed for value in values or ())]
+        try:
+            "".join(text for text in texts if isinstance(text, str)).encode()
+        except UnicodeEncodeError:
+            raise ValueError("holds half of a surrogate pair, which is no text") from None
 
     def _check_categories(self) -> None:
         values = self.values
@@ -109,6 +118,10 @@ class Attribute(BaseModel):
                 raise ValueError(f"is of type {self.type} but lists the category {value!r}")
             if isinstance(value, float) and not math.isfinite(value):
                 raise ValueError("lists a category that is not a finite number")
+            if isinstance(value, int | float) and not abs(value) < (2**63 if self.type == "integer" else MOST):
+                raise ValueError(f"lists the category {value!r}, which is too large a number")
+            if self.type == "number" and float(value) != value:
+                raise ValueError(f"lists the category {value!r}, which no floating-point number is equal to")
         if self.other is not None and self.other not in values:
             raise ValueError(f"names other={self.other!r}, which is not one of its categories")
         if self.bins is not None or self.edges is not None:
@@ -163,7 +176,9 @@ class Attribute(BaseModel):
             return cuts
         span = int(upper) - int(lower) + 1
         bins = self.bins or (span if 0 < span <= ONE_BIN_EACH else DEFAULT_BINS)
-        return np.array([int(lower) + span * i // bins for i in range(bins + 1)], dtype=np.int64)
+        whole_steps, rest = divmod(span, bins)  # lower + span * i // bins, whose product 64 bits need not hold
+        i = np.arange(bins + 1, dtype=np.int64)
+        return int(lower) + whole_steps * i + rest * i // bins
 
     def _scalar(self, value: Any) -> int | float:
         """`value` of a bound or edge in the unit of `cuts`; ValueError where the type does not fit."""

@@ -7,7 +7,7 @@ Only `reveal` gives the numbers out, and only `Access.open` in privacy/access.py
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -18,13 +18,14 @@ from factored_mwem.errors import ResourceError
 from factored_mwem.kernels.counting import LARGEST
 from factored_mwem.levels import Levels
 from factored_mwem.queries import Questions
+from factored_mwem.table import Private
 
 SMALL = 2**10
 """Candidates of at most this many cells are counted though they could be added up: larger ones are then counted by bits, see counting.py."""
 
 
-class Sealed:
-    """Base of what holds private numbers: its contents show in no log, pickle or copy."""
+class Sealed(Private):
+    """Base of what holds private numbers for others to ask: only `reveal` gives them out."""
 
     __slots__ = ("_contents",)
 
@@ -35,14 +36,8 @@ class Sealed:
         """The private contents, for `Access.open` alone."""
         return self._contents
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}: private>"
 
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise TypeError(f"{type(self).__name__} holds private numbers and cannot be pickled or copied")
-
-
-class Rows:
+class Rows(Private):
     """What PrivateRows reveals: the rows as codes, and any marginal of them."""
 
     __slots__ = ("codes", "levels")

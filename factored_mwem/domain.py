@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from factored_mwem.attribute import Attribute, Constraints
+from factored_mwem.attribute import Attribute
 from factored_mwem.errors import InputError
 
 Clique = tuple[str, ...]
@@ -18,6 +19,10 @@ Clique = tuple[str, ...]
 
 _FILE_KEYS = ("name", "path", "title", "description", "$schema", "primaryKey", "foreignKeys", "uniqueKeys", "fieldsMatch")
 _FIELD_KEYS = ("example", "examples", "rdfType")
+MOST_TEXT = 2**25
+"""Bytes of a domain or workload file: a million categories are fewer."""
+MOST_CODES = 2**24
+"""Codes of all attributes of a domain file together: a few words may declare as many as they like, and each takes 8 bytes in several places."""
 
 
 class Domain:
@@ -33,7 +38,7 @@ class Domain:
         self.names: Clique = tuple(a.name for a in self.attributes)
         if not self.attributes:
             raise InputError("the domain has no attributes; list at least one field")
-        twice = sorted({n for n in self.names if self.names.count(n) > 1}) if len(set(self.names)) < len(self.names) else []
+        twice = sorted(name for name, times in Counter(self.names).items() if times > 1)
         if twice:
             raise InputError(f"the domain names {twice[0]!r} twice; give every field its own name")
         self._position = {name: i for i, name in enumerate(self.names)}
@@ -89,10 +94,8 @@ class Domain:
     def load(cls, path: str | Path) -> Domain:
         """Read a domain file: ours (Frictionless) or private-pgm's {"age": 85, ...}. InputError where it does not fit."""
         try:
-            data = json.loads(Path(path).read_text(encoding="utf-8"))
-        except OSError as error:
-            raise InputError(f"cannot read the domain file {path}: {error.strerror or error}") from None
-        except ValueError as error:
+            data = json.loads(read_text(Path(path), "domain file"))
+        except (ValueError, RecursionError) as error:
             raise InputError(f"the domain file {path} is not JSON ({error}); see `fmwem domain draft`") from None
         return cls.from_dict(data, where=str(path))
 
@@ -106,17 +109,18 @@ class Domain:
         unknown = sorted(set(data) - {"fields", "missingValues", *_FILE_KEYS})
         if unknown:
             raise InputError(f"{where}: unknown key {unknown[0]!r}")
-        return cls(_field(f, i, where, data.get("missingValues")) for i, f in enumerate(data["fields"]))
+        return cls(_few_codes((_field(f, i, where, data.get("missingValues")) for i, f in enumerate(data["fields"])), where))
 
     @classmethod
     def _from_sizes(cls, sizes: dict[str, int], where: str) -> Domain:
         for name, size in sizes.items():
             if size < 1:
                 raise InputError(f"{where}: {name!r} has size {size}; sizes start at 1")
-        return cls(
-            Attribute(name=name, type="integer", bins=size, constraints=Constraints(required=True, minimum=0, maximum=size - 1))
+        fields = [
+            {"name": name, "type": "integer", "bins": size, "constraints": {"required": True, "minimum": 0, "maximum": size - 1}}
             for name, size in sizes.items()
-        )
+        ]
+        return cls(_few_codes((_field(field, i, where, None) for i, field in enumerate(fields)), where))
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form that `from_dict` reads back."""
@@ -150,8 +154,34 @@ def _field(data: Any, position: int, where: str, missing_values: Sequence[str] |
     try:
         return Attribute.model_validate(data)
     except ValidationError as error:
-        first = error.errors()[0]
-        spot = ".".join(str(part) for part in first["loc"])
-        raise InputError(
-            f"{where}: field {data.get('name', position + 1)!r} {spot + ': ' if spot else ''}{first['msg'].removeprefix('Value error, ')}"
-        ) from None
+        raise InputError(f"{where}: field {data.get('name', position + 1)!r} {complaint(error)}") from None
+
+
+def _few_codes(attributes: Iterable[Attribute], where: str) -> Iterator[Attribute]:
+    """The attributes, one after the other; InputError at the one that is too many, before the next is made."""
+    codes = 0
+    for attribute in attributes:
+        codes += attribute.size
+        if codes > MOST_CODES:
+            raise InputError(f"{where}: up to {attribute.name!r} the attributes have {codes:,} codes, more than {MOST_CODES:,}; use fewer bins")
+        yield attribute
+
+
+def complaint(error: ValidationError) -> str:
+    """The first thing that a validation found, and where, in one line whatever its keys are."""
+    first = error.errors(include_url=False, include_context=False)[0]
+    spot = ".".join(str(part) for part in first["loc"])
+    spot = spot if spot.isprintable() else repr(spot)
+    return f"{spot + ': ' if spot else ''}{first['msg'].removeprefix('Value error, ')}"
+
+
+def read_text(path: Path, what: str) -> str:
+    """The text of a small file. InputError where it cannot be read or is larger than MOST_TEXT; ValueError where it is not text."""
+    try:
+        with open(path, "rb") as file:
+            content = file.read(MOST_TEXT + 1)
+    except OSError as error:
+        raise InputError(f"cannot read the {what} {path}: {error.strerror or error}") from None
+    if len(content) > MOST_TEXT:
+        raise InputError(f"the {what} {path} is larger than {MOST_TEXT >> 20} MB")
+    return content.decode("utf-8")

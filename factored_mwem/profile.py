@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from factored_mwem.attribute import Attribute
-from factored_mwem.errors import InputError
+from factored_mwem.errors import InputError, ResourceError
 from factored_mwem.reading import DECIMAL, MOMENT, is_number, is_text, plain, read_units
-from factored_mwem.table import Table
+from factored_mwem.table import Private, Table, spelt
 
 KINDS = ("null", "boolean", "integer", "number", "date", "datetime", "code", "string")
 """What a value can look like; a column of text takes votes over these. A code is digits after a zero: "0311" would lose it as a number."""
@@ -28,6 +28,8 @@ NARROWER = {
 """The kinds of value that a column of each kind may hold; everything else is text."""
 MISSING = ("",)
 """Text that counts as null where no domain says otherwise."""
+MOST_COLUMNS = 2**14
+"""Columns that are profiled at a time, each of which takes up to 150 kB."""
 _PATTERNS = {
     "boolean": r"(?i)^(true|false)$",
     "integer": r"^[+-]?(0|[1-9][0-9]{0,17})([.]0*)?$",  # also 1.0: many programs write whole numbers so
@@ -56,13 +58,13 @@ COARSE = {"number": _number_grid(np.array([1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class ColumnProfile:
+class ColumnProfile(Private):
     """Counts over one column: votes for each kind, values below and above every grid point, and distinct text."""
 
     kinds: tuple[str, ...]
     votes: np.ndarray = field(default_factory=lambda: np.zeros(len(KINDS), dtype=np.int64))
-    below: dict[str, np.ndarray] = field(default_factory=lambda: {g: np.zeros(len(v) + 1, dtype=np.int64) for g, v in GRIDS.items()})
-    above: dict[str, np.ndarray] = field(default_factory=lambda: {g: np.zeros(len(v) + 1, dtype=np.int64) for g, v in GRIDS.items()})
+    below: dict[str, np.ndarray] = field(default_factory=dict)
+    above: dict[str, np.ndarray] = field(default_factory=dict)
     texts: Counter[str] = field(default_factory=Counter)
     least: dict[str, float] = field(default_factory=dict)
     most: dict[str, float] = field(default_factory=dict)
@@ -110,14 +112,21 @@ class ColumnProfile:
         if not len(values):
             return
         # below[j] counts values in [grid[j-1], grid[j]), above[j] those in (grid[j-1], grid[j]]
-        self.below[grid] += np.bincount(np.searchsorted(GRIDS[grid], values, side="right"), minlength=len(GRIDS[grid]) + 1)
-        self.above[grid] += np.bincount(np.searchsorted(GRIDS[grid], values, side="left"), minlength=len(GRIDS[grid]) + 1)
+        _count(self.below, grid, np.searchsorted(GRIDS[grid], values, side="right"))
+        _count(self.above, grid, np.searchsorted(GRIDS[grid], values, side="left"))
         self.least[grid] = min(float(values.min()), self.least.get(grid, np.inf))
         self.most[grid] = max(float(values.max()), self.most.get(grid, -np.inf))
 
     def lower_and_higher(self, grid: str) -> tuple[np.ndarray, np.ndarray]:
         """int64[grid point] each: how many values lie strictly below, and strictly above, every grid point."""
-        return np.cumsum(self.below[grid])[:-1], np.cumsum(self.above[grid][::-1])[::-1][1:]
+        none = np.zeros(len(GRIDS[grid]) + 1, dtype=np.int64)
+        return np.cumsum(self.below.get(grid, none))[:-1], np.cumsum(self.above.get(grid, none)[::-1])[::-1][1:]
+
+
+def _count(counts: dict[str, np.ndarray], grid: str, places: np.ndarray) -> None:
+    """Add to a grid's counts, which a column of another kind never needs."""
+    found = np.bincount(places, minlength=len(GRIDS[grid]) + 1)
+    counts[grid] = counts[grid] + found if grid in counts else found
 
 
 def _count_whole(column: pa.Array) -> int:
@@ -133,7 +142,9 @@ def _reader(kind: str) -> Attribute:
 
 
 def profile(table: Table, columns: Sequence[str]) -> dict[str, ColumnProfile]:
-    """The profile of each column, in one pass. InputError for a type that no domain can describe."""
+    """The profile of each column, in one pass. InputError for a type that no domain can describe, ResourceError for too many columns."""
+    if len(columns) > MOST_COLUMNS:
+        raise ResourceError(f"a domain can be learnt for up to {MOST_COLUMNS:,} columns, not {len(columns):,}; declare it, or use --columns")
     found = {name: ColumnProfile(KINDS[1:] if table.text else (kind_of(table.schema.field(name)),)) for name in columns}
     for batch in table.batches(columns):
         for name, column in zip(columns, batch.columns, strict=True):
@@ -152,7 +163,7 @@ def kind_of(field: pa.Field) -> str:
         return "integer" if pa.types.is_integer(arrow) else "number"
     if pa.types.is_date(arrow) or pa.types.is_timestamp(arrow):
         return "date" if pa.types.is_date(arrow) else "datetime"
-    raise InputError(f"column {field.name!r} has type {field.type}, which fmwem cannot release; leave it out with --columns")
+    raise InputError(f"column {field.name!r} has type {spelt(field.type)}, which fmwem cannot release; leave it out with --columns")
 
 
 def limits_of(field: pa.Field) -> tuple[float, float]:

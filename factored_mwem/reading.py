@@ -71,7 +71,7 @@ def masked(column: pa.Array, dtype: type) -> np.ma.MaskedArray:
 def _read_boolean(attribute: Attribute, column: pa.Array) -> pa.Array:
     """1.0, 0.0 or null: the attribute's own words, in any case."""
     lower = pc.utf8_lower(column)
-    true, false = (pc.is_in(lower, pa.array([w.lower() for w in words])) for words in (attribute.true_values, attribute.false_values))
+    true, false = (pc.is_in(lower, pa.array([w.lower() for w in words], pa.string())) for words in (attribute.true_values, attribute.false_values))
     return pc.if_else(true, 1.0, pc.if_else(false, 0.0, pa.scalar(None, pa.float64())))
 
 

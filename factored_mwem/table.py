@@ -6,10 +6,11 @@ import csv
 import gzip
 import re
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -24,10 +25,24 @@ MOST_HEADER = 4 << 20
 """Bytes of a header."""
 BLOCK = 8 << 20
 """Bytes of CSV text parsed at a time."""
+ROWS = 2**17
+"""Rows of an Arrow file handed on at a time, however many its writer has put together."""
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Private:
+    """Base of what holds private rows or numbers: they show in no log, pickle or copy."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: private>"
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError(f"{type(self).__name__} holds private numbers and cannot be pickled or copied")
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Table(Private):
     """`schema` (names and types: public) and `read`, which starts a fresh pass over the private rows, some columns of them.
 
     `text` says that every column is raw text whose type only the domain can tell (CSV).
@@ -52,12 +67,15 @@ def open_table(source: Any) -> Table:
     if isinstance(source, Table):
         return source
     table = _open_path(Path(source)) if isinstance(source, str | Path) else _open_object(source)
-    names = table.schema.names
+    try:
+        names = table.schema.names
+    except UnicodeDecodeError:
+        raise InputError("the name of a column is not UTF-8 text; rename it") from None
     if not names:
         raise InputError("the table has no columns")
     if "" in names:
         raise InputError(f"column {names.index('') + 1} of the table has no name; give it one")
-    twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+    twice = sorted(name for name, times in Counter(names).items() if times > 1)
     if twice:
         raise InputError(f"the table has two columns named {twice[0]!r}; rename one")
     return table
@@ -70,9 +88,13 @@ def _open_object(source: Any) -> Table:
         return Table(source.schema, False, lambda columns: _guarded("the dataset", lambda: source.to_batches(columns=list(columns))))
     try:
         table = _whole(source)
-    except BROKEN as error:
-        raise InputError(f"cannot read the {type(source).__name__}: {_reason(error)}") from None
-    return Table(table.schema, False, lambda columns: iter(table.select(list(columns)).to_batches()))
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:  # noqa: BLE001 - a frame may be a query not yet run: its library may raise anything, and quote a row
+        reason = _reason(error, "its library cannot turn it into Arrow columns")
+    else:
+        return Table(table.schema, False, lambda columns: _guarded("the table", lambda: iter(table.select(list(columns)).to_batches())))
+    raise InputError(f"cannot read the {type(source).__name__}: {reason}")
 
 
 def _whole(source: Any) -> pa.Table:
@@ -109,14 +131,28 @@ def _open_path(path: Path) -> Table:
             raise InputError(f"{path} is a folder; name a file in it")
         if name.endswith(TEXT_SUFFIXES):
             return _open_csv(path)
-        if name.endswith((".parquet", ".pq", ".feather", ".arrow")):
+        if name.endswith((".feather", ".arrow")):
+            with pa.OSFile(str(path)) as file:
+                return Table(pa.ipc.open_file(file).schema, False, lambda columns: _guarded(path, lambda: _read_arrow(path, columns)))
+        if name.endswith((".parquet", ".pq")):
             import pyarrow.dataset as ds
 
-            data = ds.dataset(path, format="parquet" if name.endswith((".parquet", ".pq")) else "ipc")
+            data = ds.dataset(path, format="parquet")
             return Table(data.schema, False, lambda columns: _guarded(path, lambda: data.to_batches(columns=list(columns))))
     except BROKEN as error:
         raise InputError(f"cannot read {path}: {_reason(error)}") from None
     raise InputError(f"{path}: unknown kind of file; use .csv, .csv.gz, .tsv, .parquet, .feather or .arrow")
+
+
+def _read_arrow(path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Batch by batch on one thread: the library's dataset reader died of damaged files (24 of 1,500, by a segmentation fault)."""
+    with pa.OSFile(str(path)) as file:
+        at = [pa.ipc.open_file(file).schema.get_field_index(name) for name in columns]
+        reader = pa.ipc.open_file(file, options=pa.ipc.IpcReadOptions(included_fields=at, use_threads=False))
+        for number in range(reader.num_record_batches):
+            batch = reader.get_batch(number).select(list(columns))
+            for start in range(0, batch.num_rows, ROWS):
+                yield batch.slice(start, ROWS)
 
 
 def _open_csv(path: Path) -> Table:
@@ -167,14 +203,21 @@ def _read_csv(path: Path, names: Sequence[str], delimiter: str, columns: Sequenc
 
 
 def _guarded(path: Path | str, start: Callable[[], Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
-    """The batches; a broken file becomes one line without any value of it."""
+    """The batches; a broken file becomes one line without any value of it. Arrow files are taken as they lie, so a wrong offset would be followed.
+
+    The error is raised where the library's is over: that one quotes the row, and would go along as its context.
+    """
     try:
-        yield from start()
+        for batch in start():
+            batch.validate(full=True)
+            yield batch
+        return
     except BROKEN as error:
-        raise InputError(f"cannot read {path}: {_reason(error)}") from None
+        reason = _reason(error)
+    raise InputError(f"cannot read {path}: {reason}")
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: Exception, otherwise: str = "the file is damaged, or not what its name says") -> str:
     """What is wrong, in our words: the library's message would quote the row."""
     text = str(error)
     if "Empty CSV" in text or "Could not skip initial" in text:
@@ -186,14 +229,14 @@ def _reason(error: Exception) -> str:
         return f"{where} has {ragged.group(2)} fields, the header has {ragged.group(1)}; is a quote or a delimiter missing?"
     if "UTF8" in text or "UTF-8" in text:
         return "it is not UTF-8 text; convert it first (for example with iconv)"
-    mixed = re.search(r"Conversion failed for column (.+) with type object", text)
+    mixed = re.fullmatch(r"Conversion failed for column (.+) with type object", str(error.args[-1]) if error.args else "")
     if mixed:
         return f"column {mixed.group(1)!r} holds values of several types; convert it to one, for example text"
     if "straddling" in text:
         return f"a row is longer than {BLOCK >> 20} MB; is a quote missing?"
     if isinstance(error, PermissionError):
         return "permission denied"
-    return "the file is damaged, or not what its name says"
+    return otherwise
 
 
 def bound_contributions(table: Table, privacy_id: str, most: int) -> Table:
@@ -221,8 +264,17 @@ def without(table: Table, privacy_id: str) -> Table:
     kind = table.schema.field(privacy_id).type
     value = kind.value_type if pa.types.is_dictionary(kind) else kind
     if pa.types.is_floating(value) or pa.types.is_nested(value):
-        raise InputError(f"--privacy-id {privacy_id!r} is a column of {kind}: one person may have several spellings; make it text or integers")
+        raise InputError(f"--privacy-id {privacy_id!r} is a column of {spelt(kind)}: one person may have several spellings; make it text or integers")
     return Table(table.schema.remove(table.schema.get_field_index(privacy_id)), table.text, table.read)
+
+
+def spelt(arrow: pa.DataType) -> str:
+    """A type in words, in one line: the names of nested fields may be anything."""
+    try:
+        text = str(arrow)
+    except UnicodeDecodeError:
+        return "of a type whose names are no text"
+    return text if text.isprintable() else ascii(text)
 
 
 def _decoded(column: pa.Array) -> pa.Array:

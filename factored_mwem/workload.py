@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import re
 import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,16 +16,22 @@ import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PositiveInt, ValidationError, create_model
 
 from factored_mwem.candidates import Candidates
-from factored_mwem.domain import Clique, Domain
+from factored_mwem.domain import Clique, Domain, complaint, read_text
 from factored_mwem.errors import InputError, ResourceError
-from factored_mwem.queries import Asked
+from factored_mwem.queries import Asked, made
 from factored_mwem.queries.cuboids import AskedCube
 from factored_mwem.queries.parities import AskedParities
 from factored_mwem.queries.ranges import AskedRanges
 
 MAX_CANDIDATES = 20_000_000
 """More candidate marginals than this are refused: their index alone would fill the memory."""
-
+MAX_INDEX = 10**8
+"""And more members of all of them together, each listed as wide as the widest."""
+MAX_LISTED = 2**24
+"""Members of the marginals that are listed one by one: those named, and what cubes, ranges and parities need. One of 20 attributes has 10 million."""
+MOST_TOML, DEEPEST = 2**20, 64
+"""Bytes of a TOML file and parts of a key in it: the time that the parser takes grows with the square of the parts."""
+_TOO_DEEP = re.compile(r"(?:\.[^.\n=,\[\]{}]*){%d}" % DEEPEST)  # noqa: UP031 - braces
 
 KINDS: dict[str, type[Asked]] = {"cubes": AskedCube, "ranges": AskedRanges, "parities": AskedParities}
 """What a workload may ask besides marginals, by its name in files and manifests."""
@@ -72,31 +79,29 @@ class Workload:
     @classmethod
     def cube(cls, *attributes: str, order: int | None = None, weight: float = 1.0) -> Workload:
         """The marginals over all subsets of these attributes, of at most `order` of them."""
-        return cls(asked=(_made(AskedCube, attributes=attributes, order=order, weight=weight),))
+        return cls(asked=(made(AskedCube, attributes=attributes, order=order, weight=weight),))
 
     @classmethod
     def ranges(
         cls, *attributes: str, count: int = 1000, which: Literal["random", "all", "prefix"] = "random", seed: int = 0, weight: float = 1.0
     ) -> Workload:
         """Boxes over these ordered attributes: `count` random ones, or all, or all that begin at the lowest values."""
-        return cls(asked=(_made(AskedRanges, attributes=attributes, count=count, which=which, seed=seed, weight=weight),))
+        return cls(asked=(made(AskedRanges, attributes=attributes, count=count, which=which, seed=seed, weight=weight),))
 
     @classmethod
     def parities(cls, order: int, *, weight: float = 1.0) -> Workload:
         """All parities of at most `order` binary attributes."""
         if not 1 <= order <= 20:
             raise InputError(f"--parities {order}: a parity is over 1 to 20 attributes")
-        return cls(asked=(_made(AskedParities, order=order, weight=weight),))
+        return cls(asked=(made(AskedParities, order=order, weight=weight),))
 
     @classmethod
     def load(cls, path: str | Path) -> Workload:
         """Read a workload file (TOML or JSON): `marginals = 3`, `cliques = [["age", "sex"], ...]`, lists of `cubes`, `ranges`, `parities`."""
         path = Path(path)
         try:
-            text = path.read_text(encoding="utf-8")
-            data: Any = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-        except OSError as error:
-            raise InputError(f"cannot read the workload file {path}: {error.strerror or error}") from None
+            text = read_text(path, "workload file")
+            data: Any = json.loads(text) if path.suffix == ".json" else parse_toml(text)
         except (ValueError, RecursionError) as error:
             raise InputError(f"{path}: not a workload file ({error})") from None
         return cls.from_dict(data, where=str(path))
@@ -107,8 +112,7 @@ class Workload:
         try:
             spec = WorkloadFile.model_validate(data)
         except ValidationError as error:
-            first = error.errors()[0]
-            raise InputError(f"{where}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+            raise InputError(f"{where}: {complaint(error)}") from None
         return cls(spec.marginals) + cls.of(spec.cliques) + cls(asked=tuple(asked for name in KINDS for asked in getattr(spec, name)))
 
     def to_dict(self) -> dict[str, Any]:
@@ -130,18 +134,15 @@ class Workload:
     def candidates(self, domain: Domain) -> Candidates:
         """The targets and every marginal inside one: a small marginal is often the cheaper way to a large one."""
         self.check(domain.names)
-        targets: dict[Clique, float] = dict.fromkeys(self.named, 1.0)
-        for asked in self.asked:
-            for clique in asked.targets(domain):
-                targets[clique] = max(targets.get(clique, 0.0), asked.weight)
-        top, inside = max(self.orders, default=0), _inside(targets, domain)
+        spans = [(clique, len(clique), 1.0) for clique in self.named] + [(*asked.within(domain), asked.weight) for asked in self.asked]
+        top, inside = max(self.orders, default=0), _inside(spans, domain)
         listed = sorted(sub for sub in inside if len(sub) > top)
         width = max([top, *map(len, listed)])
         parts = [_all_of(len(domain), order, width) for order in range(1, top + 1)]
-        padded = [sub + (-1,) * (width - len(sub)) for sub in listed]
-        members = np.concatenate([*parts, np.array(padded, dtype=np.int32).reshape(-1, width)])
+        padded = np.fromiter((p for sub in listed for p in (*sub, *(-1,) * (width - len(sub)))), np.int32, len(listed) * width)
+        members = np.concatenate([*parts, padded.reshape(-1, width)])
         ranged = {domain.index(name) for asked in self.asked if isinstance(asked, AskedRanges) for name in asked.names}
-        return Candidates(domain, members, weights=_weights(members, inside, top), ranged=tuple(sorted(ranged)))
+        return Candidates(domain, members, weights=_weights(len(domain), top, listed, inside), ranged=tuple(sorted(ranged)))
 
     def check(self, names: Sequence[str]) -> None:
         """InputError or ResourceError where the workload does not fit attributes of these names."""
@@ -159,51 +160,72 @@ class Workload:
             unknown = [name for name in clique if name not in known]
             if unknown:
                 raise InputError(f"the workload names {unknown[0]!r}, which is not among the attributes")
-        count = sum(2 ** len(c) for c in self.named) + sum(_targets(asked, len(names)) for asked in self.asked)
-        for order in range(1, max(self.orders, default=0) + 1):
-            count += math.comb(len(names), order)
-            if count > MAX_CANDIDATES:
-                break
-        if count > MAX_CANDIDATES:
-            raise ResourceError(f"the workload has more than {MAX_CANDIDATES:,} candidate marginals; lower --marginals or use --columns")
+        self._check_size(len(names))
+
+    def _check_size(self, attributes: int) -> None:
+        """ResourceError where there are too many candidates to list, from their numbers alone."""
+        top = max(self.orders, default=0)
+        inside = [(len(c), len(c)) for c in self.named] + [_subsets(asked, attributes) for asked in self.asked]
+        count = members = 0
+        for listed, (width, order) in [(1, part) for part in inside] + [(0, (attributes, top))]:
+            for k in range(1, order + 1):
+                count += math.comb(width, k)
+                members += math.comb(width, k) * k * listed
+                if count > MAX_CANDIDATES:
+                    raise ResourceError(f"the workload has more than {MAX_CANDIDATES:,} candidate marginals; lower --marginals or use --columns")
+        widest = max([top, *(order for _, order in inside)])
+        if count * widest > MAX_INDEX or members > MAX_LISTED:
+            raise ResourceError(f"the workload has {count:,} candidate marginals of up to {widest} attributes, too many to list; ask for fewer")
 
 
-def _made(kind: type[Asked], **fields: Any) -> Asked:
-    """The request; InputError in one line where a value does not fit."""
-    try:
-        return kind(**fields)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise InputError(f"{'.'.join(map(str, first['loc']))}={first['input']!r}: {first['msg']}") from None
+def parse_toml(text: str) -> dict[str, Any]:
+    """A TOML file; ValueError where it is none, or takes too long to read."""
+    if len(text) > MOST_TOML:
+        raise ValueError(f"it is larger than {MOST_TOML >> 20} MB")
+    if _TOO_DEEP.search(text):
+        raise ValueError(f"it has a key of more than {DEEPEST} parts")
+    return tomllib.loads(text)
 
 
-def _targets(asked: Asked, attributes: int) -> int:
-    """Most marginals inside what is asked, before the domain is known."""
-    order = getattr(asked, "order", None)
+def _subsets(asked: Asked, attributes: int) -> tuple[int, int]:
+    """(attributes, order): what is asked lies in the sets of up to `order` of so many attributes, as far as is known before the domain is."""
     width = len(asked.names) or attributes
-    return sum(math.comb(width, k) for k in range(1, min(order or width, width) + 1))
+    return width, min(getattr(asked, "order", None) or width, width)
 
 
-def _inside(targets: dict[Clique, float], domain: Domain) -> dict[tuple[int, ...], float]:
-    """Every marginal inside a target, by positions, with the largest weight of those that hold it."""
+def _inside(spans: Iterable[tuple[Clique, int, float]], domain: Domain) -> dict[tuple[int, ...], float]:
+    """Every set, by positions, of up to `order` of the attributes of each (names, order, weight), with its largest weight."""
     found: dict[tuple[int, ...], float] = {}
-    for clique, weight in targets.items():
-        positions = [domain.index(name) for name in domain.clique(clique)]
-        for order in range(1, len(positions) + 1):
+    for names, most, weight in spans:
+        positions = [domain.index(name) for name in domain.clique(names)]
+        for order in range(1, min(most, len(positions)) + 1):
             for sub in itertools.combinations(positions, order):
-                found[sub] = max(found.get(sub, 0.0), weight)
+                if found.get(sub, 0.0) < weight:
+                    found[sub] = weight
     return found
 
 
-def _weights(members: np.ndarray, inside: dict[tuple[int, ...], float], top: int) -> np.ndarray | None:
-    """float64[candidate] in (0, 1], the largest 1, or None where all are alike; a plain marginal of at most `top` attributes weighs 1."""
+def _weights(attributes: int, top: int, listed: Sequence[tuple[int, ...]], inside: dict[tuple[int, ...], float]) -> np.ndarray | None:
+    """float64[candidate] in (0, 1], the largest 1, or None where all are alike; a plain marginal, of at most `top` attributes, weighs 1 or more."""
     if not inside or all(weight == 1.0 for weight in inside.values()):
         return None
-    weights = np.ones(len(members))
-    for c, row in enumerate(members.tolist()):
-        sub = tuple(p for p in row if p >= 0)
-        weights[c] = max(inside.get(sub, 0.0), 1.0 if len(sub) <= top else 0.0)
+    starts = [0, *itertools.accumulate(math.comb(attributes, order) for order in range(1, top + 1))]
+    weights = np.ones(starts[-1] + len(listed))
+    weights[starts[-1] :] = [inside[sub] for sub in listed]
+    for sub, weight in inside.items():
+        if len(sub) <= top and weight > 1.0:
+            weights[starts[len(sub) - 1] + _rank(sub, attributes)] = weight
     return None if (weights == weights.max()).all() else weights / weights.max()
+
+
+def _rank(sub: tuple[int, ...], attributes: int) -> int:
+    """The place of a set among all of its size, as itertools.combinations lists them."""
+    rank, before = 0, -1
+    for i, position in enumerate(sub):
+        left = len(sub) - i
+        rank += math.comb(attributes - before - 1, left) - math.comb(attributes - position, left)
+        before = position
+    return rank
 
 
 def _all_of(attributes: int, order: int, width: int) -> np.ndarray:

@@ -5,14 +5,15 @@ To add a kind, write its file and name it in `workload.KINDS`: the loop, selecti
 
 from __future__ import annotations
 
+import itertools
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import reduce
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, Protocol, TypeVar
 
 import numpy as np
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from factored_mwem.domain import Clique, Domain
 from factored_mwem.errors import InputError
@@ -89,12 +90,34 @@ class Asked(BaseModel):
         """What is asked, on one short line."""
 
     @abstractmethod
+    def within(self, domain: Domain) -> tuple[Clique, int]:
+        """(names, order): the marginals over so many of these attributes answer it. InputError where the domain does not fit."""
+
     def targets(self, domain: Domain) -> list[Clique]:
         """The marginals that answer it, by names; InputError where the domain does not fit."""
+        names, order = self.within(domain)
+        return list(itertools.combinations(names, order))
 
     @abstractmethod
     def questions(self, domain: Domain) -> Questions:
         """The questions themselves."""
+
+
+Kind = TypeVar("Kind", bound=Asked)
+
+
+def made(kind: type[Kind], **fields: Any) -> Kind:
+    """The request; InputError in one line where a value does not fit."""
+    try:
+        return kind(**fields)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise InputError(f"{'.'.join(map(str, first['loc']))}={first['input']!r}: {first['msg']}") from None
+
+
+def shown(text: str) -> str:
+    """The text as an error may print it: in one line."""
+    return text if text.isprintable() else repr(text)
 
 
 def split_spec(text: str, option: str) -> tuple[Clique, str, float]:
@@ -104,12 +127,12 @@ def split_spec(text: str, option: str) -> tuple[Clique, str, float]:
     try:
         found = float(weight) if weight else 1.0
     except ValueError:
-        raise InputError(f"--{option} {text}: {weight!r} is no weight; write for example {body}@2") from None
+        raise InputError(f"--{option} {shown(text)}: {weight!r} is no weight; write for example {shown(body)}@2") from None
     if not math.isfinite(found) or not 0 < found <= 1000:
-        raise InputError(f"--{option} {text}: a weight is above 0, at most 1000")
+        raise InputError(f"--{option} {shown(text)}: a weight is above 0, at most 1000")
     attributes = tuple(name.strip() for name in names.split(","))
     if not all(attributes) or len(set(attributes)) < len(attributes):
-        raise InputError(f"--{option} {text}: name each attribute once, separated by commas")
+        raise InputError(f"--{option} {shown(text)}: name each attribute once, separated by commas")
     return attributes, what.strip(), found
 
 

@@ -14,7 +14,7 @@ from factored_mwem.errors import InputError
 from factored_mwem.kernels.dense import PAPER, replay
 from factored_mwem.model import Factor
 from factored_mwem.privacy.neighbours import Unit
-from factored_mwem.queries import Asked, Names, Source, split_spec
+from factored_mwem.queries import Asked, Names, Source, made, shown, split_spec
 
 
 class AskedCube(Asked):
@@ -27,9 +27,10 @@ class AskedCube(Asked):
     def parse(cls, text: str) -> AskedCube:
         """`A,B,C` or `A,B,C:2`, each with `@WEIGHT` if wanted."""
         names, what, weight = split_spec(text, "cube")
-        if what and not (what.isascii() and what.isdigit() and 1 <= int(what) <= len(names)):
-            raise InputError(f"--cube {text}: the order is a number from 1 to {len(names)}; for example {','.join(names)}:{min(2, len(names))}")
-        return cls(attributes=names, order=int(what) if what else None, weight=weight)
+        if what and not (what.isascii() and what.isdigit() and len(what) < 10 and 1 <= int(what) <= len(names)):
+            example = f"{','.join(names)}:{min(2, len(names))}"
+            raise InputError(f"--cube {shown(text)}: the order is a number from 1 to {len(names)}; for example {shown(example)}")
+        return made(cls, attributes=names, order=int(what) if what else None, weight=weight)
 
     @property
     def names(self) -> Clique:
@@ -42,8 +43,8 @@ class AskedCube(Asked):
     def in_words(self) -> str:
         return f"cube over {', '.join(self.attributes)}" + (f", up to {self.order}-way" if self.order else "")
 
-    def targets(self, domain: Domain) -> list[Clique]:
-        return list(itertools.combinations(domain.clique(self.attributes), self.order or len(self.attributes)))
+    def within(self, domain: Domain) -> tuple[Clique, int]:
+        return domain.clique(self.attributes), self.order or len(self.attributes)
 
     def questions(self, domain: Domain) -> Cuboids:
         at = sorted(domain.index(name) for name in self.attributes)

@@ -33,8 +33,8 @@ class AskedParities(Asked):
     def in_words(self) -> str:
         return f"parities of up to {self.order} binary columns"
 
-    def targets(self, domain: Domain) -> list[Clique]:
-        return list(itertools.combinations([domain.names[p] for p in self._binary(domain)], self.order))
+    def within(self, domain: Domain) -> tuple[Clique, int]:
+        return tuple(domain.names[p] for p in self._binary(domain)), self.order
 
     def questions(self, domain: Domain) -> Parities:
         return Parities.up_to(self._binary(domain), self.order)

@@ -15,7 +15,7 @@ from factored_mwem.errors import InputError
 from factored_mwem.kernels.linear import product_answer, product_step
 from factored_mwem.model import Factor
 from factored_mwem.privacy.neighbours import Unit
-from factored_mwem.queries import Asked, Names, Source, over_axes, split_spec
+from factored_mwem.queries import Asked, Names, Source, made, over_axes, shown, split_spec
 
 MOST = 1_000_000
 """Most boxes of one workload."""
@@ -34,10 +34,10 @@ class AskedRanges(Asked):
         """`age:1000`, `age,hours-per-week:2000`, `age:all`, `age:prefix`, each with `@WEIGHT` if wanted."""
         names, what, weight = split_spec(text, "ranges")
         if what in ("all", "prefix"):
-            return cls(attributes=names, which="all" if what == "all" else "prefix", weight=weight)
-        if not what.isascii() or not what.isdigit() or not 1 <= int(what) <= MOST:
-            raise InputError(f"--ranges {text}: say how many, 1 to {MOST:,}, or all, or prefix; for example {','.join(names)}:1000")
-        return cls(attributes=names, count=int(what), weight=weight)
+            return made(cls, attributes=names, which="all" if what == "all" else "prefix", weight=weight)
+        if not what.isascii() or not what.isdigit() or len(what) > 9 or not 1 <= int(what) <= MOST:
+            raise InputError(f"--ranges {shown(text)}: say how many, 1 to {MOST:,}, or all, or prefix; for example {shown(','.join(names))}:1000")
+        return made(cls, attributes=names, count=int(what), weight=weight)
 
     @property
     def names(self) -> Clique:
@@ -47,16 +47,16 @@ class AskedRanges(Asked):
         how_many = f"{self.count:,} random" if self.which == "random" else self.which
         return f"{how_many} ranges over {', '.join(self.attributes)}"
 
-    def targets(self, domain: Domain) -> list[Clique]:
+    def within(self, domain: Domain) -> tuple[Clique, int]:
         for name in self.attributes:
             if not domain[name].ordered:
                 raise InputError(f"ranges over {name!r}: its values have no order; declare it a number, or its categories as ordered")
         sides = [domain[name].size - domain[name].nullable for name in self.attributes]
         boxes = math.prod(k if self.which == "prefix" else k * (k + 1) // 2 for k in sides)
         if self.which != "random" and boxes > MOST:
-            over = ", ".join(self.attributes)
+            over = shown(", ".join(self.attributes))
             raise InputError(f"{self.which} ranges over {over} are {boxes:,} boxes, more than {MOST:,}; ask for a number of them")
-        return [domain.clique(self.attributes)]
+        return domain.clique(self.attributes), len(self.attributes)
 
     def questions(self, domain: Domain) -> Ranges:
         """Missing values lie in no box."""
