@@ -109,10 +109,16 @@ def _survives(attribute: Attribute, extremes: pa.Array) -> bool:
 def _extremes(attribute: Attribute) -> pa.Array:
     """The least and greatest value the attribute can give back."""
     if attribute.categorical:
-        return pa.array(attribute.values, type=OWN_TYPE[attribute.type])
+        return _listed(attribute)
     cuts = attribute.cuts
     ends = [cuts[0], cuts[-1] - 1 if attribute.type != "number" else np.nextafter(cuts[-1], -np.inf)]
     return _from_units(attribute, np.array(ends))
+
+
+def _listed(attribute: Attribute) -> pa.Array:
+    """The listed values in the attribute's own type: numbers may be written as integers, which Arrow takes for doubles up to 2^53 only."""
+    values = [float(value) for value in attribute.values] if attribute.type == "number" else attribute.values
+    return pa.array(values, type=OWN_TYPE[attribute.type])
 
 
 def encode(attribute: Attribute, column: pa.Array) -> np.ndarray:
@@ -155,7 +161,8 @@ def _listed_codes(attribute: Attribute, column: pa.Array) -> np.ndarray:
         column = pa.array(units.filled(0).astype(kind) + kind(0), mask=np.ma.getmaskarray(units))  # -0.0 + 0.0 is 0.0
         values = np.array(attribute.values, dtype=kind) + kind(0)
         narrow = kind if is_text(original) or not pa.types.is_floating(original) else original.to_pandas_dtype()
-        listed = pa.array(values.astype(narrow).astype(kind))  # 0.1 in a float32 column is the float32 nearest to 0.1
+        with np.errstate(over="ignore"):  # what a narrow column cannot hold, it does not hold
+            listed = pa.array(values.astype(narrow).astype(kind))  # 0.1 in a float32 column is the float32 nearest to 0.1
     found = pc.index_in(column, value_set=listed, skip_nulls=True)
     return pc.fill_null(found, -1).to_numpy(zero_copy_only=False).astype(np.int64)
 
@@ -175,7 +182,7 @@ def decode(attribute: Attribute, codes: np.ndarray, field: pa.Field, rng: np.ran
     codes = codes.astype(np.int64)
     null = codes == attribute.null_code if attribute.nullable else None
     if attribute.categorical:
-        listed = pa.array(attribute.values, type=OWN_TYPE[attribute.type])
+        listed = _listed(attribute)
         if pa.types.is_dictionary(field.type):  # the same dictionary in every batch
             return _dictionary(pa.array(codes, mask=null), _typed(attribute, listed, field.type.value_type, safe=False), field.type)
         values = listed.take(pa.array(codes, mask=null))

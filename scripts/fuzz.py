@@ -1,4 +1,4 @@
-"""Hostile input in bulk, for every parser: tables, domains, workloads, configurations, models.
+"""Hostile input in bulk, for every parser: tables, domains, workloads, configurations, models, ledgers, journals.
 
     python scripts/fuzz.py                            # 1,000 cases each
     python scripts/fuzz.py --cases 20000 csv model
@@ -6,8 +6,8 @@
     python scripts/fuzz.py --again found/model-123.fmwem
     python scripts/fuzz.py --atheris domain           # coverage-guided, where atheris is installed
 
-A case is well where the parser returns, or raises FmwemError in one line, within SECONDS and MORE bytes of memory. Cases run in a process of their own,
-which is stopped and started again where it hangs or dies. What is not well is written to a folder (`--found`), and its message printed.
+A case is well where the parser returns, or raises FmwemError in one line, within SECONDS and MORE bytes of memory. Cases run in a process of their
+own, which is stopped and started again where it hangs or dies. What is not well is written to a folder (`--found`), and its message printed.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def prepare(name: str, folder: Path) -> None:
 def watched(name: str, folder: Path, first: int, last: int, seed: int):  # type: ignore[no-untyped-def]
     """A working process and the lines that it says, until it ends, or says nothing for too long; it is gone afterwards."""
     command = [sys.executable, __file__, name, "--seed", str(seed), "--worker", str(folder), str(first), str(last)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL if name else None)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     assert process.stdout is not None
     handle = process.stdout.fileno()
 
