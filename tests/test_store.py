@@ -14,7 +14,7 @@ import pytest
 from fakes import FakeNoise
 
 from factored_mwem import Domain, Policy, Release, Workload, release
-from factored_mwem.errors import InputError
+from factored_mwem.errors import FmwemError, InputError
 from factored_mwem.flow import _release
 from factored_mwem.store import VERSION
 from factored_mwem.table import open_table
@@ -234,7 +234,7 @@ def test_flipped_bytes_never_end_in_a_traceback(path: Path) -> None:
         path.write_bytes(damaged)
         try:
             Release.load(path)
-        except InputError as error:
+        except FmwemError as error:
             assert "\n" not in str(error)
 
 
