@@ -201,6 +201,8 @@ def _warnings(policy: Policy, domain: Domain, fit: Outcome, left_out: int, late:
         found.append(f"delta {policy.delta:g} is more than one in the number of rows; a delta far below that is common")
     if fit.total_error > fit.model.total / 2:
         found.append("the noise is as large as the number of rows itself: give --rows, and expect little of the values")
+    if fit.model.total > MOST_ROWS:
+        found.append(f"the noisy count of rows is {fit.model.total:.3g}: more than {MOST_ROWS:,} are drawn only where --rows says so")
     if left_out:
         found.append(f"{left_out} candidate marginals have more than {policy.cells} cells (--max-cells) and could not be measured as a whole")
     for attribute in domain:

@@ -311,10 +311,22 @@ def test_categories_keep_their_order_only_where_it_is_declared(domain: Domain) -
 
 
 def test_noise_that_drowns_the_table_is_said_and_bounded(table: pa.Table, domain: Domain) -> None:
-    """At contributions=10^9 the noisy count of rows may be anything: the release warns, and does not write billions of rows."""
+    """At contributions=10^9 the noisy count of rows may be anything: the release warns, and does not write billions of rows.
+
+    Certain whatever is drawn: the count is above 10^8, which is said, or far below the noise of 10^9, which is said.
+    """
     made = release(table, 1, domain=domain, contributions=10**9)
     assert made.rows <= 10**8
     assert any("--rows" in warning for warning in made.manifest.warnings)
+
+
+def test_rows_that_are_not_drawn_are_said(table: pa.Table, domain: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table larger than the most that is drawn by default is cut, with a warning; below it there is none."""
+    assert not any("--rows" in warning for warning in release(table, 1, domain=domain, epsilon=5.0).manifest.warnings)
+    monkeypatch.setattr("factored_mwem.flow.MOST_ROWS", ROWS // 2)
+    made = release(table, 1, domain=domain, epsilon=5.0)
+    assert made.rows == ROWS // 2
+    assert any("more than 1,500 are drawn only where --rows says so" in warning for warning in made.manifest.warnings)
 
 
 def test_what_could_not_be_learnt_is_said() -> None:
