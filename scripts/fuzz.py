@@ -211,7 +211,9 @@ def guided(names: list[str]) -> None:
     import atheris  # type: ignore[import-not-found]
 
     parsers = ("table", "reading", "codec", "domain", "attribute", "workload", "settings", "store", "queries", "profile")
-    with atheris.instrument_imports(include=[*(f"factored_mwem.{name}" for name in parsers), "tomllib", "zipfile", "numpy.lib._format_impl"]):
+    books = ("ledger_file", "entries", "books", "privacy.cap", "privacy.journal")
+    ours = [f"factored_mwem.{name}" for name in (*parsers, *books)]
+    with atheris.instrument_imports(include=[*ours, "tomllib", "zipfile", "numpy.lib._format_impl"]):
         from fuzzing.targets import TARGETS
     target = TARGETS[names[0]]
     folder = Path(tempfile.mkdtemp())
