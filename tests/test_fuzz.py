@@ -125,7 +125,7 @@ def test_the_check_sees_what_is_not_well(what: str, folder: Path, monkeypatch: p
 def test_the_check_sees_time_and_memory() -> None:
     with pytest.raises(AssertionError, match="MB"):
         measured(lambda: np.ones(2**24), memory=2**26)
-    with pytest.raises(AssertionError, match="0 s"):
+    with pytest.raises(AssertionError, match=r"\d s"):
         measured(lambda: time.sleep(0.02), seconds=0.01)
 
 

@@ -145,6 +145,8 @@ if plant == "unlocked":
     ledger_file._transaction = lambda db: contextlib.nullcontext()
     ledger_file.LedgerFile._admit = lambda *given: (admit(*given), time.sleep(0.002))[0]
 file, won = ledger_file.LedgerFile(path), 0
+print("ready", flush=True)
+sys.stdin.readline()
 for _ in range(attempts):
     try:
         file.reserve("adult", Cost(Composition.PURE, Fraction(1, 40)), run_id=None, parameters={}, fingerprint=None, tool_version="1")
@@ -156,10 +158,15 @@ print(won)
 
 
 def race(path: Path, plant: str, *, processes: int = 8, attempts: int = 15) -> tuple[int, Fraction]:
-    """(admitted, as the processes say; spent, as the file says) of 8 processes that ask at once."""
-    running = [
-        subprocess.Popen([sys.executable, "-c", RACE, str(path), str(attempts), plant], stdout=subprocess.PIPE, text=True) for _ in range(processes)
-    ]
+    """(admitted, as the processes say; spent, as the file says) of 8 processes that ask at once: none begins before all have started."""
+    command, pipe = [sys.executable, "-c", RACE, str(path), str(attempts), plant], subprocess.PIPE
+    running = [subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) for _ in range(processes)]
+    for p in running:
+        assert p.stdout is not None and p.stdout.readline() == "ready\n"
+    for p in running:
+        assert p.stdin is not None
+        p.stdin.write("\n")
+        p.stdin.flush()
     won = sum(int(p.communicate()[0]) for p in running)
     assert all(p.returncode == 0 for p in running)
     return won, sum((e.cost.amount for e in LedgerFile(path).entries("adult")), Fraction(0))

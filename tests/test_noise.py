@@ -64,13 +64,13 @@ def test_the_checker_rejects_other_distributions_of_the_same_spread() -> None:
 
 @both
 def test_chunks_do_not_share_their_noise(composition: Composition) -> None:
-    """Planted: one chunk's noise reused for the next. At scale 10^6 two equal draws in the same place are next to impossible."""
+    """Planted: one chunk's noise reused for the next. At scale 10^6 more than four of 8,000 pairs are equal once in 10^15 times."""
     size = OpenDPNoise.CHUNK
     for length in (size - 1, size, size + 1, 3 * size + 5):
         values = np.arange(length, dtype=np.int64) * 1000
         draws = OpenDPNoise(composition).add(values, scale=1e6) - values
         assert len(draws) == length and draws.dtype == np.int64
-        assert _repeats(draws, size) <= 2
+        assert _repeats(draws, size) <= 4
     assert _repeats(np.tile(draws[:size], 3), size) == 2 * size  # what sharing would look like
 
 

@@ -660,7 +660,7 @@ def clear_csv(path: Path, rows: int = 20_000, canary: bool = True) -> Path:
         gap = "" if i % 4 == 0 else str(i % 50)
         lines.append(f"{rng.integers(18, 90)},{rng.gamma(3, 2):.3f},{day.isoformat()},{clock},{'true' if i % 3 else 'false'},{zips[i]},{gap}")
     if canary:
-        lines.append("987654321,31415926.5,2099-07-13,2099-07-13T07:07:07,CANARYflag,CANARY-zip,CANARYgap")
+        lines.append("987654321987654321,3141592653589793.5,1699-07-13,1699-07-13T07:07:07,CANARYflag,CANARY-zip,CANARYgap")
     path.write_text("\n".join(lines) + "\n")
     return path
 
@@ -668,32 +668,48 @@ def clear_csv(path: Path, rows: int = 20_000, canary: bool = True) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize("relation", list(Neighbours))
 def test_kinds_and_categories_are_found_right_on_a_clear_table(relation: str, tmp_path: Path) -> None:
-    """Real noise at epsilon 5: a wrong kind would make a column useless. Zip codes stay text with their zero; only `gap` has nulls."""
+    """Real noise at epsilon 5: a wrong kind would make a column useless. Zip codes stay text with their zero; only `gap` has nulls.
+
+    A vote nobody cast stands out of the noise one time in 700, and so does one of 400 empty buckets of a histogram: of nine domains each column
+    must be right in five, which chance alone denies with probability 1e-9.
+    """
     table = open_table(clear_csv(tmp_path / "clear.csv"))
     policy = Policy.of(epsilon=5.0, neighbours=relation)
-    ledger = Ledger(policy.budget(learn_domain=True))
-    domain = discover(table, None, policy=policy, access=Access(ledger, policy.unit, OpenDPNoise(Composition.ZCDP)))
-    assert {a.name: a.type for a in domain} == CLEAR
-    assert {a.name for a in domain if a.nullable} == {"gap"}
-    assert set(domain["zip"].values) == {"0311", "0312", "9021", "1012", "other"} and domain["zip"].other == "other"
-    assert 0 <= domain["whole"].cuts[0] <= 20 and 80 <= domain["whole"].cuts[-1] <= 120
-    assert domain["decimal"].cuts[-1] < 60 and domain["gap"].cuts[-1] <= 70
-    year = domain["day"].cuts / 365.25 + 1970
-    assert 1988 < year[0] < 1992 and 2013 < year[-1] < 2018
-    assert float(ledger.spent / ledger.budget.amount) <= policy.domain_budget
-    assert 0 < ledger.spent_delta <= Fraction(policy.delta) * Fraction(policy.domain_budget)
+    right = dict.fromkeys(CLEAR, 0)
+    for _ in range(9):
+        ledger = Ledger(policy.budget(learn_domain=True))
+        domain = discover(table, None, policy=policy, access=Access(ledger, policy.unit, OpenDPNoise(Composition.ZCDP)))
+        for name, kind in CLEAR.items():
+            right[name] += domain[name].type == kind and domain[name].nullable == (name == "gap") and as_clear(domain[name])
+        assert float(ledger.spent / ledger.budget.amount) <= policy.domain_budget
+        assert 0 < ledger.spent_delta <= Fraction(policy.delta) * Fraction(policy.domain_budget)
+    assert min(right.values()) >= 5, right
+
+
+def as_clear(column: Attribute) -> bool:
+    """Whether a column of the clear table, of the right kind, has the categories or about the bounds that it should."""
+    if column.name == "zip":
+        return set(column.values) == {"0311", "0312", "9021", "1012", "other"} and column.other == "other"
+    if column.name == "day":
+        year = column.cuts / 365.25 + 1970
+        return bool(1988 < year[0] < 1992 and 2013 < year[-1] < 2018)
+    least, most = {"whole": (80, 120), "decimal": (0, 60), "gap": (0, 70)}.get(column.name, (-math.inf, math.inf))
+    return column.type == "boolean" or bool(least <= column.cuts[-1] <= most and (column.name != "whole" or 0 <= column.cuts[0] <= 20))
 
 
 @pytest.mark.slow
 def test_no_canary_leaves_the_building(tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:
-    """A value that occurs once is in no output: data, manifest, model, domain, progress, log. Its neighbours' common values are."""
+    """A value that occurs once is in no output: data, manifest, model, domain, progress, log. Its neighbours' common values are.
+
+    Its digits are so many that none of 20,000 synthetic decimals, of 16 random ones each, holds them by chance; its day is before all learnt bounds.
+    """
     told: list[Any] = []
     with caplog.at_level("DEBUG"):
         release = flow.release(clear_csv(tmp_path / "clear.csv"), 2, Policy.of(epsilon=5.0), report=told.append)
         found = published(release, tmp_path, "out")
     texts = [*found.values(), json.dumps(release.domain.to_dict()).encode(), repr(told).encode(), repr(release).encode()]
     texts += [caplog.text.encode(), *(stream.encode() for stream in capfd.readouterr())]
-    for canary in (b"CANARY", b"987654321", b"31415926", b"2099-07-13"):
+    for canary in (b"CANARY", b"987654321987654321", b"141592653589793", b"1699-07-13"):
         assert not [i for i, text in enumerate(texts) if canary in text]
     assert b"0311" in found["out.csv"] and told
 
