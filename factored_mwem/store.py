@@ -258,7 +258,8 @@ def _measurement(levels: Levels, facts: dict[str, Any], noisy: np.ndarray) -> Me
 
 
 def _residuals(domain: Domain, facts: dict[str, Any], weights: np.ndarray, noisy: np.ndarray) -> Residuals:
-    if not 1 <= facts["order"] <= len(domain) or len(weights) != 2 ** sum(size > 1 for size in domain.shape):
+    wide = sum(size > 1 for size in domain.shape)  # where none is, the total alone was measured: order 0
+    if not min(wide, 1) <= facts["order"] <= len(domain) or len(weights) != 2**wide:
         raise ValueError("residuals of another domain")
     return Residuals(int(facts["order"]), weights, noisy, _scale(facts), Composition(facts["composition"]))
 

@@ -92,6 +92,21 @@ def test_a_loaded_release_is_the_saved_one(made: Release, path: Path) -> None:
     assert Release.load(str(path)).rows == made.rows
 
 
+@pytest.mark.parametrize("sizes", [[1], [1, 1, 1], [2, 1, 1], [1, 2, 3], [2]], ids=str)
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
+@pytest.mark.parametrize("engine", ["tree", "mwem"])
+def test_attributes_of_one_code_are_kept(sizes: list[int], neighbours: str, engine: str, tmp_path: Path) -> None:
+    """Where a budget learns no category, every attribute has the one code `other`: such a model is read again like any other."""
+    names = [f"a{i}" for i in range(len(sizes))]
+    columns = {name: [i % size for i in range(60)] for name, size in zip(names, sizes, strict=True)}
+    domain = Domain.from_dict(dict(zip(names, sizes, strict=True)))
+    made = release(pa.table(columns), min(2, len(sizes)), domain=domain, neighbours=neighbours, engine=engine)
+    made.save(tmp_path / "one.fmwem")
+    loaded = Release.load(tmp_path / "one.fmwem")
+    assert loaded.to_arrow() == made.to_arrow()
+    assert loaded.manifest == made.manifest
+
+
 def test_every_noisy_answer_is_in_the_file(made: Release, path: Path) -> None:
     """A third party can fit another model to the measurements; the manifest lists them in the same order."""
     again = Release.load(path)
