@@ -215,7 +215,7 @@ def test_only_some_columns(table: pa.Table, domain: Domain) -> None:
 
 
 def learnt(source: Any, epsilon: float) -> Release:
-    """A release with a learnt domain and noise of the right size from a seed: real noise takes numbers for text, or a bound far too wide, one time in 700."""
+    """A release with a learnt domain, noise of the right size from a seed: real noise makes text of numbers one time in 700, or a bound far off."""
     rng = np.random.default_rng(1)
     noise = FakeNoise(offset=lambda values, scale: values + np.rint(rng.normal(0, scale, len(values))).astype(np.int64))
     policy = Policy.of(epsilon=epsilon)
