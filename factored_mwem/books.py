@@ -8,6 +8,7 @@ from typing import Any
 
 from factored_mwem.entries import Dataset, Entry
 from factored_mwem.ledger_file import LedgerFile
+from factored_mwem.privacy.cap import Cost
 
 
 def books(path: Path) -> dict[str, Any]:
@@ -35,7 +36,10 @@ def export(path: Path) -> dict[str, Any]:
     found = []
     for dataset in file.datasets():
         limits = dataset.limits
-        rows = [{**_line(e), "reserved": _exact(e), "parameters": e.parameters, "files": e.files} for e in file.entries(dataset.name)]
+        rows = [
+            {**_line(e), "counts": _exact(e.cost), "reserved": _exact(e.reserved), "parameters": e.parameters, "files": e.files}
+            for e in file.entries(dataset.name)
+        ]
         kept = None if limits is None else {"rho": str(limits.rho), "delta": str(limits.delta)}
         found.append({**_terms(dataset), "limits": kept, "releases": rows})
     rule = "admitted while all are pure and their epsilons sum to at most epsilon, or while rhos (pure: epsilon^2 / 2) and deltas keep to the limits"
@@ -45,7 +49,13 @@ def export(path: Path) -> dict[str, Any]:
 def _terms(dataset: Dataset) -> dict[str, Any]:
     cap = dataset.cap
     numbers = {"epsilon": _number(cap.epsilon), "delta": float(cap.delta), "rho": _number(cap.rho)}
-    return {"dataset": dataset.name, **numbers, "neighbours": dataset.neighbours.value, "contributions": dataset.contributions}
+    return {
+        "dataset": dataset.name,
+        **numbers,
+        "neighbours": dataset.neighbours.value,
+        "contributions": dataset.contributions,
+        "privacy_id": dataset.privacy_id,
+    }
 
 
 def _number(value: Fraction | None) -> float | None:
@@ -53,13 +63,23 @@ def _number(value: Fraction | None) -> float | None:
 
 
 def _line(entry: Entry) -> dict[str, Any]:
-    cost = entry.cost
+    """A release as people ask for it (`promised`), and what it counts in the books' own unit."""
+    cost, policy = entry.cost, entry.parameters.get("policy")
     unit = "epsilon" if cost.pure else "rho"
+    asked = policy if isinstance(policy, dict) else {}
+    kinds = {"epsilon": float, "delta": float, "privacy_id": str}
     return {
-        "number": entry.number, "run_id": entry.run_id, "state": entry.state, unit: float(cost.amount), "delta": float(cost.delta),
-        "exact": str(cost.amount), "tool_version": entry.tool_version, "reserved_at": entry.begun, "changed_at": entry.changed,
-    }  # fmt: skip
+        "number": entry.number,
+        "run_id": entry.run_id,
+        "state": entry.state,
+        unit: float(cost.amount),
+        "delta": float(cost.delta),
+        "promised": {name: asked[name] if isinstance(asked.get(name), kind) else None for name, kind in kinds.items()},
+        "tool_version": entry.tool_version,
+        "reserved_at": entry.begun,
+        "changed_at": entry.changed,
+    }
 
 
-def _exact(entry: Entry) -> dict[str, str]:
-    return {"amount": str(entry.reserved.amount), "delta": str(entry.reserved.delta)}
+def _exact(cost: Cost) -> dict[str, str]:
+    return {"amount": str(cost.amount), "delta": str(cost.delta)}

@@ -5,17 +5,15 @@ Heavy modules are imported inside the commands, so that `--help` and mistakes an
 
 from __future__ import annotations
 
-import errno
 import json
 import re
-import signal
-import sys
 from pathlib import Path
 from typing import Annotated, Any, Optional
 
 import typer
 
-from factored_mwem.errors import FmwemError, Stopped
+from factored_mwem.endings import run, unsaid
+from factored_mwem.errors import Stopped
 from factored_mwem.settings import names_of
 from factored_mwem.subcommands import datasets_app, domain_app, ledger_app, workload_app
 
@@ -125,14 +123,19 @@ def release(
     silent = quiet or json_only
     if not silent and settings.get("engine") != "mwem" and warmup.is_cold():
         console.stderr().print("first run: compiling for this machine, once; later runs start at once")
-    with console.progress(show=console.wants_progress(no_progress) and not silent, verbose=verbose) as report:
-        try:
+    done = None
+    try:
+        with console.progress(show=console.wants_progress(no_progress) and not silent, verbose=verbose) as report:
             done = job.run(table, settings, report)
-        except KeyboardInterrupt as error:  # the parser would swallow it
-            raise Stopped.like(error) from None
-    print(json.dumps(done.facts))
-    if not silent:
-        console.stderr().print(console.summary(done), markup=False)
+        print(json.dumps(done.facts), flush=True)
+        if not silent:
+            console.stderr().print(console.summary(done), markup=False)
+    except (KeyboardInterrupt, Stopped, OSError) as error:
+        if done is not None:
+            raise unsaid(error, done.facts) from None
+        if isinstance(error, KeyboardInterrupt):  # the parser would swallow it
+            raise Stopped(130) from error
+        raise
 
 
 @app.command()
@@ -221,58 +224,4 @@ def _settings(given: dict[str, Any]) -> dict[str, Any]:
 
 def main() -> None:
     """Run the command line; every failure is one line and the documented exit code."""
-    for name, code in (("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)):
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), _stop(code))  # unwinds, so that temporary files go
-    as_json = "--json" in sys.argv
-    try:
-        code = app(standalone_mode=False)
-        sys.exit(code if isinstance(code, int) else 0)
-    except (FmwemError, Stopped) as error:
-        _fail(error, str(error), error.exit_code, as_json)
-    except (KeyboardInterrupt, typer.Abort) as error:
-        _fail(error, str(Stopped(130)), 130, as_json)
-    except MemoryError as error:
-        _fail(error, "out of memory; lower --max-cells or --marginals, or use --columns", 4, as_json)
-    except BrokenPipeError:
-        sys.exit(1)
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            _fail(error, f"unexpected {type(error).__name__} at {_place(error)}; please report it", 1, as_json)
-        _fail(error, "no space left on the disk; free some", 4, as_json)
-    except Exception as error:  # noqa: BLE001 - the last line of defence
-        # The text of an unknown error may quote the data, so it stays unsaid.
-        shown = getattr(error, "format_message", None)
-        if type(error).__name__ == "NoArgsIsHelpError":
-            print(shown() if shown else "see --help", file=sys.stderr)
-            sys.exit(2)
-        if shown is not None:  # the command-line parser's own complaints: usage, exit code 2
-            _fail(error, str(shown()) or "see --help", getattr(error, "exit_code", 2), as_json)
-        _fail(error, f"unexpected {type(error).__name__} at {_place(error)}; please report it", 1, as_json)
-
-
-def _stop(code: int) -> Any:
-    def stop(*_: Any) -> None:
-        raise Stopped(code)
-
-    return stop
-
-
-def _place(error: BaseException) -> str:
-    """File and line of ours nearest to the failure: no values, unlike a traceback's message."""
-    import traceback
-
-    ours = [f for f in traceback.extract_tb(error.__traceback__) if "factored_mwem" in f.filename]
-    return f"{Path(ours[-1].filename).name}:{ours[-1].lineno}" if ours else "unknown place"
-
-
-def _fail(error: BaseException, message: str, code: int, as_json: bool) -> None:
-    """One line and the exit code. A release tells its errors whether budget was spent; no other command spends any."""
-    told = [error] + ([error.__context__] if error.__context__ else [])  # a signal may strike while an error is on its way
-    spent, retryable = (any(getattr(e, fact, False) for e in told) for fact in ("budget_spent", "retryable"))
-    plain = "run the same command again" if retryable else "change what the message names, then run again"
-    advice = next((found for e in told if (found := getattr(e, "advice", None))), plain)
-    if as_json:
-        print(json.dumps({"error": message, "exit_code": code, "budget_spent": spent, "retryable": retryable, "advice": advice}))
-    print(f"fmwem: {message}" + (f" (budget was spent; {advice})" if spent else ""), file=sys.stderr)
-    sys.exit(code)
+    run(app)

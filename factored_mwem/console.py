@@ -124,15 +124,24 @@ def books_text(found: dict[str, Any]) -> str:
     for d in found["datasets"]:
         unit = "epsilon" if d["rho"] is None else "rho"
         delta = f" at delta {d['delta']:g}" if d["delta"] else ""
-        lines.append(f"{d['dataset']}: cap {unit} {d[unit]:g}{delta}, {d['neighbours']}, up to {d['contributions']} rows a person")
+        by = f", whom column {d['privacy_id']!r} names" if d["privacy_id"] is not None else ""
+        lines.append(f"{d['dataset']}: cap {unit} {d[unit]:g}{delta}, {d['neighbours']}, up to {_rows(d['contributions'])} of one person{by}")
         rest = ([f"{unit} {d['left']:g}{delta}"] if delta or unit == "rho" else []) + [f"epsilon {d['left_pure']:g} if it is pure"]
         lines.append(f"  spent {unit} {d['spent']:.6g}, left for one more release {' or '.join(rest)}")
         for r in d["releases"]:
-            cost = f"epsilon {r['epsilon']:.6g}" if "epsilon" in r else f"rho {r['rho']:.6g}"
-            name = f" run {r['run_id']}" if r["run_id"] else ""
+            cost = f"counts epsilon {r['epsilon']:.6g}" if "epsilon" in r else f"counts rho {r['rho']:.6g}"
+            asked = r["promised"]
+            promise = f"({asked['epsilon']:g}, {asked['delta']:g})-DP, " if asked["epsilon"] is not None and asked["delta"] is not None else ""
+            name = (f" run {r['run_id']}" if r["run_id"] else "") + (f" by {asked['privacy_id']}" if asked["privacy_id"] else "")
             learnt = f", delta {r['delta']:.3g}" if r["delta"] else ""
-            lines.append(f"  {r['number']:4} {r['state']:9} {cost}{learnt}  {r['reserved_at']}{name}")
+            lines.append(f"  {r['number']:4} {r['state']:9} {promise}{cost}{learnt}  {r['reserved_at']}{name}")
+    if any(r["state"] in ("reserved", "failed") for d in found["datasets"] for r in d["releases"]):
+        lines.append("reserved: under way, or killed; failed: ended by an error. Both count in full until the same run id completes them.")
     return "\n".join(lines) or "no datasets; `fmwem ledger add FILE --dataset NAME --epsilon E` adds one"
+
+
+def _rows(number: int) -> str:
+    return "1 row" if number == 1 else f"{number} rows"
 
 
 def errors_text(found: Errors) -> str:

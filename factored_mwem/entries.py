@@ -18,12 +18,16 @@ STATES = ("reserved", "spent", "finished", "failed")
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """A table by the name that its owner gives it, and what may be spent on it. `contributions`: most rows of one person that the cap is about."""
+    """A table by the name that its owner gives it, and what may be spent on it. `contributions`: most rows of one person that the cap is about.
+
+    `privacy_id`: the column that, as its owner says, names the person.
+    """
 
     name: str
     cap: Cap
     neighbours: Neighbours
     contributions: int
+    privacy_id: str | None
     limits: Limits | None
 
 
@@ -38,6 +42,7 @@ class Entry:
     spent: Cost | None
     parameters: dict[str, Any]
     fingerprint: bytes | None
+    journal: str | None
     files: list[dict[str, str]]
     tool_version: str
     begun: str
@@ -50,7 +55,8 @@ class Entry:
 
 
 def entry_of(row: tuple[Any, ...]) -> Entry:
-    number, run_id, state, composition, amount, delta, spent_amount, spent_delta, parameters, fingerprint, files, version, begun, changed = row
+    number, run_id, state, composition, amount, delta, spent_amount, spent_delta, *rest = row
+    parameters, fingerprint, journal, files, version, begun, changed = rest
     kind = Composition(composition)
     reserved, spent = Cost(kind, fraction_of(amount), fraction_of(delta)), None
     if spent_amount is not None:
@@ -59,9 +65,9 @@ def entry_of(row: tuple[Any, ...]) -> Entry:
         raise ValueError("state")
     facts, wrote = json.loads(parameters), json.loads(files)
     whole = isinstance(facts, dict) and isinstance(wrote, list) and all(isinstance(one, dict) for one in wrote)
-    if not whole or not all(isinstance(text, str) for text in (version, begun, changed, run_id or "")):
+    if not whole or not all(isinstance(text, str) for text in (version, begun, changed, run_id or "", journal or "")):
         raise ValueError("entry")
-    return Entry(number, run_id, state, reserved, spent, facts, fingerprint, wrote, version, begun, changed)
+    return Entry(number, run_id, state, reserved, spent, facts, fingerprint, journal, wrote, version, begun, changed)
 
 
 def fraction_of(text: Any) -> Fraction:

@@ -1,11 +1,12 @@
 """The errors a user can meet, each with the exit code of the command line.
 
-0 done - 1 unexpected - 2 usage, schema or table - 3 budget - 4 resources - 130 interrupted - 143 terminated.
+0 done - 1 unexpected - 2 usage, schema or table - 3 budget - 4 resources - 129 hung up - 130 interrupted - 143 terminated.
 No message may hold a value read from a private table: messages speak of names, types and declared limits.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 
 
@@ -35,7 +36,7 @@ class InputError(FmwemError):
 
 
 class Lost(InputError):
-    """A run that cannot go on: its journal is gone, damaged, or does not fit. What it spent stays spent."""
+    """A run that cannot go on: its journal is gone, damaged, or does not fit, or it began with other data. What it spent stays spent."""
 
 
 class BudgetExceeded(FmwemError):
@@ -67,17 +68,24 @@ class Busy(ResourceError):
 class Stopped(BaseException):
     """A signal asked the process to end. Not an Exception, so that nothing swallows it on its way."""
 
+    budget_spent = False
+    retryable = True
+    advice: str | None = None
+
     def __init__(self, exit_code: int) -> None:
         self.exit_code = exit_code
-        self.budget_spent, self.retryable = False, True
-        self.advice: str | None = None
         super().__init__(f"{'interrupted' if exit_code == 130 else 'terminated'}; nothing was left half-written")
 
-    @classmethod
-    def like(cls, error: KeyboardInterrupt) -> Stopped:
-        """Ctrl-C that a library turned into its own exception, with what a release told it."""
-        stopped = cls(130)
-        for fact in ("budget_spent", "retryable", "advice"):
-            if hasattr(error, fact):
-                setattr(stopped, fact, getattr(error, fact))
-        return stopped
+
+def told(error: BaseException) -> BaseException:
+    """Of an error and those it arose from, the one that a release has told what became of the budget; the error itself where there is none.
+
+    A signal may strike while a release still clears up after an error.
+    """
+    return next((e for e in _chain(error) if "budget_spent" in vars(e)), error)
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__

@@ -269,11 +269,11 @@ class Release:
         manifest = self.manifest.model_copy(update={"output": Output(file=path.name, rows=self.rows)})
         inside = manifest.model_dump_json() if path.suffix != ".csv" else None
         kept = same and path.exists()
-        digest = write_batches(path, self.schema, self.batches(), metadata=inside, before=lambda: remove(beside), same=same)
+        digest = write_batches(path, self.schema, self.batches(), metadata=inside, before=lambda: remove(beside), overwrite=overwrite, same=same)
         manifest = manifest.model_copy(update={"output": Output(file=path.name, rows=self.rows, sha256=digest)})
         try:
             reach("before manifest")
-            write_text(beside, manifest.model_dump_json(indent=1) + "\n", same=same)
+            write_text(beside, manifest.model_dump_json(indent=1) + "\n", overwrite=overwrite, same=same)
         except BaseException:
             if not kept:
                 remove(path)  # data without its manifest is not a release

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,13 +14,13 @@ from factored_mwem.asking import Asking
 from factored_mwem.check import Forecast, forecast
 from factored_mwem.codec import fit_columns
 from factored_mwem.domain import Domain
-from factored_mwem.errors import InputError
+from factored_mwem.errors import InputError, ResourceError
 from factored_mwem.evaluation import Errors, evaluate
 from factored_mwem.flow import Release, make, usable, without_id
 from factored_mwem.limits import Machine
 from factored_mwem.manifest import Manifest, versions
 from factored_mwem.outcome import Progress
-from factored_mwem.output import check_format, check_target, manifest_path, remove, sweep, write_batches
+from factored_mwem.output import check_format, check_target, manifest_path, remove, sha256, sweep, write_batches
 from factored_mwem.queries import Asked
 from factored_mwem.queries.cuboids import AskedCube
 from factored_mwem.queries.ranges import AskedRanges
@@ -71,7 +72,7 @@ def _make(request: Request, held: Run, files: Mapping[str, Path], *, overwrite: 
     """Release and write, the manifest last; the manifest of what was there before goes before anything else of it."""
     same = held.goes_on and not overwrite  # what an earlier attempt wrote may be there, and is what this one writes
     _check_targets(files.values(), overwrite=overwrite or same)
-    if same and files["manifest"].exists() and not files["data"].exists() and not held.wrote(files["manifest"]):
+    if same and files["manifest"].exists() and not files["data"].exists() and not _is_ours(held, files):
         raise InputError(f"{files['manifest']} exists and is not this run's; use --overwrite or another -o")
     for path in files.values() if held.goes_on else ():
         sweep(path)
@@ -85,8 +86,26 @@ def _make(request: Request, held: Run, files: Mapping[str, Path], *, overwrite: 
         if "model" in files and not kept:
             remove(files["model"])  # a model without its release would be taken for one
         raise
+    if not _in_place(manifest, files):
+        raise ResourceError(f"another process wrote {files['data']} at the same time; give every job its own -o, and run this one again")
     held.finish(files)
     return manifest
+
+
+def _in_place(manifest: Manifest, files: Mapping[str, Path]) -> bool:
+    """Whether data and manifest are the ones just written, and not those of another process that writes there too."""
+    assert manifest.output is not None  # as of every manifest that was written
+    with contextlib.suppress(OSError, ValueError):
+        return _load(files["manifest"]) == manifest and sha256(files["data"]) == manifest.output.sha256
+    return False
+
+
+def _is_ours(held: Run, files: Mapping[str, Path]) -> bool:
+    """Whether the manifest is one that this run wrote, and for this very file."""
+    if not held.wrote(files["manifest"]):
+        return False
+    found = _load(files["manifest"]).output
+    return found is not None and found.file == files["data"].name
 
 
 def _load(path: Path) -> Manifest:
@@ -180,7 +199,7 @@ def draw(model: Path, rows: int, output: Path, *, seed: int | None, overwrite: b
     check_target(output, overwrite=overwrite)
     made = Release.load(model)
     batches = made.batches(rows, seed=secrets.randbits(64) if seed is None else seed)
-    digest = write_batches(output, made.schema, batches)
+    digest = write_batches(output, made.schema, batches, overwrite=overwrite)
     return {"output": str(output), "rows": rows, "sha256": digest, "spent_epsilon": 0}
 
 

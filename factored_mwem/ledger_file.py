@@ -24,9 +24,9 @@ from typing import Any
 from factored_mwem.entries import STATES, Dataset, Entry, entry_of, fraction_of
 from factored_mwem.errors import BudgetExceeded, Busy, FmwemError, InputError
 from factored_mwem.faults import reach
-from factored_mwem.privacy.cap import Cap, Cost, Limits
+from factored_mwem.privacy.cap import Cap, Cost, Limits, floor_digits
 from factored_mwem.privacy.neighbours import Neighbours
-from factored_mwem.privacy.noise import Composition
+from factored_mwem.privacy.noise import Composition, epsilon_of
 
 VERSION = 1
 MARK = 0x666D776C
@@ -36,10 +36,11 @@ PATIENCE = 60.0
 TABLES = (
     "CREATE TABLE secret (key BLOB NOT NULL)",
     "CREATE TABLE datasets (name TEXT PRIMARY KEY, epsilon REAL, delta REAL NOT NULL, rho REAL, neighbours TEXT NOT NULL, "
-    "contributions INTEGER NOT NULL, limit_rho TEXT, limit_delta TEXT, added TEXT NOT NULL)",
+    "contributions INTEGER NOT NULL, privacy_id TEXT, limit_rho TEXT, limit_delta TEXT, added TEXT NOT NULL)",
     "CREATE TABLE releases (id INTEGER PRIMARY KEY, dataset TEXT NOT NULL REFERENCES datasets, run_id TEXT, state TEXT NOT NULL, "
     "composition TEXT NOT NULL, amount TEXT NOT NULL, delta TEXT NOT NULL, spent_amount TEXT, spent_delta TEXT, parameters TEXT NOT NULL, "
-    "fingerprint BLOB, files TEXT NOT NULL, tool_version TEXT NOT NULL, reserved TEXT NOT NULL, changed TEXT NOT NULL, UNIQUE (dataset, run_id))",
+    "fingerprint BLOB, journal TEXT, files TEXT NOT NULL, tool_version TEXT NOT NULL, reserved TEXT NOT NULL, changed TEXT NOT NULL, "
+    "UNIQUE (dataset, run_id))",
 )
 TRIES = """
 import sqlite3, sys
@@ -56,8 +57,9 @@ class LedgerFile:
 
     def __init__(self, path: Path) -> None:
         if not path.is_file():
-            raise InputError(f"no ledger {path}; `fmwem ledger init {path}` makes one")
+            raise InputError(f"no ledger {path}; put it back, or, if there never was one, make it with `fmwem ledger init {shlex.quote(str(path))}`")
         self.path = path
+        self._place = path.absolute()  # a caller may change its folder
         whole = path.resolve()  # whatever name a job calls it by, its journals lie in one place
         self.journals = whole.with_name(f"{whole.name}.journals")
         with self._reading() as db:
@@ -90,17 +92,20 @@ class LedgerFile:
             raise
         return cls(path)
 
-    def add(self, name: str, cap: Cap, neighbours: Neighbours, contributions: int) -> None:
-        """Put a dataset on the books. InputError where its name is taken: a cap is set once."""
+    def add(self, name: str, cap: Cap, neighbours: Neighbours, contributions: int, privacy_id: str | None = None) -> None:
+        """Put a dataset on the books. InputError where its name is taken: a cap is set once. `privacy_id`: the column that names the person."""
         if not name or len(name) > 200 or not name.isprintable():
             raise InputError("a dataset's name must be 1 to 200 printable characters")
         if contributions < 1:
             raise InputError(f"contributions={contributions}: a person has at least one row")
+        if privacy_id == "":
+            raise InputError("privacy_id='': must be a column's name")
         numbers = [None if value is None else float(value) for value in (cap.epsilon, cap.delta, cap.rho)]
         with self._writing() as db:
             if db.execute("SELECT 1 FROM datasets WHERE name = ?", (name,)).fetchone():
                 raise InputError(f"{self.path} has a dataset {name!r} already; its cap stays what it is")
-            db.execute("INSERT INTO datasets VALUES (?, ?, ?, ?, ?, ?, NULL, NULL, ?)", (name, *numbers, neighbours.value, contributions, _now()))
+            facts = (name, *numbers, neighbours.value, contributions, privacy_id, _now())
+            db.execute("INSERT INTO datasets VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL, ?)", facts)
 
     def dataset(self, name: str) -> Dataset:
         """InputError where there is none of that name."""
@@ -126,25 +131,43 @@ class LedgerFile:
         with self._reading() as db:
             self._admit(self._dataset(db, name), _costs(db, name), cost)
 
-    def reserve(self, name: str, cost: Cost, *, run_id: str | None, parameters: dict[str, Any], fingerprint: bytes | None, tool_version: str) -> int:
-        """Enter a release, before its first noise; its number. BudgetExceeded, with nothing written, where the cap does not admit it."""
+    def reserve(
+        self,
+        name: str,
+        cost: Cost,
+        *,
+        run_id: str | None,
+        journal: str | None = None,
+        parameters: dict[str, Any],
+        fingerprint: bytes | None,
+        tool_version: str,
+    ) -> int:
+        """Enter a release, before its first noise; its number. `journal`: the mark in its journal's head, for no other may stand for it.
+
+        BudgetExceeded, with nothing written, where the cap does not admit it; Busy where another process has entered the same run.
+        """
         reach("before reserve")
         with self._writing() as db:
+            if run_id is not None and _entries(db, name, "AND run_id = ?", run_id):
+                raise Busy(f"another process entered run {run_id!r} in the ledger {self.path} meanwhile; try again")
             dataset = self._dataset(db, name)
             limits = self._admit(dataset, _costs(db, name), cost)
             db.execute("UPDATE datasets SET limit_rho = ?, limit_delta = ? WHERE name = ?", (str(limits.rho), str(limits.delta), name))
-            facts = (name, run_id, "reserved", cost.composition.value, str(cost.amount), str(cost.delta), json.dumps(parameters), fingerprint)
+            facts = (name, run_id, "reserved", cost.composition.value, str(cost.amount), str(cost.delta), json.dumps(parameters))
             number = db.execute(
-                "INSERT INTO releases VALUES (NULL, ?, ?, ?, ?, ?, ?, NULL, NULL, ?, ?, '[]', ?, ?, ?)", (*facts, tool_version, _now(), _now())
+                "INSERT INTO releases VALUES (NULL, ?, ?, ?, ?, ?, ?, NULL, NULL, ?, ?, ?, '[]', ?, ?, ?)",
+                (*facts, fingerprint, journal, tool_version, _now(), _now()),
             ).lastrowid
         reach("after reserve")
         assert number is not None
         return number
 
-    def change(self, number: int, state: str, *, spent: Cost | None = None, files: list[dict[str, str]] | None = None) -> None:
+    def change(
+        self, number: int, state: str, *, spent: Cost | None = None, files: list[dict[str, str]] | None = None, patience: float = PATIENCE
+    ) -> None:
         """Move a release on: to spent, with what it cost, to finished, with its files, or to failed. What is finished stays so."""
         assert state in STATES
-        with self._writing() as db:
+        with self._writing(patience) as db:
             if spent is not None:
                 facts = (str(spent.amount), str(spent.delta), number)
                 db.execute("UPDATE releases SET spent_amount = ?, spent_delta = ? WHERE id = ? AND spent_amount IS NULL", facts)
@@ -164,20 +187,18 @@ class LedgerFile:
         if dataset.cap.rho is None and dataset.cap.delta == 0 and not cost.pure:
             why = "its cap has delta 0, which admits pure releases only; use --delta 0"
         elif left > 0 and cost.delta + sum(c.delta for c in costs) > limits.delta:
-            why = "delta for learnt categories is used up; declare a domain"
+            why = "the delta kept for learnt categories does not suffice; declare a domain or use a smaller --delta"
+        elif not left:
+            why = "nothing is left"
+        elif unit == "rho":
+            why = f"rho {left:g} is left; --epsilon {floor_digits(epsilon_of(Fraction(left), Fraction(1, 10**9))):g} at --delta 1e-9 would fit"
         else:
-            why = (
-                f"{f'{unit} {left:g}' if left else 'nothing'} is left"
-                + (f" at delta {float(dataset.cap.delta):g}" if left and unit == "epsilon" and not cost.pure else "")
-                + "; ask for less"
-            )
-        raise BudgetExceeded(
-            dataset.name, **amounts, message=f"dataset {dataset.name!r} does not admit this release: {why}. Nothing was read or spent"
-        )
+            why = f"--epsilon {left:g} at --delta {0 if cost.pure else float(dataset.cap.delta):g} is the most that would fit"
+        raise BudgetExceeded(dataset.name, **amounts, message=f"dataset {dataset.name!r} does not admit this release: {why}. Nothing was spent")
 
     def _dataset(self, db: sqlite3.Connection, name: str) -> Dataset:
         row = db.execute(
-            "SELECT name, epsilon, delta, rho, neighbours, contributions, limit_rho, limit_delta FROM datasets WHERE name = ?", (name,)
+            "SELECT name, epsilon, delta, rho, neighbours, contributions, limit_rho, limit_delta, privacy_id FROM datasets WHERE name = ?", (name,)
         ).fetchone()
         if row is None:
             add = f"fmwem ledger add {shlex.quote(str(self.path))} --dataset {shlex.quote(name)} --epsilon E --delta D"
@@ -188,23 +209,25 @@ class LedgerFile:
         limits = None if row[6] is None else Limits(fraction_of(row[6]), fraction_of(row[7]))
         if limits is not None and not (limits.delta == 0 or limits.delta < (delta or 0) or (rho is not None and limits.delta == delta)):
             raise ValueError("limits")
-        return Dataset(row[0], Cap(epsilon, delta or Fraction(0), rho), Neighbours(row[4]), int(row[5]), limits)
+        if not isinstance(row[8], str | None):
+            raise ValueError("privacy id")
+        return Dataset(row[0], Cap(epsilon, delta or Fraction(0), rho), Neighbours(row[4]), int(row[5]), row[8], limits)
 
     @contextlib.contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
-        with _clear(self.path), contextlib.closing(_connect(self.path)) as db:
+    def _reading(self, patience: float = PATIENCE) -> Iterator[sqlite3.Connection]:
+        with _clear(self.path), contextlib.closing(_connect(self._place, patience)) as db:
             yield db
 
     @contextlib.contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        with self._reading() as db, _transaction(db):
+    def _writing(self, patience: float = PATIENCE) -> Iterator[sqlite3.Connection]:
+        with self._reading(patience) as db, _transaction(db):
             yield db
             reach("before commit")
         reach("after commit")
 
 
-def _connect(path: Path) -> sqlite3.Connection:
-    db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=PATIENCE, isolation_level=None)
+def _connect(path: Path, patience: float = PATIENCE) -> sqlite3.Connection:
+    db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=patience, isolation_level=None)
     db.execute("PRAGMA trusted_schema = OFF")
     db.execute("PRAGMA synchronous = EXTRA")  # a commit is on disk, and so is the end of its rollback journal
     return db
@@ -242,7 +265,7 @@ def _clear(path: Path) -> Iterator[None]:
             f"cannot write the ledger {path}: {'it is read-only' if 'readonly' in text else 'it is damaged or cannot be opened'}"
         ) from None
     except (sqlite3.Error, ValueError, TypeError, ArithmeticError, RecursionError):
-        raise InputError(f"{path} is not a ledger, or is damaged; `fmwem ledger init` makes a new one") from None
+        raise InputError(f"{path} is not a ledger, or is damaged; put back a whole copy (a new or an older one forgets what was spent)") from None
 
 
 def _check_form(db: sqlite3.Connection, path: Path) -> None:
@@ -255,7 +278,10 @@ def _check_form(db: sqlite3.Connection, path: Path) -> None:
         raise ValueError("form")
 
 
-FIELDS = "id, run_id, state, composition, amount, delta, spent_amount, spent_delta, parameters, fingerprint, files, tool_version, reserved, changed"
+FIELDS = (
+    "id, run_id, state, composition, amount, delta, spent_amount, spent_delta, parameters, fingerprint, journal, files, tool_version, "
+    "reserved, changed"
+)
 
 
 def _entries(db: sqlite3.Connection, dataset: str, more: str = "", *values: str) -> list[Entry]:

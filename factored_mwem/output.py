@@ -69,10 +69,11 @@ def _clear(path: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def replacing(path: Path, before: Callable[[], None] = lambda: None, *, same: bool = False) -> Iterator[Path]:
+def replacing(path: Path, before: Callable[[], None] = lambda: None, *, overwrite: bool = False, same: bool = False) -> Iterator[Path]:
     """A temporary path beside `path` that takes its place when the block ends well, and is removed when it does not.
 
-    `before` runs when all is written, just before the rename. With `same` a file that is there stays; InputError where it is not the same.
+    InputError where there is a file, unless with `overwrite`; with `same` it stays, if it is the same. Where something may be replaced, `before`
+    runs just before that.
     """
     with _clear(path):
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.{os.getpid()}-", suffix=".tmp")
@@ -88,8 +89,9 @@ def replacing(path: Path, before: Callable[[], None] = lambda: None, *, same: bo
                     raise InputError(f"{path} exists and is not what this run would write; use --overwrite or another -o")
                 os.unlink(name)
             else:
-                before()
-                os.replace(name, path)
+                if overwrite or same:
+                    before()
+                _appear(name, path, overwrite=overwrite)
                 mine.append(str(path))
             _sync(path.parent)
             reach("after rename")
@@ -98,6 +100,21 @@ def replacing(path: Path, before: Callable[[], None] = lambda: None, *, same: bo
                 with contextlib.suppress(OSError):
                     os.unlink(made)
             raise
+
+
+def _appear(temporary: str, path: Path, *, overwrite: bool) -> None:
+    """Give a file its name. Where it may not replace another, a link refuses, also where another process was faster."""
+    if not overwrite:
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            raise InputError(f"{path} exists; use --overwrite or another -o") from None
+        except OSError:
+            overwrite = True  # a file system without links
+    if overwrite:
+        os.replace(temporary, path)
+    else:
+        os.unlink(temporary)
 
 
 def _sync(path: Path) -> None:
@@ -121,12 +138,13 @@ def write_batches(
     *,
     metadata: str | None = None,
     before: Callable[[], None] = lambda: None,
+    overwrite: bool = False,
     same: bool = False,
 ) -> str:
-    """Write the batches in the format of `path`'s suffix, whole or not at all; returns the file's sha256. `before`, `same`: see `replacing`."""
+    """Write the batches in the format of `path`'s suffix, whole or not at all; returns the file's sha256. The rest: see `replacing`."""
     if metadata is not None:
         schema = schema.with_metadata({**(schema.metadata or {}), METADATA_KEY: metadata.encode()})
-    with replacing(path, before, same=same) as temporary:
+    with replacing(path, before, overwrite=overwrite, same=same) as temporary:
         _WRITERS[path.suffix](temporary, schema, batches)
         digest = sha256(temporary)
     return digest
@@ -156,9 +174,9 @@ def sweep(path: Path) -> None:
             continue
 
 
-def write_text(path: Path, text: str, *, same: bool = False) -> None:
-    """Write a text file, whole or not at all."""
-    with replacing(path, same=same) as temporary:
+def write_text(path: Path, text: str, *, overwrite: bool = False, same: bool = False) -> None:
+    """Write a text file, whole or not at all. The rest: see `replacing`."""
+    with replacing(path, overwrite=overwrite, same=same) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 

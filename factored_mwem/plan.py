@@ -80,15 +80,15 @@ class Policy(BaseModel):
     def of(cls, **choices: Any) -> Policy:
         """A policy from keyword arguments; InputError in one line where a value does not fit."""
         try:
-            policy = cls(**choices)
+            return cls(**choices)
         except ValidationError as error:
             first = error.errors()[0]
-            reason = first["msg"].removeprefix("Value error, ")
-            if not first["loc"]:
-                raise InputError(reason) from None
-            value = f"={shown(first['input'])}" if first["type"] != "extra_forbidden" else ""
-            raise InputError(f"{first['loc'][0]}{value}: {reason}") from None
-        return policy
+        # past the block, for the validator's own error quotes its input, which may be a table
+        reason = first["msg"].removeprefix("Value error, ")
+        if not first["loc"]:
+            raise InputError(reason)
+        value = f"={shown(first['input'])}" if first["type"] != "extra_forbidden" else ""
+        raise InputError(f"{first['loc'][0]}{value}: {reason}")
 
     @model_validator(mode="after")
     def _fits(self) -> Policy:

@@ -9,8 +9,9 @@ goes on where the run died.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import hmac
+import secrets
+import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -31,12 +32,17 @@ from factored_mwem.request import Request
 from factored_mwem.table import Table
 
 MOST_ID = 200
+BEARABLE = ("max_cells", "max_memory")
+"""Fields of a policy that say what a machine can bear: another attempt of a run may have others, as far as the journal's draws fit them."""
+PATIENCE = 5.0
+"""Seconds that a run which ends by an error waits to tell the books: they count it in full in any case."""
 GOES_ON = {
     True: "run the same command again: it goes on from what was measured",
     False: "change what the message names, then run again with the same run id: it goes on from what was measured",
 }
 STAYS_SPENT = "what was spent stays spent; another --run-id is a new release and spends again"
 PAYS_AGAIN = "running again is a new release and spends again"
+COMPLETE = "the release is complete: its files are in place"
 
 
 class Run:
@@ -50,6 +56,8 @@ class Run:
         self._entry: Entry | None = None
         self._number: int | None = None
         self._pinned: dict[str, Any] = {}
+        self._stuck: Lost | None = None
+        self._drawing = self._finished = False
 
     @classmethod
     @contextlib.contextmanager
@@ -89,27 +97,36 @@ class Run:
 
     def _resume(self, file: LedgerFile, name: str, run_id: str) -> None:
         """Take up the run of this id, if there is one; InputError where it is not the same run."""
-        number = hashlib.sha256(f"{name}\0{run_id}".encode()).hexdigest()[:32]
+        number = hmac.digest(file.key, f"{name}\0{run_id}".encode(), "sha256").hex()[:32]
         key = hmac.digest(file.key, number.encode(), "sha256")
-        self._journal = Journal(file.journals / f"{number}.journal", key)
+        try:
+            self._journal = Journal(file.journals / f"{number}.journal", key)
+        except Lost as error:
+            self._stuck = error
         self._entry = entry = file.find(name, run_id)  # asked only now that the journal is locked
         if entry is None:
+            if self._journal is None:
+                raise self._stuck or AssertionError
             self._journal.forget()  # no entry, no noise: what an attempt wrote before it died says nothing
             return
-        for what, then, now in (
-            ("parameters", entry.parameters, self._facts["parameters"]),
-            ("data", entry.fingerprint, self._facts["fingerprint"]),
-            ("version of this program", entry.tool_version, self._facts["tool_version"]),
-        ):
-            if then != now:
-                raise InputError(f"run {run_id!r} of dataset {name!r} was begun with another {what}; give another --run-id")
-        if self._journal.header is None:
-            self.charged = True
-            raise Lost(f"the journal of run {run_id!r} is gone: what it spent stays spent; give another --run-id")
-        self._number, self.charged = entry.number, True
+        self.charged = True
+        run = f"run {run_id!r} of dataset {name!r} was begun with"
+        if _lasting(entry.parameters) != _lasting(self._facts["parameters"]):
+            raise Lost(f"{run} other parameters; give another --run-id")
+        if entry.fingerprint != self._facts["fingerprint"]:
+            raise Lost(f"{run} other data; give another --run-id")
+        if entry.tool_version != self._facts["tool_version"]:
+            self._stuck = Lost(f"{run} another version of this program or of its libraries; use that one, or give another --run-id")
+        elif self._journal is not None and (self._journal.header or {}).get("entry") != entry.journal:
+            self._stuck = Lost(f"the journal of run {run_id!r} is gone; give another --run-id")
+        if self._stuck is not None and entry.state != "finished":  # a finished one needs no journal while its files are there
+            raise self._stuck
+        self._number = entry.number
 
     def pin(self, facts: dict[str, Any]) -> dict[str, Any]:
-        """`facts` about this attempt that a later one of the same run must share; an earlier one's, if there was one."""
+        """`facts` about this attempt that a later one of the same run must share; an earlier one's, if there was one. Lost where it cannot go on."""
+        if self._stuck is not None:
+            raise self._stuck
         self._pinned = {**facts, **self._pinned}
         return {**self._pinned, **((self._journal.header or {}) if self._journal else {})}
 
@@ -118,16 +135,18 @@ class Run:
         self.charged = True
         if self._file is None or self._number is not None:
             return
-        if self._journal is not None:
-            self._journal.begin(self._pinned)  # before the entry: an entry without a journal is one whose journal was lost
+        mark = secrets.token_hex(16) if self._journal is not None else None
         try:
-            self._number = self._file.reserve(self._name, self._cost, **self._facts)
+            if self._journal is not None:  # before the entry: an entry without its journal is one whose journal was lost
+                self._journal.begin({**self._pinned, "entry": mark})
+            self._number = self._file.reserve(self._name, self._cost, journal=mark, **self._facts)
         except FmwemError:  # nothing was entered
             self.charged = False
             raise
 
     def noise(self, noise: Noise, ledger: Ledger) -> Noise:
         """The noise, journaled where the run has an id."""
+        self._drawing = True
         if self._journal is None:
             return noise
         self._journaled = Journaled(noise, self._journal, ledger, complete=self._entry is not None and self._entry.spent is not None)
@@ -137,6 +156,7 @@ class Run:
         """All noise is drawn: what was spent takes the place of what was reserved."""
         if self._journal is not None and self._journal.waiting:
             raise does_not_fit()
+        self._drawing = False
         if self._file is not None and self._number is not None:
             self._file.change(self._number, "spent", spent=Cost(self._cost.composition, ledger.spent, ledger.spent_delta))
 
@@ -167,32 +187,48 @@ class Run:
             before = self._entry.files if self._entry is not None else []
             now = {role: sha256(path) for role, path in files.items()}
             self._file.change(self._number, "finished", files=[*before, now] if now not in before else None)
+        self._finished = True
         reach("after finish")
 
     def _failed(self, error: BaseException) -> None:
-        """Tell the books, as far as they can still be told, and the error what has become of the budget."""
-        if self._file is not None and self._number is not None and self._unfinished():
-            with contextlib.suppress(FmwemError):
-                self._file.change(self._number, "failed")
+        """Tell the error what has become of the budget, then the books, as far as they can still be told."""
         told: Any = error
-        told.budget_spent = self.charged
         if self.charged:
-            resumable = self._journal is not None and not isinstance(error, Lost)
-            told.retryable = resumable and getattr(error, "retryable", not isinstance(error, FmwemError))
-            told.advice = GOES_ON[told.retryable] if resumable else STAYS_SPENT if isinstance(error, Lost) else PAYS_AGAIN
+            told.retryable, told.advice = self._outlook(error)
+        told.budget_spent = self.charged
+        if self._file is not None and self._number is not None and not self._finished and (self._entry is None or self._entry.state != "finished"):
+            with contextlib.suppress(FmwemError):
+                self._file.change(self._number, "failed", patience=PATIENCE)
 
-    def _unfinished(self) -> bool:
-        return self._entry is None or self._entry.state != "finished"
+    def _outlook(self, error: BaseException) -> tuple[bool, str]:
+        """Whether the same command may succeed without paying again, and what to do, after noise was paid for."""
+        if self._finished:
+            return self._journal is not None, COMPLETE
+        if isinstance(error, Lost) or (self._drawing and isinstance(error, InputError)):  # what was asked is at fault, and cannot be changed now
+            return False, STAYS_SPENT
+        if self._journal is None:
+            return False, PAYS_AGAIN
+        retryable = getattr(error, "retryable", not isinstance(error, FmwemError | MemoryError))
+        return retryable, GOES_ON[retryable]
+
+
+def _lasting(parameters: dict[str, Any]) -> dict[str, Any]:
+    """The parameters that no attempt of a run may change."""
+    policy = parameters.get("policy")
+    return {**parameters, "policy": {k: v for k, v in policy.items() if k not in BEARABLE} if isinstance(policy, dict) else policy}
 
 
 def _check_terms(dataset: Dataset, policy: Policy) -> None:
     """InputError where a release would protect others than the cap is about."""
     if policy.neighbours is not dataset.neighbours:
         raise InputError(f"dataset {dataset.name!r} is kept under --neighbours {dataset.neighbours}, this release says {policy.neighbours}")
-    if policy.privacy_id is None and policy.contributions < dataset.contributions:
+    if policy.privacy_id is not None and policy.privacy_id == dataset.privacy_id:
+        return  # the owner says that it names the person, so that rows can be bounded
+    if policy.contributions < dataset.contributions:
+        known = f" or --privacy-id {shlex.quote(dataset.privacy_id)}" if dataset.privacy_id is not None else ""
         raise InputError(
-            f"dataset {dataset.name!r} has up to {dataset.contributions} rows a person, this release assumes {policy.contributions}; "
-            f"use --contributions {dataset.contributions} or --privacy-id"
+            f"dataset {dataset.name!r} has up to {dataset.contributions} rows of one person, this release assumes {policy.contributions}; "
+            f"use --contributions {dataset.contributions}{known}"
         )
 
 

@@ -59,7 +59,7 @@ _DELTA = re.compile(r"\d{1,1000}(/[1-9]\d{0,999})?")
 
 
 def save(release: Release, path: Path, *, overwrite: bool, same: bool = False, before: Callable[[], None] = lambda: None) -> None:
-    """Write the model file, whole or not at all. `before`, `same`: see `replacing`."""
+    """Write the model file, whole or not at all. `before`, `overwrite`, `same`: see `replacing`."""
     check_target(path, overwrite=overwrite or same)
     model = release.model
     header = {
@@ -80,7 +80,7 @@ def save(release: Release, path: Path, *, overwrite: bool, same: bool = False, b
     for i, r in enumerate(release.residuals):
         arrays |= {f"residual_weights_{i}": r.weights, f"residual_noisy_{i}": r.noisy}
     arrays |= {"header": _bytes(json.dumps(header).encode()), "schema": _bytes(release.schema.serialize().to_pybytes())}
-    with replacing(path, before, same=same) as temporary, open(temporary, "wb") as file:
+    with replacing(path, before, overwrite=overwrite, same=same) as temporary, open(temporary, "wb") as file:
         np.savez_compressed(file, allow_pickle=False, **arrays)
 
 

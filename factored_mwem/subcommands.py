@@ -68,12 +68,15 @@ def ledger_init(file: LedgerPath) -> None:
 @ledger_app.command("add")
 def ledger_add(
     file: LedgerPath,
-    dataset: Annotated[str, typer.Option(help="Name for the table; it is no secret, and nothing in it is.")],
+    dataset: Annotated[str, typer.Option(help="Name for the table. It is shown to everybody, so it must hold nothing private.")],
     epsilon: Annotated[Optional[float], typer.Option(help="What all releases together may cost.")] = None,
     delta: Annotated[float, typer.Option(help="With it; 0 admits pure releases only.")] = 1e-9,
     rho: Annotated[Optional[float], typer.Option(help="A cap in zero-concentrated privacy, in place of --epsilon.")] = None,
     neighbours: Annotated[str, typer.Option(help="add-remove or replace: what every release must protect.")] = "add-remove",
     contributions: Annotated[int, typer.Option(help="Most rows of one person that every release must protect.")] = 1,
+    privacy_id: Annotated[
+        Optional[str], typer.Option(help="Column that names the person: releases by it may keep fewer rows of each than --contributions.")
+    ] = None,
 ) -> None:
     """Put a dataset on the books. Its cap is set once."""
     from factored_mwem.ledger_file import LedgerFile
@@ -82,7 +85,7 @@ def ledger_add(
 
     if neighbours not in list(Neighbours):
         raise InputError(f"neighbours={neighbours!r}: must be add-remove or replace")
-    LedgerFile(file).add(dataset, Cap.of(epsilon, delta, rho), Neighbours(neighbours), contributions)
+    LedgerFile(file).add(dataset, Cap.of(epsilon, delta, rho), Neighbours(neighbours), contributions, privacy_id)
     print(json.dumps({"ledger": str(file), "dataset": dataset}))
 
 

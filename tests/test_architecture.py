@@ -48,7 +48,7 @@ ORDER = (
     "queries.parities", "workload", "forest", "answers", "counting", "counts", "profile", "privacy.ledger", "privacy.cap", "entries", "ledger_file",
     "books", "privacy.journal", "privacy.access", "privacy.questions", "privacy.residuals", "plan", "limits", "fit", "privacy.discover", "hierarchy",
     "residual", "outcome", "estimate", "mwem", "asking", "offer", "engine", "manifest", "refine", "sample", "store", "check", "request", "run",
-    "flow", "settings", "drafting", "evaluation", "job", "datasets", "console", "subcommands", "cli",
+    "flow", "settings", "drafting", "evaluation", "job", "datasets", "console", "endings", "subcommands", "cli",
 )  # fmt: skip
 """A module imports only modules before it. To add one, put it as early as its imports allow."""
 
@@ -90,7 +90,7 @@ HOME = {
     "numba": {"kernels"},
     "opendp": {"privacy.noise"},
     "random": set(),
-    "secrets": {"flow", "job", "ledger_file"},
+    "secrets": {"flow", "job", "ledger_file", "run"},
     "pickle": set(),
     "logging": set(),
 }

@@ -72,7 +72,7 @@ def test_what_is_refused_writes_nothing_and_says_what_is_left(file: LedgerFile) 
     enter(file)
     before = file.path.read_bytes()
     for attempt in (file.check, lambda name, cost: enter(file, cost=cost)):
-        with pytest.raises(BudgetExceeded, match=r"epsilon 0\.7\d* is left"):
+        with pytest.raises(BudgetExceeded, match=r"--epsilon 0\.7\d* at --delta 0 is the most that would fit"):
             attempt("adult", Cost(Composition.PURE, Fraction(4, 5)))
     assert file.path.read_bytes() == before
     with pytest.raises(InputError, match="no dataset 'census'"):
@@ -196,8 +196,8 @@ def test_a_lock_that_stays_is_said(file: LedgerFile, monkeypatch: pytest.MonkeyP
 def test_a_full_disk_is_said_and_writes_nothing(file: LedgerFile, monkeypatch: pytest.MonkeyPatch) -> None:
     connect = ledger_file._connect
 
-    def no_room(path: Path) -> sqlite3.Connection:
-        db = connect(path)
+    def no_room(path: Path, patience: float) -> sqlite3.Connection:
+        db = connect(path, patience)
         db.execute(f"PRAGMA max_page_count = {db.execute('PRAGMA page_count').fetchone()[0]}")
         return db
 
@@ -306,7 +306,7 @@ def test_the_books_can_be_added_up_again(file: LedgerFile) -> None:
         enter(file, run_id)
     exported: Any = export(file.path)
     (dataset,) = exported["datasets"]
-    assert sum(Fraction(r["exact"]) for r in dataset["releases"]) == Fraction(1, 2)
+    assert sum(Fraction(r["counts"]["amount"]) for r in dataset["releases"]) == Fraction(1, 2)
     shown = books(file.path)["datasets"][0]
     assert (shown["spent"], shown["left"], shown["left_pure"]) == (0.5, 0.0, 0.5)
     assert file.key.hex() not in str(exported) and "fingerprint" not in str(exported)

@@ -127,11 +127,11 @@ def test_a_failing_write_leaves_nothing(tmp_path: Path) -> None:
 def test_replacing_keeps_the_old_file_until_the_new_one_is_whole(tmp_path: Path) -> None:
     target = tmp_path / "t.txt"
     target.write_text("old")
-    with pytest.raises(RuntimeError), replacing(target) as temporary:
+    with pytest.raises(RuntimeError), replacing(target, overwrite=True) as temporary:
         temporary.write_text("half")
         raise RuntimeError
     assert target.read_text() == "old"
-    with replacing(target) as temporary:
+    with replacing(target, overwrite=True) as temporary:
         temporary.write_text("new")
         assert target.read_text() == "old"
     assert target.read_text() == "new"
@@ -253,11 +253,14 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path: Path, made: Releas
 def test_a_file_reaches_the_disk_before_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Renamed first, a file may be empty after a power cut; and the folder must be synced for the name to last."""
     steps: list[str] = []
-    sync, rename = os.fsync, os.replace
+    sync = os.fsync
     monkeypatch.setattr(os, "fsync", lambda handle: (steps.append("sync"), sync(handle))[1])
-    monkeypatch.setattr(os, "replace", lambda old, new: (steps.append("rename"), rename(old, new))[1])
-    write_text(tmp_path / "t.txt", "x")
-    assert steps == ["sync", "rename", "sync"]
+    for name in ("replace", "link"):
+        change = getattr(os, name)
+        monkeypatch.setattr(os, name, lambda old, new, change=change: (steps.append("name"), change(old, new))[1])
+    for overwrite in (False, True):
+        write_text(tmp_path / "t.txt", "x", overwrite=overwrite)
+    assert steps == ["sync", "name", "sync"] * 2
 
 
 def test_names_of_manifests() -> None:

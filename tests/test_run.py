@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
+import time
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -14,7 +16,7 @@ import pyarrow as pa
 import pytest
 from fakes import FakeNoise
 
-from factored_mwem import faults, ledger_file, release
+from factored_mwem import Workload, faults, ledger_file, release
 from factored_mwem import run as run_module
 from factored_mwem.counts import Sealed
 from factored_mwem.errors import BudgetExceeded, Busy, FmwemError, InputError, Lost
@@ -136,9 +138,10 @@ def test_the_sampling_seed_and_the_day_are_those_of_the_first_attempt(books: Pat
 def test_another_run_under_the_same_id_is_refused(books: Path, word: str, change: dict[str, Any]) -> None:
     died(books, "before draw", 2)
     before = books.read_bytes()
-    with pytest.raises(InputError, match=f"begun with another {word}") as refused:
+    with pytest.raises(InputError, match=f"begun with other {word}") as refused:
         go(books, **change)
-    assert not refused.value.budget_spent and not refused.value.retryable
+    assert refused.value.budget_spent and not refused.value.retryable  # by the run of that id, and another id would spend again
+    assert "another --run-id is a new release and spends again" in str(refused.value.advice)
     assert books.read_bytes() == before
     go(books)
 
@@ -375,6 +378,127 @@ def test_without_a_run_id_every_run_is_a_new_release(tmp_path: Path) -> None:
 def test_half_of_the_books_is_refused(given: dict[str, str]) -> None:
     with pytest.raises(InputError, match="go together"):
         release(table(), 2, domain=DOMAIN, **given)  # type: ignore[arg-type]
+
+
+# --- what may change between attempts, and what stands in for what ---
+
+
+def test_limits_of_the_machine_may_change_between_attempts(books: Path) -> None:
+    """A learnt domain may turn out too large for --max-cells after its budget is spent: with more cells the same run goes on, and pays once."""
+    source = pa.table({"a": [f"k{i % 12}" for i in range(4000)], "b": [f"k{i % 7}" for i in range(4000)]})
+    choices: dict[str, Any] = {"source": source, "domain": None, "epsilon": 1.0, "rounds": 2}
+    noise = FakeNoise()
+    with pytest.raises(FmwemError, match="more than --max-cells 10") as refused:
+        go(books, noise=noise, max_cells=10, **choices)
+    assert refused.value.budget_spent and not refused.value.retryable and len(noise.calls) >= 1
+    assert "with the same run id" in str(refused.value.advice)
+    made, run, more = go(books, max_cells=5000, **choices)
+    assert run.resumed == len(noise.calls) and run.resumed + len(more.calls) == len(made.manifest.ledger)
+    (entry,) = LedgerFile(books).entries("t")
+    assert entry.state == "finished" and entry.spent is not None and entry.spent.amount <= entry.reserved.amount
+
+
+def test_what_was_asked_cannot_be_changed_after_the_first_noise(books: Path) -> None:
+    """A question that a learnt domain cannot answer: the advice must not be to change it and go on, for that is another release."""
+    source = pa.table({"a": ["x", "y"] * 300, "b": ["u", "v"] * 300})
+    r = Request.of(source, Workload.marginals(1) + Workload.ranges("a"), epsilon=1.0)
+    with pytest.raises(InputError, match="no order") as refused, Run.begin(r, books, "t", "r", version="1") as run:
+        _release(r.private, r.workload, r.policy, r.declared, r.columns, r.rows, r.sample_seed, lambda _: None, noise=FakeNoise(), run=run)
+    assert refused.value.budget_spent and not refused.value.retryable
+    assert "another --run-id" in str(refused.value.advice)
+
+
+def test_a_finished_run_needs_no_journal_and_no_same_version(books: Path, tmp_path: Path) -> None:
+    """Files that are as they were are the release, whatever became of the program since; only to make them again takes the journal."""
+    out = tmp_path / "out"
+    out.write_text("rows")
+    request = Request.of(table(), 2, domain=DOMAIN, epsilon=1.0, engine="mwem", rounds=4)
+    with Run.begin(request, books, "t", "r", version="1") as run:
+        r = request
+        _release(r.private, r.workload, r.policy, r.declared, r.columns, r.rows, r.sample_seed, lambda _: None, noise=FakeNoise(), run=run)
+        run.finish({"data": out})
+    for change in (lambda: None, lambda: shutil.rmtree(f"{books}.journals")):
+        change()
+        with Run.begin(request, books, "t", "r", version="2") as again:
+            assert again.reusable({"data": out})
+        with pytest.raises(Lost, match="another version"), Run.begin(request, books, "t", "r", version="2") as again:
+            again.pin({})
+    with pytest.raises(Lost, match="gone") as refused:
+        go(books)
+    assert refused.value.budget_spent and state(books) == ["finished"]
+
+
+def test_one_entry_has_one_journal(books: Path, tmp_path: Path) -> None:
+    """A ledger under two paths has two folders of journals: what one job enters and draws, another must not draw again."""
+    other = tmp_path / "elsewhere" / "books"
+    other.parent.mkdir()
+    os.link(books, other)
+    slower = FakeNoise()
+
+    def hook(point: str) -> None:
+        if point == "before reserve":  # the slower job has begun its journal by now
+            died(other, "before draw", 2)
+
+    faults.hook = hook
+    with pytest.raises(Busy, match="another process entered run 'r'") as refused:
+        go(books, noise=slower)
+    faults.hook = lambda _: None
+    assert refused.value.retryable and not refused.value.budget_spent
+    with pytest.raises(Lost, match="gone"):
+        go(books, noise=slower)
+    assert slower.calls == []
+    assert go(other)[1].resumed == 1
+
+
+def test_another_ledger_leaves_a_journal_alone(books: Path, tmp_path: Path) -> None:
+    """A ledger put in another's place by mistake must not cost the other's runs their journals."""
+    died(books, "before draw", 3)
+    before = {path: path.read_bytes() for path in Path(f"{books}.journals").iterdir()}
+    shutil.move(books, tmp_path / "kept")
+    LedgerFile.create(books).add("t", Cap.of(1.0, 1e-9), Neighbours.ADD_REMOVE, 1)
+    go(books)
+    assert all(path.read_bytes() == data for path, data in before.items())
+    shutil.move(tmp_path / "kept", books)
+    assert go(books)[1].resumed == 2
+
+
+def test_only_the_column_that_the_owner_names_bounds_rows(tmp_path: Path) -> None:
+    """Any column may be called an id: one that differs in every row bounds nothing."""
+    file = LedgerFile.create(tmp_path / "books")
+    file.add("t", Cap.of(1.0, 1e-9), Neighbours.ADD_REMOVE, 5, "person")
+    file.add("u", Cap.of(1.0, 1e-9), Neighbours.ADD_REMOVE, 5)
+    source = table().append_column("person", pa.array(np.arange(300) // 5)).append_column("row", pa.array(np.arange(300)))
+    given: dict[str, Any] = {"domain": DOMAIN, "epsilon": 0.4, "ledger": file.path, "columns": list(DOMAIN)}
+    for dataset, column in (("t", "row"), ("u", "row"), ("u", "person"), ("t", None)):
+        with pytest.raises(InputError, match="up to 5 rows of one person"):
+            release(source, 2, dataset=dataset, privacy_id=column, **given)
+    release(source, 2, dataset="t", privacy_id="person", **given)
+    release(source, 2, dataset="u", privacy_id="row", contributions=5, **given)
+
+
+def test_a_ledger_is_one_file_wherever_the_caller_goes(books: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(books.parent)
+    file = LedgerFile(Path("books"))
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    LedgerFile.create(elsewhere / "books").add("t", Cap.of(9.0, 1e-9), Neighbours.ADD_REMOVE, 1)
+    monkeypatch.chdir(elsewhere)
+    assert file.dataset("t").cap.epsilon == 1
+
+
+def test_a_child_process_does_not_keep_the_run(books: Path) -> None:
+    """A child that was forked meanwhile has the journal open too: the lock ends with the run, not with the child."""
+    request = Request.of(table(), 2, domain=DOMAIN, epsilon=1.0, engine="mwem", rounds=4)
+    with Run.begin(request, books, "t", "r", version="1"):
+        child = os.fork()
+        if not child:
+            time.sleep(60)
+            os._exit(0)
+    try:
+        go(books)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
 
 
 # --- the journal itself ---

@@ -125,10 +125,10 @@ class Cap:
         rho = max(kept - sum((c.rho for c in costs), Fraction(0)), Fraction(0))
         if pure:
             summed = self.epsilon - sum((c.amount for c in costs), Fraction(0)) if self.epsilon and all(c.pure for c in costs) else Fraction(0)
-            return _digits_down(max(float_down(summed), math.sqrt(2 * float(rho)) * (1 - 1e-9)), whole)
+            return _rest(max(float_down(summed), math.sqrt(2 * float(rho)) * (1 - 1e-9)), whole)
         if self.rho is not None:
-            return _digits_down(float_down(rho), whole)
-        return _digits_down(epsilon_of(rho, self.delta) * (1 - 1e-9) if self.delta and rho else 0.0, whole)
+            return _rest(float_down(rho), whole)
+        return _rest(epsilon_of(rho, self.delta) * (1 - 1e-9) if self.delta and rho else 0.0, whole)
 
 
 def _float_up(value: Fraction) -> float:
@@ -136,8 +136,11 @@ def _float_up(value: Fraction) -> float:
     return near if Fraction(near) >= value else math.nextafter(near, math.inf)
 
 
-def _digits_down(value: float, whole: float) -> float:
-    """Four digits, rounded down; what rounding leaves of a `whole` is nothing."""
-    if value <= whole * 1e-6:
-        return 0.0
+def _rest(value: float, whole: float) -> float:
+    """What is left, to four digits, rounded down; what rounding leaves of a `whole` is nothing."""
+    return 0.0 if value <= whole * 1e-6 else floor_digits(value)
+
+
+def floor_digits(value: float) -> float:
+    """Four digits, rounded down."""
     return float(Context(prec=4, rounding=ROUND_DOWN).create_decimal(value))

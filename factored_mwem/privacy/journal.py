@@ -47,7 +47,7 @@ class Journal:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(self._handle)
-            raise Busy("this run is under way in another process; wait for it, or give another --run-id") from None
+            raise Busy("this run is under way in another process; wait for it (another --run-id is another release, and pays again)") from None
         try:
             self._records = self._read(path)
         except BaseException:
@@ -56,6 +56,7 @@ class Journal:
         self.header: dict[str, Any] | None = self._records.pop(0)[0] if self._records else None
 
     def close(self) -> None:
+        fcntl.flock(self._handle, fcntl.LOCK_UN)  # a child of this process may have the file open too
         os.close(self._handle)
 
     def begin(self, header: dict[str, Any]) -> None:
@@ -81,6 +82,7 @@ class Journal:
     def make_room(self, size: int) -> None:
         """Space for a record of up to `size` bytes, before it is drawn: on a full disk it would depend on the draw whether it is drawn again."""
         try:
+            os.ftruncate(self._handle, self._end)  # a torn record of an earlier attempt goes
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(self._handle, self._end, HEAD.size + size + CODE)
         except OSError as error:
@@ -96,18 +98,19 @@ class Journal:
             _write(self._handle, head + body[: len(body) // 2])
             reach("half journalled")
             _write(self._handle, body[len(body) // 2 :] + self._code(head, body))
+            end = self._end + len(head) + len(body) + CODE
+            os.ftruncate(self._handle, end)  # how much room was made is private: it grows with the keys that may be kept
             os.fsync(self._handle)
         except OSError as error:
             raise Busy(f"cannot write the journal: {error.strerror}; free some space") from None
-        self._written += 1
-        self._end += len(head) + len(body) + CODE
+        self._written, self._end = self._written + 1, end
         reach("after journal")
 
     def _code(self, head: bytes, body: bytes) -> bytes:
         return hmac.new(self._key, head + body, hashlib.sha256).digest()[:CODE]
 
     def _read(self, path: Path) -> list[Record]:
-        """All whole records. A torn last one is cut off; Lost where something follows it, for that would be drawn again."""
+        """All whole records. A torn last one is left out; Lost where something follows it, for that would be drawn again. Nothing is changed yet."""
         data, at = _content(self._handle), 0
         records: list[Record] = []
         while (body := self._frame(data, at)) is not None and HEAD.unpack_from(data, at)[1] == len(records):
@@ -118,7 +121,6 @@ class Journal:
             if self._frame(data, later) is not None:
                 raise Lost(f"the journal {path} is damaged: this run cannot go on, and what it spent stays spent; give another --run-id")
             later = data.find(MAGIC, later + 1)
-        os.ftruncate(self._handle, at)
         self._written, self._end = len(records), at
         return records
 
@@ -223,6 +225,6 @@ class Journaled:
 def does_not_fit() -> Lost:
     """The journal and the mechanism disagree: another machine or library computed otherwise."""
     return Lost(
-        "this run cannot go on from its journal: the libraries or the machine compute otherwise than when it began. What it spent stays spent; "
-        "give another --run-id"
+        "this run cannot go on from its journal: the libraries, the machine or --max-cells are not what they were when it began. "
+        "What it spent stays spent; give another --run-id"
     )

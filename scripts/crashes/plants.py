@@ -41,7 +41,7 @@ def in_place() -> None:
     """Files are written under their final names."""
 
     @contextlib.contextmanager
-    def straight(path: Path, before: Callable[[], None] = lambda: None, *, same: bool = False) -> Iterator[Path]:
+    def straight(path: Path, before: Callable[[], None] = lambda: None, *, overwrite: bool = False, same: bool = False) -> Iterator[Path]:
         before()
         with open(path, "wb") as file:
             file.write(b"PAR1")
