@@ -35,6 +35,10 @@ VOTE_SHARE = Fraction(1, 4)
 """Share of a column's budget for its vote; the rest pays for its bounds or categories."""
 TOLERANCE = 0.05
 """A column is of a kind when at most this share of its values is of no narrower or equal kind."""
+CLEAR = 4.0
+"""Standard deviations of noise from which missing values, or numbers that are codes, are believed: noise alone gets there once in 30,000 columns."""
+CLEAR_BUCKET = 5.5
+"""The same for a bucket of values: of some 440 noise alone must lift none, once in 100,000 columns, for one alone makes the bounds useless."""
 PER_MILLE = 1000
 
 
@@ -65,7 +69,7 @@ def _attribute(name: str, sealed: Sealed, table: Table, cost: Fraction, delta: F
     kind = _kind(votes, stddev) if table.text else kind_of(field)
     if kind == "number" and _kind(votes, stddev) == "integer":
         kind = "integer"
-    nullable = bool(votes[0] > 3 * stddev) if table.text or field.nullable else False
+    nullable = bool(votes[0] > CLEAR * stddev) if table.text or field.nullable else False
     rest = cost * (1 - VOTE_SHARE)
     facts: dict[str, Any] = {"name": name, "type": kind, "learnt": True}
     if kind == "string":
@@ -95,7 +99,7 @@ def _kind(votes: np.ndarray, stddev: float) -> str:
     """The narrowest kind that covers nearly all of the noisy votes; text where they say nothing."""
     count = dict(zip(KINDS, np.where(votes > 2 * stddev, votes, 0.0), strict=True))
     present = sum(count.values()) - count["null"]
-    if present <= 0 or votes[KINDS.index("code")] > 3 * stddev:
+    if present <= 0 or votes[KINDS.index("code")] > CLEAR * stddev:
         return "string"
     for kind, narrower in NARROWER.items():
         if sum(count[k] for k in narrower) >= (1 - TOLERANCE) * present:
@@ -144,7 +148,7 @@ def _magnitude(name: str, grid: str, sealed: Sealed, cost: Fraction, access: Acc
     column: ColumnProfile = access.open(sealed, Entry("discover", Mechanism.GAUSSIAN, (name, "magnitude"), scale, sensitivity))
     lower, _ = column.lower_and_higher(grid)
     buckets = np.diff(lower[np.searchsorted(GRIDS[grid], points)])
-    seen = np.flatnonzero(access.noise.add(buckets, scale=scale) > 4.5 * scale)
+    seen = np.flatnonzero(access.noise.add(buckets, scale=scale) > CLEAR_BUCKET * scale)
     if not len(seen):
         middle = int(np.searchsorted(points, 0.0))
         end = np.searchsorted(points, 1.0) if grid == "number" else middle + 10
