@@ -162,7 +162,7 @@ def test_quiet_verbose_and_json(here: Path, fmwem: Fmwem) -> None:
     assert verbose.facts["output"] == "c.csv"
     failed = fmwem("release", "t.csv", "--marginals", 1, "--json", "--epsilon", 0)
     assert failed.facts == {
-        "error": "epsilon=0.0: must be a positive number; 1 is a common choice",
+        "error": "epsilon=0.0: must be a positive number, at least 1e-12; 1 is a common choice",
         "exit_code": 2,
         "budget_spent": False,
         "retryable": False,
@@ -177,6 +177,7 @@ REFUSED: list[tuple[int, str, list[Any]]] = [
     (2, "unknown kind of file", ["t.domain.json", "--marginals", 1]),
     (2, "epsilon=0.0: must be a positive number", ["t.csv", "--marginals", 1, "--epsilon", 0]),
     (2, "epsilon=-1.0: must be a positive number", ["t.csv", "--marginals", 1, "--epsilon", -1]),
+    (2, "epsilon=1e-300: must be a positive number, at least 1e-12", ["t.csv", "--marginals", 1, "--epsilon", 1e-300]),
     (2, "epsilon=nan: must be a positive number", ["t.csv", "--marginals", 1, "--epsilon", "nan"]),
     (2, "epsilon=inf: must be a positive number", ["t.csv", "--marginals", 1, "--epsilon", "inf"]),
     (2, "--epsilon", ["t.csv", "--marginals", 1, "--epsilon", "much"]),

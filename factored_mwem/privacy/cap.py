@@ -13,6 +13,7 @@ R and D' follow from the cap and the *first* release, which nobody chose after s
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -75,7 +76,7 @@ class Cap:
             raise InputError("a cap is either --epsilon (with --delta) or --rho")
         amount = self.epsilon if self.epsilon is not None else self.rho
         assert amount is not None
-        if not 0 < amount <= 10**9:
+        if not 0 < amount <= 10**9 or (self.rho is None and amount < Fraction(1e-12)):
             raise InputError(f"{'epsilon' if self.rho is None else 'rho'}={float(amount):g}: a cap must be a positive number")
         if not (self.delta == 0 or 1e-200 <= self.delta < 1):
             raise InputError(f"delta={float(self.delta):g}: must be 0, or from 1e-200 to below 1; 1e-9 is a common choice")
@@ -84,18 +85,14 @@ class Cap:
         """The limits that the first release sets: a tenth of delta for learnt categories if it leaves that, else what it takes itself."""
         if self.rho is not None:
             return Limits(self.rho, self.delta)
-        if self.delta == 0:
+        if self.delta == 0 or self.epsilon is None:
             return Limits(Fraction(0), Fraction(0))
         for delta in (max(self.delta * LEARNT_SHARE, first.delta), first.delta):
             if delta < self.delta:
-                found = Limits(self._rho_at(self.delta - delta), delta)
+                found = Limits(_rho_at(self.epsilon, self.delta - delta), delta)
                 if first.rho <= found.rho or first.pure:
                     return found
-        return Limits(self._rho_at(self.delta), Fraction(0))
-
-    def _rho_at(self, delta: Fraction) -> Fraction:
-        assert self.epsilon is not None
-        return grid_down(rho_of(float(self.epsilon), delta))  # as a release's own budget is found, so that one release fits
+        return Limits(_rho_at(self.epsilon, self.delta), Fraction(0))
 
     def admits(self, costs: Sequence[Cost], limits: Limits) -> bool:
         """Whether releases of these costs, in this order, stay within the cap."""
@@ -129,6 +126,12 @@ class Cap:
         if self.rho is not None:
             return _rest(float_down(rho), whole)
         return _rest(epsilon_of(rho, self.delta) * (1 - 1e-9) if self.delta and rho else 0.0, whole)
+
+
+@functools.lru_cache(maxsize=64)
+def _rho_at(epsilon: Fraction, delta: Fraction) -> Fraction:
+    """As a release's own budget is found, so that one release fits. Kept, for it may take seconds, and a ledger is locked while it is asked."""
+    return grid_down(rho_of(float(epsilon), delta))
 
 
 def _float_up(value: Fraction) -> float:

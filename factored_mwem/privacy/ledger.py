@@ -99,8 +99,8 @@ class Budget:
     @classmethod
     def of(cls, epsilon: float, delta: float, *, discovery_share: Fraction = Fraction(0)) -> Budget:
         """The budget for a promise; `discovery_share` of delta is kept for thresholded categories. InputError where it makes no sense."""
-        if not 0 < epsilon <= 1e100:
-            raise InputError(f"epsilon={epsilon}: must be a positive number; 1 is a common choice")
+        if not 1e-12 <= epsilon <= 1e100:
+            raise InputError(f"epsilon={epsilon}: must be a positive number, at least 1e-12; 1 is a common choice")
         if not 0 <= delta < 1 or 0 < delta < 1e-200:
             raise InputError(f"delta={delta}: must be 0, which is pure differential privacy, or from 1e-200 to below 1; 1e-9 is a common choice")
         if delta == 0:

@@ -120,13 +120,16 @@ def rho_of(epsilon: float, delta: Fraction) -> Fraction:
     logs = _log_inverse(delta)
     # Bun and Steinke 2016: always enough. The quotient is sqrt(epsilon + logs) - sqrt(logs) without its cancellation.
     low = Fraction((epsilon / (math.sqrt(epsilon + logs) + math.sqrt(logs))) ** 2 * (1 - 1e-9))
-    high = max(low * 4, Fraction(1, 2**80))
+    high, more = max(low * 4, Fraction(1, 2**80)), 4
     while (above := epsilon_of(high, delta)) <= epsilon:
-        low, high = high, high * 4
+        low, high, more = high, high * more, min(more**2, 2**32)
     # Regula falsi, Illinois rule: where the line through both ends crosses epsilon; an end that stays twice in turn counts half.
-    under, over, stayed = epsilon - epsilon_of(low, delta), above - epsilon, ""
+    under, over, stayed, steps = epsilon - epsilon_of(low, delta), above - epsilon, "", 0
     while high - low > low / 2**30:
+        steps += 1
         crossing = low + (high - low) * Fraction(under / (under + over))
+        if steps > 10 and steps % 2:  # where delta does most of the work, epsilon is nearly 0 up to a bend, and lines miss it
+            crossing = Fraction(math.sqrt(low * high))
         middle = min(max(crossing, low + low / 2**32), high - low / 2**32)
         found = epsilon_of(middle, delta)
         if found <= epsilon:
