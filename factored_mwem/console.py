@@ -136,7 +136,7 @@ def books_text(found: dict[str, Any]) -> str:
             learnt = f", delta {r['delta']:.3g}" if r["delta"] else ""
             lines.append(f"  {r['number']:4} {r['state']:9} {promise}{cost}{learnt}  {r['reserved_at']}{name}")
     if any(r["state"] in ("reserved", "failed") for d in found["datasets"] for r in d["releases"]):
-        lines.append("reserved: under way, or killed; failed: ended by an error. Both count in full until the same run id completes them.")
+        lines.append("reserved: under way, or killed; failed: ended by an error. What they list counts; the same run id, if any, completes them.")
     return "\n".join(lines) or "no datasets; `fmwem ledger add FILE --dataset NAME --epsilon E` adds one"
 
 

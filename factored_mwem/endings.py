@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
@@ -16,9 +17,13 @@ import typer
 
 from factored_mwem.errors import FmwemError, ResourceError, Stopped, told
 
+PATIENCE = 20.0
+"""Seconds that a signal has to do its work in before another counts."""
+
 
 def run(app: Callable[..., Any]) -> NoReturn:
     """Run the command line's parser and commands; every failure is one line and the documented exit code."""
+    _open_streams()
     _listen()
     as_json = "--json" in sys.argv
     try:
@@ -49,14 +54,25 @@ def run(app: Callable[..., Any]) -> NoReturn:
         _fail(error, f"unexpected {type(error).__name__} at {_place(error)}; please report it", 1, as_json)
 
 
+def _open_streams() -> None:
+    """Where a standard stream is closed, the next file that is opened would take its number, and whatever is printed."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_RDWR), number)
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "r+", encoding="utf-8"))  # noqa: SIM115 - as long as the process lives
+
+
 def _listen() -> None:
-    """The first signal unwinds, so that temporary files go and the books are told; one after it would only disturb that."""
+    """The first signal unwinds, so that temporary files go and the books are told; one soon after it would only disturb that."""
     codes = {getattr(signal, name): code for name, code in (("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)) if hasattr(signal, name)}
-    heard: list[int] = []
+    heard: list[float] = []
 
     def stop(number: int, _: Any) -> None:
-        if not heard:
-            heard.append(number)
+        if not heard or time.monotonic() - heard[-1] > PATIENCE:
+            heard.append(time.monotonic())
             raise Stopped(codes[number])
 
     for number in codes:
@@ -66,7 +82,9 @@ def _listen() -> None:
 
 def unsaid(error: BaseException, facts: Mapping[str, Any]) -> BaseException:
     """What kept a release of these facts from its last words, once its files were in place."""
-    found: Any = ResourceError("cannot write to standard output") if isinstance(error, OSError) else Stopped(getattr(error, "exit_code", 130))
+    found: Any = Stopped(getattr(error, "exit_code", 130))
+    if isinstance(error, OSError):
+        found = ResourceError("cannot write to standard output or standard error")
     found.budget_spent, found.retryable = True, facts.get("run_id") is not None
     found.advice = "the release is complete: its files are in place"
     return found

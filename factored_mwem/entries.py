@@ -33,7 +33,10 @@ class Dataset:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A release in the books. `files`: of each time it was finished, sha256 by role; `fingerprint`: keyed, of the input, where it has a run id."""
+    """A release in the books.
+
+    `files`: of each time it was finished, sha256 by role; `fingerprint`: keyed, of the input, where it has a run id; `mark`: a number of its own.
+    """
 
     number: int
     run_id: str | None
@@ -42,7 +45,7 @@ class Entry:
     spent: Cost | None
     parameters: dict[str, Any]
     fingerprint: bytes | None
-    journal: str | None
+    mark: str | None
     files: list[dict[str, str]]
     tool_version: str
     begun: str
@@ -56,7 +59,7 @@ class Entry:
 
 def entry_of(row: tuple[Any, ...]) -> Entry:
     number, run_id, state, composition, amount, delta, spent_amount, spent_delta, *rest = row
-    parameters, fingerprint, journal, files, version, begun, changed = rest
+    parameters, fingerprint, mark, files, version, begun, changed = rest
     kind = Composition(composition)
     reserved, spent = Cost(kind, fraction_of(amount), fraction_of(delta)), None
     if spent_amount is not None:
@@ -65,9 +68,9 @@ def entry_of(row: tuple[Any, ...]) -> Entry:
         raise ValueError("state")
     facts, wrote = json.loads(parameters), json.loads(files)
     whole = isinstance(facts, dict) and isinstance(wrote, list) and all(isinstance(one, dict) for one in wrote)
-    if not whole or not all(isinstance(text, str) for text in (version, begun, changed, run_id or "", journal or "")):
+    if not whole or not all(isinstance(text, str) for text in (version, begun, changed, run_id or "", mark or "")):
         raise ValueError("entry")
-    return Entry(number, run_id, state, reserved, spent, facts, fingerprint, journal, wrote, version, begun, changed)
+    return Entry(number, run_id, state, reserved, spent, facts, fingerprint, mark, wrote, version, begun, changed)
 
 
 def fraction_of(text: Any) -> Fraction:

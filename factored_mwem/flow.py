@@ -23,7 +23,7 @@ from factored_mwem.errors import InputError, ResourceError
 from factored_mwem.faults import reach
 from factored_mwem.forest import Forest
 from factored_mwem.levels import View
-from factored_mwem.limits import Machine, limits_of
+from factored_mwem.limits import Machine, limits_of, memory_limit
 from factored_mwem.manifest import Manifest, Output, describe, today, versions
 from factored_mwem.mwem import mwem
 from factored_mwem.outcome import Outcome, Progress
@@ -186,9 +186,9 @@ def usable(workload: Workload, domain: Domain, policy: Policy, machine: Machine)
         raise ResourceError(
             f"a question spans {candidates.cells.max():.3g} cells, more than --max-cells {policy.cells:,}; raise it or use fewer bins"
         )
-    check_memory(fitting, machine.memory)
+    check_memory(fitting, memory_limit())  # of now: it decides nothing but whether to go on
     if policy.components == "one" and domain.cells > policy.cells:
-        raise InputError(f"components='one' needs {domain.cells:,} cells, more than max_cells={policy.cells}; use fewer columns")
+        raise ResourceError(f"components='one' needs {domain.cells:,} cells, more than --max-cells {policy.cells:,}; raise it or use fewer columns")
     return fitting, len(candidates) - len(fitting)
 
 
@@ -269,7 +269,8 @@ class Release:
         manifest = self.manifest.model_copy(update={"output": Output(file=path.name, rows=self.rows)})
         inside = manifest.model_dump_json() if path.suffix != ".csv" else None
         kept = same and path.exists()
-        digest = write_batches(path, self.schema, self.batches(), metadata=inside, before=lambda: remove(beside), overwrite=overwrite, same=same)
+        gone = (lambda: remove(beside)) if overwrite or same else (lambda: None)  # what an earlier release of this path said
+        digest = write_batches(path, self.schema, self.batches(), metadata=inside, before=gone, overwrite=overwrite, same=same)
         manifest = manifest.model_copy(update={"output": Output(file=path.name, rows=self.rows, sha256=digest)})
         try:
             reach("before manifest")

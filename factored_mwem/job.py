@@ -79,7 +79,7 @@ def _make(request: Request, held: Run, files: Mapping[str, Path], *, overwrite: 
     made = make(request, held, report)
     kept = same and "model" in files and files["model"].exists()
     if "model" in files:
-        made.save(files["model"], overwrite=overwrite, same=same, before=lambda: remove(files["manifest"]))
+        made.save(files["model"], overwrite=overwrite, same=same, before=lambda: remove(files["manifest"]) if overwrite else None)
     try:
         manifest = made.write(files["data"], overwrite=overwrite, same=same)
     except BaseException:

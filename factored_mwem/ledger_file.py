@@ -39,7 +39,7 @@ TABLES = (
     "contributions INTEGER NOT NULL, privacy_id TEXT, limit_rho TEXT, limit_delta TEXT, added TEXT NOT NULL)",
     "CREATE TABLE releases (id INTEGER PRIMARY KEY, dataset TEXT NOT NULL REFERENCES datasets, run_id TEXT, state TEXT NOT NULL, "
     "composition TEXT NOT NULL, amount TEXT NOT NULL, delta TEXT NOT NULL, spent_amount TEXT, spent_delta TEXT, parameters TEXT NOT NULL, "
-    "fingerprint BLOB, journal TEXT, files TEXT NOT NULL, tool_version TEXT NOT NULL, reserved TEXT NOT NULL, changed TEXT NOT NULL, "
+    "fingerprint BLOB, mark TEXT, files TEXT NOT NULL, tool_version TEXT NOT NULL, reserved TEXT NOT NULL, changed TEXT NOT NULL, "
     "UNIQUE (dataset, run_id))",
 )
 TRIES = """
@@ -137,12 +137,12 @@ class LedgerFile:
         cost: Cost,
         *,
         run_id: str | None,
-        journal: str | None = None,
+        mark: str | None = None,
         parameters: dict[str, Any],
         fingerprint: bytes | None,
         tool_version: str,
     ) -> int:
-        """Enter a release, before its first noise; its number. `journal`: the mark in its journal's head, for no other may stand for it.
+        """Enter a release, before its first noise; its number. `mark`: a number of its own, which is in the head of its journal, too.
 
         BudgetExceeded, with nothing written, where the cap does not admit it; Busy where another process has entered the same run.
         """
@@ -156,7 +156,7 @@ class LedgerFile:
             facts = (name, run_id, "reserved", cost.composition.value, str(cost.amount), str(cost.delta), json.dumps(parameters))
             number = db.execute(
                 "INSERT INTO releases VALUES (NULL, ?, ?, ?, ?, ?, ?, NULL, NULL, ?, ?, ?, '[]', ?, ?, ?)",
-                (*facts, fingerprint, journal, tool_version, _now(), _now()),
+                (*facts, fingerprint, mark, tool_version, _now(), _now()),
             ).lastrowid
         reach("after reserve")
         assert number is not None
@@ -279,8 +279,7 @@ def _check_form(db: sqlite3.Connection, path: Path) -> None:
 
 
 FIELDS = (
-    "id, run_id, state, composition, amount, delta, spent_amount, spent_delta, parameters, fingerprint, journal, files, tool_version, "
-    "reserved, changed"
+    "id, run_id, state, composition, amount, delta, spent_amount, spent_delta, parameters, fingerprint, mark, files, tool_version, reserved, changed"
 )
 
 

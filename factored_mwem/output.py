@@ -33,14 +33,12 @@ def manifest_path(path: Path) -> Path:
 
 def check_target(path: Path, *, overwrite: bool) -> None:
     """InputError, before anything is spent, where `path` exists, has no known suffix, or its folder cannot be written."""
-    if path.exists() and not overwrite:
+    if os.path.lexists(path) and not overwrite:
         raise InputError(f"{path} exists; use --overwrite or another -o")
     if path.is_dir():
         raise InputError(f"{path} is a folder; name a file")
     with _clear(path):
-        handle, probe = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-        os.close(handle)
-        os.unlink(probe)
+        os.unlink(_temporary(path))
 
 
 def check_format(path: Path) -> None:
@@ -63,6 +61,8 @@ def _clear(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or "No space left" in str(error) or "File too large" in str(error):
             raise Busy(f"no space left to write {path}; free some or choose another -o") from None
+        if error.errno == errno.ENAMETOOLONG:
+            raise InputError(f"{path.name[:40]}... is too long a name; choose a shorter one") from None
         if error.errno == errno.EROFS:
             raise InputError(f"cannot write in {path.parent}: read-only file system") from None
         raise
@@ -72,13 +72,12 @@ def _clear(path: Path) -> Iterator[None]:
 def replacing(path: Path, before: Callable[[], None] = lambda: None, *, overwrite: bool = False, same: bool = False) -> Iterator[Path]:
     """A temporary path beside `path` that takes its place when the block ends well, and is removed when it does not.
 
-    InputError where there is a file, unless with `overwrite`; with `same` it stays, if it is the same. Where something may be replaced, `before`
-    runs just before that.
+    InputError where there is a file, unless with `overwrite`; with `same` it stays, if it is the same. `before` runs just before a file is replaced,
+    or just after a new one appeared.
     """
     with _clear(path):
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.{os.getpid()}-", suffix=".tmp")
-        os.close(handle)
-        mine = [name]
+        name = _temporary(path)
+        mine = os.stat(name)
         try:
             yield Path(name)
             _sync(Path(name))
@@ -89,31 +88,40 @@ def replacing(path: Path, before: Callable[[], None] = lambda: None, *, overwrit
                     raise InputError(f"{path} exists and is not what this run would write; use --overwrite or another -o")
                 os.unlink(name)
             else:
-                if overwrite or same:
-                    before()
-                _appear(name, path, overwrite=overwrite)
-                mine.append(str(path))
+                _appear(name, path, before, overwrite=overwrite)
             _sync(path.parent)
             reach("after rename")
         except BaseException:
-            for made in mine:
+            for made in (name, path):
                 with contextlib.suppress(OSError):
-                    os.unlink(made)
+                    if os.path.samestat(os.lstat(made), mine):  # by whatever name: a signal may strike between two steps
+                        os.unlink(made)
             raise
 
 
-def _appear(temporary: str, path: Path, *, overwrite: bool) -> None:
+def _temporary(path: Path) -> str:
+    """A new file beside `path`; its name says whose it is, and of which process."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.{os.getpid()}-", suffix=".tmp")
+    os.close(handle)
+    return name
+
+
+def _appear(temporary: str, path: Path, before: Callable[[], None], *, overwrite: bool) -> None:
     """Give a file its name. Where it may not replace another, a link refuses, also where another process was faster."""
-    if not overwrite:
-        try:
-            os.link(temporary, path)
-        except FileExistsError:
-            raise InputError(f"{path} exists; use --overwrite or another -o") from None
-        except OSError:
-            overwrite = True  # a file system without links
     if overwrite:
+        before()
         os.replace(temporary, path)
-    else:
+        return
+    try:
+        os.link(temporary, path)
+    except OSError as error:
+        if os.path.lexists(path):
+            raise InputError(f"{path} exists; use --overwrite or another -o") from None
+        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK):
+            raise
+        os.replace(temporary, path)  # a file system without links
+    before()
+    with contextlib.suppress(FileNotFoundError):
         os.unlink(temporary)
 
 

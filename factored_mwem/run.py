@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from factored_mwem.entries import Dataset, Entry
-from factored_mwem.errors import FmwemError, InputError, Lost
+from factored_mwem.errors import FmwemError, InputError, Lost, ResourceError
 from factored_mwem.faults import reach
 from factored_mwem.ledger_file import LedgerFile
 from factored_mwem.output import sha256
@@ -40,6 +40,7 @@ GOES_ON = {
     True: "run the same command again: it goes on from what was measured",
     False: "change what the message names, then run again with the same run id: it goes on from what was measured",
 }
+MAY_BEAR = "with more memory, or other --max-cells or --max-memory, the same run id goes on from what was measured, as far as that fits"
 STAYS_SPENT = "what was spent stays spent; another --run-id is a new release and spends again"
 PAYS_AGAIN = "running again is a new release and spends again"
 COMPLETE = "the release is complete: its files are in place"
@@ -57,6 +58,7 @@ class Run:
         self._number: int | None = None
         self._pinned: dict[str, Any] = {}
         self._stuck: Lost | None = None
+        self._began: list[str] = []
         self._drawing = self._finished = False
 
     @classmethod
@@ -106,18 +108,20 @@ class Run:
         self._entry = entry = file.find(name, run_id)  # asked only now that the journal is locked
         if entry is None:
             if self._journal is None:
-                raise self._stuck or AssertionError
+                raise InputError(f"the journal of run {run_id!r} is damaged, and the run is not in the books; give another --run-id")
             self._journal.forget()  # no entry, no noise: what an attempt wrote before it died says nothing
             return
         self.charged = True
         run = f"run {run_id!r} of dataset {name!r} was begun with"
         if _lasting(entry.parameters) != _lasting(self._facts["parameters"]):
             raise Lost(f"{run} other parameters; give another --run-id")
+        began, now = (_bearable(parameters) for parameters in (entry.parameters, self._facts["parameters"]))
+        self._began = [f"--{name.replace('_', '-')} {began[name] or 'left out'}" for name in BEARABLE if began[name] != now[name]]
         if entry.fingerprint != self._facts["fingerprint"]:
             raise Lost(f"{run} other data; give another --run-id")
         if entry.tool_version != self._facts["tool_version"]:
             self._stuck = Lost(f"{run} another version of this program or of its libraries; use that one, or give another --run-id")
-        elif self._journal is not None and (self._journal.header or {}).get("entry") != entry.journal:
+        elif self._journal is not None and (self._journal.header or {}).get("entry") != entry.mark:
             self._stuck = Lost(f"the journal of run {run_id!r} is gone; give another --run-id")
         if self._stuck is not None and entry.state != "finished":  # a finished one needs no journal while its files are there
             raise self._stuck
@@ -132,17 +136,25 @@ class Run:
 
     def reserve(self) -> None:
         """Enter the release before its first noise is drawn. BudgetExceeded where another job was faster."""
-        self.charged = True
         if self._file is None or self._number is not None:
+            self.charged = True
             return
-        mark = secrets.token_hex(16) if self._journal is not None else None
+        mark = secrets.token_hex(16)
+        if self._journal is not None:  # before the entry: an entry without its journal is one whose journal was lost
+            self._journal.begin({**self._pinned, "entry": mark})
         try:
-            if self._journal is not None:  # before the entry: an entry without its journal is one whose journal was lost
-                self._journal.begin({**self._pinned, "entry": mark})
-            self._number = self._file.reserve(self._name, self._cost, journal=mark, **self._facts)
-        except FmwemError:  # nothing was entered
-            self.charged = False
+            self._number = self._file.reserve(self._name, self._cost, mark=mark, **self._facts)
+        except BaseException:
+            self.charged = self._entered(self._file, mark)
             raise
+        self.charged = True
+
+    def _entered(self, file: LedgerFile, mark: str) -> bool:
+        """Whether the books hold the entry, which a signal may have kept from being heard of; yes where they do not answer."""
+        try:
+            return any(entry.mark == mark for entry in file.entries(self._name))
+        except FmwemError:
+            return True
 
     def noise(self, noise: Noise, ledger: Ledger) -> Noise:
         """The noise, journaled where the run has an id."""
@@ -182,6 +194,7 @@ class Run:
 
     def finish(self, files: Mapping[str, Path]) -> None:
         """The release is complete: its files, by role, are in place."""
+        self._finished = bool(files)
         reach("before finish")
         if self._file is not None and self._number is not None:
             before = self._entry.files if self._entry is not None else []
@@ -204,11 +217,15 @@ class Run:
         """Whether the same command may succeed without paying again, and what to do, after noise was paid for."""
         if self._finished:
             return self._journal is not None, COMPLETE
+        if isinstance(error, Lost) and self._drawing and self._began:
+            return False, f"give {' and '.join(self._began)}, as when it began, and the same run id: it goes on from what was measured"
         if isinstance(error, Lost) or (self._drawing and isinstance(error, InputError)):  # what was asked is at fault, and cannot be changed now
             return False, STAYS_SPENT
         if self._journal is None:
             return False, PAYS_AGAIN
-        retryable = getattr(error, "retryable", not isinstance(error, FmwemError | MemoryError))
+        if isinstance(error, MemoryError) or (self._drawing and isinstance(error, ResourceError) and not error.retryable):
+            return False, MAY_BEAR
+        retryable = getattr(error, "retryable", not isinstance(error, FmwemError))
         return retryable, GOES_ON[retryable]
 
 
@@ -218,13 +235,22 @@ def _lasting(parameters: dict[str, Any]) -> dict[str, Any]:
     return {**parameters, "policy": {k: v for k, v in policy.items() if k not in BEARABLE} if isinstance(policy, dict) else policy}
 
 
+def _bearable(parameters: dict[str, Any]) -> dict[str, Any]:
+    """The other ones."""
+    policy = parameters.get("policy")
+    return {name: policy.get(name) if isinstance(policy, dict) else None for name in BEARABLE}
+
+
 def _check_terms(dataset: Dataset, policy: Policy) -> None:
     """InputError where a release would protect others than the cap is about."""
     if policy.neighbours is not dataset.neighbours:
         raise InputError(f"dataset {dataset.name!r} is kept under --neighbours {dataset.neighbours}, this release says {policy.neighbours}")
-    if policy.privacy_id is not None and policy.privacy_id == dataset.privacy_id:
-        return  # the owner says that it names the person, so that rows can be bounded
-    if policy.contributions < dataset.contributions:
+    if policy.privacy_id is not None:  # whom it names is the owner's to say: rows bounded by another column bound nobody's
+        if policy.privacy_id != dataset.privacy_id:
+            known = dataset.privacy_id
+            goes_by = "has no column that names the person" if known is None else f"goes by --privacy-id {shlex.quote(known)}"
+            raise InputError(f"dataset {dataset.name!r} {goes_by}, this release says {policy.privacy_id!r}; see `fmwem ledger add --help`")
+    elif policy.contributions < dataset.contributions:
         known = f" or --privacy-id {shlex.quote(dataset.privacy_id)}" if dataset.privacy_id is not None else ""
         raise InputError(
             f"dataset {dataset.name!r} has up to {dataset.contributions} rows of one person, this release assumes {policy.contributions}; "

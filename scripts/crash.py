@@ -102,7 +102,7 @@ def try_out(folder: Path, case: str, hook: Hook, *, expected: int, kill_after: f
 
 def told_wrong(code: int, line: dict[str, object], drawn: int) -> list[str]:
     """What the JSON line of a failure says against the truth."""
-    goes_on = line.get("retryable") is True or "with the same run id" in str(line.get("advice"))  # where memory was too little: with less to do
+    goes_on = line.get("retryable") is True or "same run id goes on" in str(line.get("advice"))  # where memory was too little: with less to do
     right = line.get("exit_code") == code and (not drawn or (line.get("budget_spent") is True and goes_on))
     return [] if right else [f"the line says {line}"]
 

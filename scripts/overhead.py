@@ -23,8 +23,9 @@ from factored_mwem.privacy.neighbours import Neighbours
 from factored_mwem.warmup import warm_up
 
 ADULT = Path(__file__).parents[1] / "datasets" / "adult.csv"
-BOOKS = [(run, "fingerprint"), (LedgerFile, "__init__"), (Journal, "__init__"), (Journal, "begin"), (Journal, "append"), (Journaled, "_facts")]
-BOOKS += [(LedgerFile, name) for name in ("dataset", "find", "check", "reserve", "change")] + [(run.Run, "finish")]
+BOOKS = [(run, "fingerprint"), (LedgerFile, "__init__"), (Journal, "__init__"), (Journal, "begin"), (Journal, "append"), (Journal, "make_room")]
+BOOKS += [(Journaled, "_facts"), (run.Run, "finish"), (job, "_in_place")]
+BOOKS += [(LedgerFile, name) for name in ("dataset", "find", "check", "reserve", "change")]
 
 
 class Clock:

@@ -596,7 +596,7 @@ def test_every_exit_code_of_failures(here: Path, fmwem: Fmwem, monkeypatch: pyte
 
     for error, code, words in (
         (RuntimeError(CANARY), 1, "unexpected RuntimeError at cli.py:"),
-        (MemoryError(), 4, "out of memory; lower --max-cells or --marginals, or use --columns"),
+        (MemoryError(), 4, "out of memory; lower --max-cells or --max-memory"),
         (KeyboardInterrupt(), 130, "interrupted; nothing was left half-written"),
     ):
         monkeypatch.setattr(job, "run", failing(error))

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
@@ -116,6 +115,35 @@ def test_a_signal_after_the_last_rename_says_that_the_release_is_complete(
     assert fmwem(*JOB, "--run-id", "r", "--json").facts["reused"] is True
 
 
+@pytest.mark.parametrize(("point", "entered"), [("before reserve", False), ("before commit", False), ("after commit", True)])
+def test_a_signal_at_the_reservation_says_whether_it_was_made(books: Path, fmwem: Fmwem, point: str, entered: bool) -> None:
+    strike(point, signal.SIGTERM)
+    ended = fmwem(*JOB, "--json")
+    assert (ended.code, ended.facts["budget_spent"], len(shown(fmwem)["releases"])) == (143, entered, entered)
+
+
+@pytest.mark.parametrize("run_id", [(), ("--run-id", "r")], ids=["none", "r"])
+def test_books_that_cannot_be_told_of_the_end_leave_a_release(
+    books: Path, fmwem: Fmwem, monkeypatch: pytest.MonkeyPatch, run_id: tuple[str, ...]
+) -> None:
+    change = LedgerFile.change
+
+    def busy(self: LedgerFile, number: int, state: str, **facts: Any) -> None:
+        if state == "finished":
+            raise Busy("the ledger is in use; try again")
+        change(self, number, state, **facts)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LedgerFile, "change", busy)
+        ended = fmwem(*JOB, *run_id, "--json")
+    assert (ended.code, ended.facts["budget_spent"], ended.facts["retryable"]) == (4, True, bool(run_id))
+    assert "is complete" in ended.facts["advice"] and (books.parent / "t.synthetic.manifest.json").exists()
+    assert [entry["state"] for entry in shown(fmwem)["releases"]] == ["spent"]
+    if run_id:
+        assert fmwem(*JOB, *run_id).code == 0
+        assert [entry["state"] for entry in shown(fmwem)["releases"]] == ["finished"]
+
+
 def test_a_signal_once_the_books_are_closed_says_so_too(books: Path, fmwem: Fmwem) -> None:
     strike("after finish", signal.SIGTERM)
     ended = fmwem(*JOB, "--json")
@@ -135,6 +163,16 @@ def test_an_output_that_takes_nothing_is_one_line(books: Path, fmwem: Fmwem, unb
     assert fmwem(*JOB, "--run-id", "r", "--json").facts["reused"] is True
 
 
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
+def test_a_stream_that_is_closed_is_as_good_as_none(books: Path, fmwem: Fmwem, closed: str) -> None:
+    """The next file that is opened would take its number, and be printed into: here the ledger or a journal."""
+    ended = subprocess.run(
+        ["sh", "-c", f'exec "$@" {closed}', "sh", str(FMWEM), *map(str, JOB), "--run-id", "r"], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0 and "Traceback" not in ended.stderr
+    assert fmwem(*JOB, "--run-id", "r", "--json").facts["reused"] is True
+
+
 def test_what_ignores_a_hangup_goes_on_ignoring_it() -> None:
     """`nohup fmwem ...`: the terminal may go."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -151,7 +189,7 @@ def test_too_little_memory_is_not_tried_again_as_it_is(books: Path, fmwem: Fmwem
     faults.hook = fail
     ended = fmwem(*JOB, "--run-id", "r", "--json")
     assert (ended.code, ended.facts["budget_spent"], ended.facts["retryable"]) == (4, True, False)
-    assert "--max-cells" in ended.facts["error"] and "same run id" in ended.facts["advice"]
+    assert "--max-cells" in ended.facts["error"] and "the same run id goes on" in ended.facts["advice"]
     again = fmwem(*JOB, "--run-id", "r", "--max-cells", 10**5, "--json")
     assert again.code == 0 and len(shown(fmwem)["releases"]) == 1
 
@@ -184,11 +222,48 @@ def test_a_file_that_appeared_meanwhile_is_not_replaced(tmp_path: Path, monkeypa
         temporary.write_text("two")
     assert path.read_text() == "two"
     path.unlink()
-    taken = pytest.raises(InputError, match="a exists") if links else contextlib.nullcontext()
-    with taken, replacing(path) as temporary:
+    with pytest.raises(InputError, match="a exists"), replacing(path) as temporary:
         temporary.write_text("mine")
         path.write_text("another's")
-    assert os.listdir(tmp_path) == ["a"] and path.read_text() == ("another's" if links else "mine")
+    assert os.listdir(tmp_path) == ["a"] and path.read_text() == "another's"
+
+
+@pytest.mark.parametrize("step", ["link", "unlink"])
+@pytest.mark.parametrize("after", [False, True])
+def test_a_signal_between_two_steps_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, after: bool) -> None:
+    real, seen = getattr(os, step), [0]
+
+    def struck(*given: Any) -> None:
+        seen[0] += 1
+        if seen[0] > 1:  # clearing up is not disturbed
+            return real(*given)
+        if after:
+            real(*given)
+        raise Stopped(143)
+
+    monkeypatch.setattr(os, step, struck)
+    with pytest.raises(Stopped), replacing(tmp_path / "a") as temporary:
+        temporary.write_text("mine")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_run_that_goes_on_leaves_another_jobs_manifest(books: Path, fmwem: Fmwem) -> None:
+    """Seen: the model that was to be written beside another's data removed its manifest before the data were compared."""
+    assert fmwem(*JOB, "--run-id", "r", "-o", "mine.csv").code == 0
+    assert fmwem("release", "t.csv", "--marginals", 1, "-o", "other.csv").code == 0
+    before = {path.name: path.read_bytes() for path in books.parent.glob("other.*")}
+    refused = fmwem(*JOB, "--run-id", "r", "-o", "other.csv", "--model", "new.fmwem")
+    assert refused.code == 2 and not (books.parent / "new.fmwem").exists()
+    assert {path.name: path.read_bytes() for path in books.parent.glob("other.*")} == before
+
+
+@pytest.mark.parametrize("name", ["dangling.csv", "n" * 228 + ".csv"])
+def test_names_that_cannot_be_written_are_refused_before_anything_is_spent(books: Path, fmwem: Fmwem, name: str) -> None:
+    (books.parent / "dangling.csv").symlink_to("nowhere.csv")
+    refused = fmwem(*JOB, "-o", name, "--json")
+    assert refused.code == 2 and not refused.facts["budget_spent"]
+    assert "exists" in refused.facts["error"] or "too long a name" in refused.facts["error"]
+    assert shown(fmwem)["releases"] == []
 
 
 def test_files_of_two_jobs_are_not_one_release(books: Path, fmwem: Fmwem) -> None:

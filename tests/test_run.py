@@ -391,11 +391,23 @@ def test_limits_of_the_machine_may_change_between_attempts(books: Path) -> None:
     with pytest.raises(FmwemError, match="more than --max-cells 10") as refused:
         go(books, noise=noise, max_cells=10, **choices)
     assert refused.value.budget_spent and not refused.value.retryable and len(noise.calls) >= 1
-    assert "with the same run id" in str(refused.value.advice)
+    assert "other --max-cells" in str(refused.value.advice) and "the same run id goes on" in str(refused.value.advice)
     made, run, more = go(books, max_cells=5000, **choices)
     assert run.resumed == len(noise.calls) and run.resumed + len(more.calls) == len(made.manifest.ledger)
     (entry,) = LedgerFile(books).entries("t")
     assert entry.state == "finished" and entry.spent is not None and entry.spent.amount <= entry.reserved.amount
+
+
+def test_a_run_that_does_not_fit_another_limit_says_which_one_fits(books: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever is told to pay again for a journal that fits as it began pays for nothing."""
+    before = died(books, "before draw", 4, max_cells=5000)
+    facts = journal_module.Journaled._facts
+    with monkeypatch.context() as patch:
+        patch.setattr(journal_module.Journaled, "_facts", lambda self, m, n, s: {**facts(self, m, n, s), "number": 99})
+        with pytest.raises(Lost, match="--max-cells") as refused:
+            go(books, max_cells=4000)
+    assert refused.value.advice == "give --max-cells 5000, as when it began, and the same run id: it goes on from what was measured"
+    assert go(books, max_cells=5000)[1].resumed == len(before.calls)
 
 
 def test_what_was_asked_cannot_be_changed_after_the_first_noise(books: Path) -> None:
@@ -469,11 +481,14 @@ def test_only_the_column_that_the_owner_names_bounds_rows(tmp_path: Path) -> Non
     file.add("u", Cap.of(1.0, 1e-9), Neighbours.ADD_REMOVE, 5)
     source = table().append_column("person", pa.array(np.arange(300) // 5)).append_column("row", pa.array(np.arange(300)))
     given: dict[str, Any] = {"domain": DOMAIN, "epsilon": 0.4, "ledger": file.path, "columns": list(DOMAIN)}
-    for dataset, column in (("t", "row"), ("u", "row"), ("u", "person"), ("t", None)):
-        with pytest.raises(InputError, match="up to 5 rows of one person"):
-            release(source, 2, dataset=dataset, privacy_id=column, **given)
+    for dataset, column, words in (("t", "row", "goes by --privacy-id person"), ("u", "person", "no column that names the person")):
+        for contributions in (1, 5):  # even so: where a person's rows go, others of the same value move up
+            with pytest.raises(InputError, match=words):
+                release(source, 2, dataset=dataset, privacy_id=column, contributions=contributions, **given)
+    with pytest.raises(InputError, match="up to 5 rows of one person"):
+        release(source, 2, dataset="t", **given)
     release(source, 2, dataset="t", privacy_id="person", **given)
-    release(source, 2, dataset="u", privacy_id="row", contributions=5, **given)
+    release(source, 2, dataset="u", contributions=5, **given)
 
 
 def test_a_ledger_is_one_file_wherever_the_caller_goes(books: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
