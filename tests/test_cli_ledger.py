@@ -233,13 +233,19 @@ def test_mistakes_are_one_line_and_change_nothing(books: Path, fmwem: Fmwem, cod
     assert {path.name: path.read_bytes() for path in books.parent.iterdir() if path.is_file()} == before
 
 
+def listening() -> None:
+    """A child that was started by one that ignores a signal ignores it, too."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_signal_is_one_line_and_the_run_goes_on_later(books: Path, fmwem: Fmwem, number: int, code: int) -> None:
     """The ledger is held until the signal is sent, so that no run is over before it comes: every one waits at its first charge at the latest."""
     held = sqlite3.connect(books, isolation_level=None)
     held.execute("BEGIN IMMEDIATE")
     arguments = [str(FMWEM), *map(str, JOB), "--run-id", "r", "--json"]
-    running = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    running = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=listening)  # noqa: PLW1509
     while running.poll() is None and not any(books.parent.glob("books.journals/*")):
         time.sleep(0.01)
     running.send_signal(number)

@@ -28,7 +28,8 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @pytest.fixture(autouse=True)
 def handlers() -> Iterator[None]:
-    before = [signal.getsignal(number) for number in SIGNALS]
+    """Signals as a terminal leaves them: whoever started the tests may have had them ignored."""
+    before = [signal.signal(number, signal.SIG_DFL) for number in SIGNALS]
     yield
     for number, handler in zip(SIGNALS, before, strict=True):
         signal.signal(number, handler)

@@ -204,9 +204,12 @@ cli.main()
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, -9), (signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["kill", "ctrl-C", "terminate"])
 def test_a_process_stopped_while_writing_leaves_no_output(tmp_path: Path, number: int, code: int) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", WRITER, "wait", str(tmp_path / "t.parquet")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    def listening() -> None:  # a child that was started by one that ignores a signal ignores it, too
+        for heard in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(heard, signal.SIG_DFL)
+
+    command = [sys.executable, "-c", WRITER, "wait", str(tmp_path / "t.parquet")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=listening)  # noqa: PLW1509
     assert process.stdout is not None
     assert process.stdout.readline() == "writing\n"
     assert names(tmp_path) != []  # it is in the middle: its temporary file is there

@@ -85,6 +85,8 @@ class Trial:
         code = 99
         try:
             os.chdir(self.folder)
+            for heard in (signal.SIGINT, signal.SIGTERM):  # whoever started this may ignore them
+                signal.signal(heard, signal.SIG_DFL)
             for number, name in ((1, "stdout"), (2, "stderr")):
                 os.dup2(os.open(name, os.O_CREAT | os.O_WRONLY | os.O_TRUNC), number)
             sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)  # noqa: SIM115

@@ -35,7 +35,7 @@ def run_model(path: Path) -> bool:
     for rows in (0, 40):
         assert sum(batch.num_rows for batch in made.batches(rows)) == rows
     allowed(made.manifest.recompute)
-    write_batches(path.with_name("rows.parquet"), made.schema, made.batches(10), metadata=made.manifest.model_dump_json())
+    write_batches(path.with_name("rows.parquet"), made.schema, made.batches(10), metadata=made.manifest.model_dump_json(), overwrite=True)
     return True
 
 

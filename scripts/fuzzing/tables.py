@@ -104,8 +104,8 @@ def back(domain: Domain, schema: pa.Schema, path: Path) -> None:
         most = min(max(domain.shape), 1000)
         columns = [decode(a, np.arange(most) % a.size, field, rng) for a, field in zip(domain, schema, strict=True)]
         batch = pa.RecordBatch.from_arrays(columns, schema=schema)
-        write_batches(path.with_name("back.parquet"), schema, [batch])
-        write_batches(path.with_name("back.csv"), schema, [batch])
+        write_batches(path.with_name("back.parquet"), schema, [batch], overwrite=True)
+        write_batches(path.with_name("back.csv"), schema, [batch], overwrite=True)
     except FmwemError as error:
         raise AssertionError(f"refused too late: {error}") from error
 
