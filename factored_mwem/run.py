@@ -200,7 +200,6 @@ class Run:
             before = self._entry.files if self._entry is not None else []
             now = {role: sha256(path) for role, path in files.items()}
             self._file.change(self._number, "finished", files=[*before, now] if now not in before else None)
-        self._finished = True
         reach("after finish")
 
     def _failed(self, error: BaseException) -> None:

@@ -221,6 +221,8 @@ def test_the_room_is_enough(books: Path, monkeypatch: pytest.MonkeyPatch, choice
     go(books, source=source, **choices)
     frame = journal_module.HEAD.size + journal_module.CODE
     assert asked and all(size + frame >= wrote for size, wrote in zip(asked, written[1:], strict=True))
+    (path,) = Path(f"{books}.journals").iterdir()
+    assert path.stat().st_size == sum(written), "the room that was made for keys would tell how many there are"
 
 
 def test_no_row_shows_in_a_request_or_in_what_is_said_of_it() -> None:
