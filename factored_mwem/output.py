@@ -35,9 +35,9 @@ def check_target(path: Path, *, overwrite: bool) -> None:
     """InputError, before anything is spent, where `path` exists, has no known suffix, or its folder cannot be written."""
     if os.path.lexists(path) and not overwrite:
         raise InputError(f"{path} exists; use --overwrite or another -o")
-    if path.is_dir():
-        raise InputError(f"{path} is a folder; name a file")
     with _clear(path):
+        if path.is_dir():
+            raise InputError(f"{path} is a folder; name a file")
         os.unlink(_temporary(path))
 
 
@@ -114,11 +114,9 @@ def _appear(temporary: str, path: Path, before: Callable[[], None], *, overwrite
         return
     try:
         os.link(temporary, path)
-    except OSError as error:
+    except OSError:
         if os.path.lexists(path):
             raise InputError(f"{path} exists; use --overwrite or another -o") from None
-        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK):
-            raise
         os.replace(temporary, path)  # a file system without links
     before()
     with contextlib.suppress(FileNotFoundError):

@@ -258,7 +258,7 @@ def test_a_run_that_goes_on_leaves_another_jobs_manifest(books: Path, fmwem: Fmw
     assert {path.name: path.read_bytes() for path in books.parent.glob("other.*")} == before
 
 
-@pytest.mark.parametrize("name", ["dangling.csv", "n" * 228 + ".csv"])
+@pytest.mark.parametrize("name", ["dangling.csv", "n" * 228 + ".csv", "n" * 300 + ".csv"])
 def test_names_that_cannot_be_written_are_refused_before_anything_is_spent(books: Path, fmwem: Fmwem, name: str) -> None:
     (books.parent / "dangling.csv").symlink_to("nowhere.csv")
     refused = fmwem(*JOB, "-o", name, "--json")
