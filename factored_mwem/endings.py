@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from factored_mwem.errors import FmwemError, ResourceError, Stopped, told
+from factored_mwem.errors import COMPLETE, FmwemError, ResourceError, Stopped, told
 
 PATIENCE = 20.0
 """Seconds that a signal has to do its work in before another counts."""
@@ -86,7 +86,7 @@ def unsaid(error: BaseException, facts: Mapping[str, Any]) -> BaseException:
     if isinstance(error, OSError):
         found = ResourceError("cannot write to standard output or standard error")
     found.budget_spent, found.retryable = True, facts.get("run_id") is not None
-    found.advice = "the release is complete: its files are in place"
+    found.advice = COMPLETE
     return found
 
 

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 
+COMPLETE = "the release is complete: its files are in place"
+"""What to say of a failure after the last rename."""
+
 
 def shown(value: object) -> str:
     """A value for an error message: numbers and short texts as they are, of all else the type alone, for it may hold rows."""

@@ -80,7 +80,7 @@ def replacing(path: Path, before: Callable[[], None] = lambda: None, *, overwrit
         mine = os.stat(name)
         try:
             yield Path(name)
-            _sync(Path(name))
+            sync(Path(name))
             os.chmod(name, 0o666 & ~_umask())
             reach("before rename")
             if same and path.exists():
@@ -89,7 +89,7 @@ def replacing(path: Path, before: Callable[[], None] = lambda: None, *, overwrit
                 os.unlink(name)
             else:
                 _appear(name, path, before, overwrite=overwrite)
-            _sync(path.parent)
+            sync(path.parent)
             reach("after rename")
         except BaseException:
             for made in (name, path):
@@ -123,7 +123,8 @@ def _appear(temporary: str, path: Path, before: Callable[[], None], *, overwrite
         os.unlink(temporary)
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

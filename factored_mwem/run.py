@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from factored_mwem.entries import Dataset, Entry
-from factored_mwem.errors import FmwemError, InputError, Lost, ResourceError
+from factored_mwem.errors import COMPLETE, FmwemError, InputError, Lost, ResourceError
 from factored_mwem.faults import reach
 from factored_mwem.ledger_file import LedgerFile
 from factored_mwem.output import sha256
@@ -43,7 +43,6 @@ GOES_ON = {
 MAY_BEAR = "with more memory, or other --max-cells or --max-memory, the same run id goes on from what was measured, as far as that fits"
 STAYS_SPENT = "what was spent stays spent; another --run-id is a new release and spends again"
 PAYS_AGAIN = "running again is a new release and spends again"
-COMPLETE = "the release is complete: its files are in place"
 
 
 class Run:
@@ -113,9 +112,9 @@ class Run:
             return
         self.charged = True
         run = f"run {run_id!r} of dataset {name!r} was begun with"
-        if _lasting(entry.parameters) != _lasting(self._facts["parameters"]):
+        (lasting_then, began), (lasting_now, now) = (_split(parameters) for parameters in (entry.parameters, self._facts["parameters"]))
+        if lasting_then != lasting_now:
             raise Lost(f"{run} other parameters; give another --run-id")
-        began, now = (_bearable(parameters) for parameters in (entry.parameters, self._facts["parameters"]))
         self._began = [f"--{name.replace('_', '-')} {began[name] or 'left out'}" for name in BEARABLE if began[name] != now[name]]
         if entry.fingerprint != self._facts["fingerprint"]:
             raise Lost(f"{run} other data; give another --run-id")
@@ -228,16 +227,11 @@ class Run:
         return retryable, GOES_ON[retryable]
 
 
-def _lasting(parameters: dict[str, Any]) -> dict[str, Any]:
-    """The parameters that no attempt of a run may change."""
-    policy = parameters.get("policy")
-    return {**parameters, "policy": {k: v for k, v in policy.items() if k not in BEARABLE} if isinstance(policy, dict) else policy}
-
-
-def _bearable(parameters: dict[str, Any]) -> dict[str, Any]:
-    """The other ones."""
-    policy = parameters.get("policy")
-    return {name: policy.get(name) if isinstance(policy, dict) else None for name in BEARABLE}
+def _split(parameters: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The parameters that no attempt of a run may change, and those that one may. The books' may be anything."""
+    found = parameters.get("policy")
+    policy = found if isinstance(found, dict) else {}
+    return {**parameters, "policy": {k: v for k, v in policy.items() if k not in BEARABLE}}, {name: policy.get(name) for name in BEARABLE}
 
 
 def _check_terms(dataset: Dataset, policy: Policy) -> None:

@@ -21,6 +21,7 @@ import numpy as np
 
 from factored_mwem.errors import Busy, InputError, Lost
 from factored_mwem.faults import reach
+from factored_mwem.output import sync
 from factored_mwem.privacy.ledger import Ledger
 from factored_mwem.privacy.noise import Noise
 
@@ -40,7 +41,7 @@ class Journal:
             path.parent.mkdir(mode=0o700, exist_ok=True)
             self._handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
             for folder in (path.parent, path.parent.parent):
-                _sync_folder(folder)
+                sync(folder)
         except OSError as error:
             raise InputError(f"cannot write the journal {path}: {error.strerror}") from None
         try:
@@ -156,14 +157,6 @@ def _content(handle: int) -> bytes:
 def _write(handle: int, data: bytes) -> None:
     while data:
         data = data[os.write(handle, data) :]
-
-
-def _sync_folder(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 class Journaled:
