@@ -38,6 +38,14 @@ class InputError(FmwemError):
     exit_code = 2
 
 
+class Ambiguous(InputError):
+    """A text file in which it is not clear where a record ends; refused before anything is spent, and for a person to decide in public."""
+
+
+class Changed(InputError):
+    """An input that is not what it was when it was opened: its rows would not be those that the charges are about."""
+
+
 class Lost(InputError):
     """A run that cannot go on: its journal is gone, damaged, or does not fit, or it began with other data. What it spent stays spent."""
 

@@ -53,6 +53,9 @@ class Policy(BaseModel):
     what follows is for it alone: `iterate` last or average; `replay` or a single step a round; `initial` a noisy histogram of every starting
     component ("histogram"), noisy one-way marginals, or none; `rounds="adaptive"`; `components="one"` starts from the whole domain in one
     component, as the paper's sections 2 and 3 do; `step="paper"` is the paper's update to the letter, which cubes, ranges and parities always take.
+
+    `records` says what a record of a text file is: a line, and a file in which a quote is open at a line's end is refused ("checked"); a line,
+    whatever its quotes ("lines"); or what a writer made that puts cells with line breaks into quotes ("multiline").
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -62,6 +65,7 @@ class Policy(BaseModel):
     neighbours: Neighbours = Neighbours.ADD_REMOVE
     contributions: StrictInt = Field(default=1, ge=1, le=10**9)
     privacy_id: str | None = None
+    records: Literal["checked", "lines", "multiline"] = "checked"
     rounds: StrictInt | Literal["adaptive"] | None = None
     engine: Literal["tree", "mwem"] = "tree"
     max_cells: int | None = Field(default=None, ge=1, le=2**40)
