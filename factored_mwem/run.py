@@ -241,7 +241,7 @@ class Run:
 def _split(parameters: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The parameters that no attempt of a run may change, and those that one may. The books' may be anything."""
     found = parameters.get("policy")
-    policy = found if isinstance(found, dict) else {}
+    policy = {**Policy().model_dump(mode="json"), **found} if isinstance(found, dict) else {}  # a field that came later had its default
     return {**parameters, "policy": {k: v for k, v in policy.items() if k not in BEARABLE}}, {name: policy.get(name) for name in BEARABLE}
 
 

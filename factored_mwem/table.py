@@ -117,9 +117,10 @@ def _open_object(source: Any) -> Table:
 
 
 def _open_dataset(data: Any) -> Table:
-    kind = getattr(getattr(data, "format", None), "default_extname", None)
-    if kind in ("csv", "json"):
-        raise InputError(f"the dataset is of {kind} files, whose reader lets a row decide how others are read; give the path of a file")
+    for part in (data, *getattr(data, "children", ())):
+        kind = getattr(getattr(part, "format", None), "default_extname", None)
+        if kind in ("csv", "json"):
+            raise InputError(f"the dataset is of {kind} files, whose reader lets a row decide how others are read; give the path of a file")
     return Table(
         data.schema, False, lambda columns: _guarded("the dataset", lambda: data.to_batches(columns=list(columns))), origin=DatasetFiles(data)
     )

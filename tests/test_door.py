@@ -18,13 +18,14 @@ import pyarrow.parquet as pq
 import pytest
 from fakes import FakeNoise
 
-from factored_mwem import Domain, Policy, Workload, draft, release
+from factored_mwem import Cap, Domain, LedgerFile, Neighbours, Policy, Workload, draft, flow, release
 from factored_mwem.assumptions import assumptions_of
 from factored_mwem.console import say, visible
 from factored_mwem.delimited import Form
-from factored_mwem.errors import InputError
+from factored_mwem.errors import Changed, InputError
 from factored_mwem.flow import _release
 from factored_mwem.manifest import Manifest
+from factored_mwem.privacy.discover import discover
 from factored_mwem.privacy.noise import Composition, OpenDPNoise
 from factored_mwem.table import open_table
 
@@ -209,6 +210,41 @@ def test_of_people_without_an_id_nobody_is_left(tmp_path: Path) -> None:
         Domain.from_dict({"fields": [{"name": "a", "categories": ["x", "y"]}]}), None, 3, 1, lambda _: None, noise=calls,
     )  # fmt: skip
     assert all(np.sum(call.values) == 0 for call in calls.calls if call.method == "add")
+
+
+# --- a file that is written to
+
+
+def test_a_file_rewritten_before_the_first_row_spends_nothing(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("c\nv0\n" * 50)
+    table = open_table(tmp_path / "t.csv")
+    (tmp_path / "t.csv").write_text("c\n" + "v1\n" * 100)
+    with pytest.raises(Changed, match="was changed while it was read") as refused:
+        release(table, 1, domain=DOMAIN, epsilon=1.0)
+    assert not refused.value.budget_spent
+
+
+def test_a_file_rewritten_between_two_passes_stops_before_more_noise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The domain is learnt from one pass, the codes come from another: between them the rows of one person became a hundred."""
+    (tmp_path / "t.csv").write_text("c\n" + "v0\n" * 50)
+    drawn: list[str] = []
+
+    def slow(table: Any, *rest: Any, **more: Any) -> Any:
+        found = discover(table, *rest, **more)
+        (tmp_path / "t.csv").write_text("c\n" + "v1\n" * 150)
+        drawn.append("a domain")
+        return found
+
+    monkeypatch.setattr(flow, "discover", slow)
+    monkeypatch.setattr(flow, "fit_forest", lambda *_, **__: drawn.append("more"))
+    file = LedgerFile.create(tmp_path / "b.ledger")
+    file.add("d", Cap.of(10.0, 1e-6), Neighbours.ADD_REMOVE, 1)
+    for run_id, advice in ((None, "running again is a new release"), ("r", "with the input as it was when it began, the same run id goes on")):
+        (tmp_path / "t.csv").write_text("c\n" + "v0\n" * 50)
+        with pytest.raises(Changed) as refused:
+            release(tmp_path / "t.csv", 1, epsilon=1.0, ledger=tmp_path / "b.ledger", dataset="d", run_id=run_id)
+        assert refused.value.budget_spent and str(refused.value.advice).startswith(advice)
+    assert drawn == ["a domain"] * 2
 
 
 # --- drafts

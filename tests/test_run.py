@@ -22,6 +22,7 @@ from factored_mwem.counts import Sealed
 from factored_mwem.errors import BudgetExceeded, Busy, FmwemError, InputError, Lost
 from factored_mwem.flow import Release, _release
 from factored_mwem.ledger_file import LedgerFile
+from factored_mwem.plan import Policy
 from factored_mwem.privacy import journal as journal_module
 from factored_mwem.privacy.access import Access
 from factored_mwem.privacy.cap import Cap
@@ -633,3 +634,11 @@ def test_a_failure_of_the_books_does_not_hide_the_failure(books: Path, monkeypat
     with pytest.raises(FmwemError):
         go(books, epsilon=0.5)
     go(books)
+
+
+def test_a_run_of_before_a_field_came_has_its_default() -> None:
+    """Else an update would refuse every run that was finished before, as begun with other parameters."""
+    now = Policy(epsilon=2.0).model_dump(mode="json")
+    then = {name: value for name, value in now.items() if name != "records"}
+    assert run_module._split({"policy": then}) == run_module._split({"policy": now})
+    assert run_module._split({"policy": {**then, "records": "lines"}}) != run_module._split({"policy": now})
