@@ -212,32 +212,34 @@ def _scan(text: bytes, form: Form, *, wide: bool = False) -> tuple[int, np.ndarr
 def _mended(block: bytes, form: Form, columns: Sequence[str], where: str, seen: int) -> pa.RecordBatch:
     """The block with every odd record written anew, so that the library reads it as we mean it; cells that cannot be read become null."""
     records, odd, _ = _scan(block, form, wide=not _is_text(block))
-    whole, parts, unread, at = [], [], [], 0
+    parts, whole, at = list[bytes](), list[int](), 0
+    unread: dict[str, list[int]] = {name: [] for name in form.names}
     for begin, end, number, what in odd.tolist():
         _refuse(what, form, f"{where}row {seen + number + 2:,} (the header is row 1)")
         cells = None if what & (RAGGED | OPEN | LONG) else _cells(block[begin:end].removesuffix(b"\n").removesuffix(b"\r"), form)
-        bad = [] if cells is None else [i for i, cell in enumerate(cells) if not _is_text(cell)]
         if cells is None:
             whole.append(number)
-        unread += [(number, i) for i in bad]
-        kept = [b"" if i in bad else cell for i, cell in enumerate(cells or [b""] * len(form.names))]
-        quoted = (b'"' + cell.replace(b'"', b'""') + b'"' for cell in kept)
+            cells = [b""] * len(form.names)
+        for i, cell in enumerate(cells):
+            if not _is_text(cell):
+                unread[form.names[i]].append(number)
+                cells[i] = b""
+        quoted = (b'"' + cell.replace(b'"', b'""') + b'"' for cell in cells)
         parts += [block[at:begin], form.delimiter.encode().join(quoted), b"\n"]
         at = end
     found = _parse(b"".join([*parts, block[at:]]), form, columns)
     assert found.num_rows == records, "the library's parser and the scan disagree"
-    return _without(found, form, whole, unread)
+    columns_left = [_without(column, whole + unread[name]) for name, column in zip(found.schema.names, found.columns, strict=True)]
+    return pa.RecordBatch.from_arrays(columns_left, schema=found.schema)
 
 
-def _without(batch: pa.RecordBatch, form: Form, whole: Sequence[int], unread: Sequence[tuple[int, int]]) -> pa.RecordBatch:
-    """The batch with null for all cells of the records `whole`, and for each (record, column) of `unread`."""
-    columns = []
-    for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        mask = np.zeros(batch.num_rows, dtype=bool)
-        mask[list(whole)] = True
-        mask[[number for number, i in unread if form.names[i] == name]] = True
-        columns.append(pc.if_else(pa.array(mask), pa.scalar(None, column.type), column))
-    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+def _without(column: pa.Array, records: Sequence[int]) -> pa.Array:
+    """The column with null for some records."""
+    if not records:
+        return column
+    mask = np.zeros(len(column), dtype=bool)
+    mask[list(records)] = True
+    return pc.if_else(pa.array(mask), pa.scalar(None, column.type), column)
 
 
 def _cells(line: bytes, form: Form) -> list[bytes]:
