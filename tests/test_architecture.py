@@ -45,10 +45,11 @@ ORDER = (
     "errors", "faults", "kernels", "kernels.dense", "kernels.graph", "kernels.tree", "kernels.joint", "kernels.scoring", "kernels.counting",
     "kernels.rows", "kernels.linear", "warmup", "attribute", "domain", "levels", "candidates", "table", "reading", "output", "privacy",
     "privacy.neighbours", "privacy.noise", "codec", "transform", "tree", "joints", "model", "queries", "queries.ranges", "queries.cuboids",
-    "queries.parities", "workload", "forest", "answers", "counting", "counts", "profile", "privacy.ledger", "privacy.cap", "entries", "ledger_file",
-    "books", "privacy.journal", "privacy.access", "privacy.questions", "privacy.residuals", "plan", "limits", "fit", "privacy.discover", "hierarchy",
-    "residual", "outcome", "estimate", "mwem", "asking", "offer", "engine", "manifest", "refine", "sample", "store", "check", "request", "run",
-    "flow", "settings", "drafting", "evaluation", "job", "datasets", "console", "endings", "subcommands", "cli",
+    "queries.parities", "workload", "forest", "answers", "counting", "counts", "profile", "privacy.ledger", "privacy.cap", "chain", "entries",
+    "ledger_form", "ledger_file", "books", "privacy.journal", "journals", "privacy.access", "privacy.questions", "privacy.residuals", "plan",
+    "limits", "fit", "privacy.discover", "hierarchy", "residual", "outcome", "estimate", "mwem", "asking", "offer", "engine", "manifest", "auditing",
+    "verification", "refine", "sample", "store", "check", "request", "run", "flow", "settings", "drafting", "evaluation", "job", "datasets",
+    "console", "endings", "subcommands", "cli",
 )  # fmt: skip
 """A module imports only modules before it. To add one, put it as early as its imports allow."""
 

@@ -469,7 +469,8 @@ def test_another_ledger_leaves_a_journal_alone(books: Path, tmp_path: Path) -> N
     died(books, "before draw", 3)
     before = {path: path.read_bytes() for path in Path(f"{books}.journals").iterdir()}
     shutil.move(books, tmp_path / "kept")
-    LedgerFile.create(books).add("t", Cap.of(1.0, 1e-9), Neighbours.ADD_REMOVE, 1)
+    LedgerFile.create(tmp_path / "new").add("t", Cap.of(1.0, 1e-9), Neighbours.ADD_REMOVE, 1)
+    shutil.move(tmp_path / "new", books)
     go(books)
     assert all(path.read_bytes() == data for path, data in before.items())
     shutil.move(tmp_path / "kept", books)
