@@ -107,6 +107,7 @@ def _release(
     manifest = describe(
         policy, workload, domain, access.ledger, fit.model, fit.measurements, fit.residuals,
         rounds=fit.rounds, sample_seed=sample_seed, warnings=warnings, notes=fit.notes, questions=fit.questions, created=pinned["created"],
+        chain_head=run.chain_head,
     )  # fmt: skip
     rows = min(round(fit.model.total), MOST_ROWS) if rows is None else rows
     return Release(domain, fit.model, schema, fit.measurements, fit.residuals, manifest, rows=rows, seed=pinned["seed"])

@@ -103,7 +103,7 @@ class Output(_Part):
 
 
 class Manifest(_Part):
-    """The statement as a whole."""
+    """The statement as a whole. `chain_head`: the head of the ledger's chain when this release was entered; `fmwem ledger verify` looks for it."""
 
     manifest_version: int = VERSION
     tool: str = "factored-mwem"
@@ -128,6 +128,7 @@ class Manifest(_Part):
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     output: Output | None = None
+    chain_head: str | None = None
 
     def recompute(self) -> float:
         """epsilon from the ledger's entries alone, as a third party would compute it."""
@@ -151,6 +152,7 @@ def describe(
     created: str,
     notes: tuple[str, ...] = (),
     questions: tuple[Answered, ...] = (),
+    chain_head: str | None = None,
 ) -> Manifest:
     """The manifest of a fitted model. Everything in it is public: parameters, the domain, the ledger and facts about noisy measurements."""
     names = model.levels.names(domain.names)
@@ -179,6 +181,7 @@ def describe(
         warnings=warnings,
         notes=notes,
         questions=tuple(MeasuredQuestion(question=q.question, answers=q.answers, scale=q.scale) for q in questions),
+        chain_head=chain_head,
     )
 
 

@@ -47,10 +47,14 @@ PAYS_AGAIN = "running again is a new release and spends again"
 
 
 class Run:
-    """What `begin` hands over. `charged`: whether noise was paid for, by this attempt or by an earlier one of the same run id."""
+    """What `begin` hands over. `charged`: whether noise was paid for, by this attempt or by an earlier one of the same run id.
+
+    `chain_head`: the head of the ledger's chain right after the release was reserved, the same for every attempt; None without one.
+    """
 
     def __init__(self) -> None:
         self.charged = False
+        self.chain_head: str | None = None
         self._file: LedgerFile | None = None
         self._journal: Journal | None = None
         self._journaled: Journaled | None = None
@@ -128,7 +132,7 @@ class Run:
             self._stuck = Lost(f"the journal of run {run_id!r} is gone; give another --run-id")
         if self._stuck is not None and entry.state != "finished":  # a finished one needs no journal while its files are there
             raise self._stuck
-        self._number = entry.number
+        self._number, self.chain_head = entry.number, file.head(entry.number)
 
     def pin(self, facts: dict[str, Any]) -> dict[str, Any]:
         """`facts` about this attempt that a later one of the same run must share; an earlier one's, if there was one. Lost where it cannot go on."""
@@ -147,6 +151,7 @@ class Run:
             self._journal.begin({**self._pinned, "entry": mark})
         try:
             self._number = self._file.reserve(self._name, self._cost, mark=mark, **self._facts)
+            self.chain_head = self._file.head(self._number)
         except BaseException:
             self.charged = self._entered(self._file, mark)
             raise
