@@ -24,6 +24,7 @@ from test_run import DOMAIN, books, died, go, table  # noqa: F401 - books: a fix
 from factored_mwem import chain, faults, ledger_file, release
 from factored_mwem.books import books as read_books
 from factored_mwem.books import export
+from factored_mwem.chain import Row
 from factored_mwem.errors import BudgetExceeded, InputError
 from factored_mwem.ledger_file import LedgerFile
 from factored_mwem.ledger_form import CHAIN
@@ -185,6 +186,24 @@ def test_an_event_may_only_say_what_such_an_event_says(two: Path) -> None:
     problems = verify(two)["problems"]
     assert [f"event {n} of the chain: it does not follow from the events before it" for n in (13, 14, 15)] == [p for p in problems if "follow" in p]
     assert "dataset 'a': epsilon in the books is not what the chain says" in problems
+
+
+@pytest.mark.parametrize(
+    ("release_", "limits", "row"),
+    [
+        ({"amount": "1/100"}, {}, "releases SET amount = '1/100' WHERE id = 1"),  # entered a second time, for less
+        ({"id": 5, "spent_amount": "1/100"}, {}, "releases SET id = 1 WHERE id = 1"),  # it never was reserved in full
+        ({"id": 5}, {"limit_rho": "100"}, "datasets SET limit_rho = '100' WHERE name = 'a'"),  # limits are those of the first
+    ],
+    ids=range(3),
+)
+def test_a_reservation_that_changes_an_earlier_one_is_named(two: Path, release_: Row, limits: Row, row: str) -> None:
+    first = json.loads(export(two)["chain"][2]["event"])
+    facts = {**first, "release": {**first["release"], **release_}, "limits": {**first["limits"], **limits}}
+    if "id" not in release_:
+        sql(two, "UPDATE events SET reserved = NULL WHERE reserved = 1")
+    extend(two, facts, f"UPDATE {row}")
+    assert "event 13 of the chain: it does not follow from the events before it" in verify(two)["problems"]
 
 
 def test_a_cap_that_is_overspent_is_named(two: Path) -> None:
