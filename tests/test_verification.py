@@ -142,6 +142,8 @@ def test_rows_and_events_must_be_there_both_ways(two: Path) -> None:
     sql(two, "INSERT INTO releases SELECT 7, dataset, 'new', state, composition, amount, delta, spent_amount, spent_delta, parameters, fingerprint, "
         "mark, files, tool_version, reserved, changed FROM releases WHERE id = 1")  # fmt: skip
     assert "release 7: it is in the books, and not in the chain" in verify(two)["problems"]
+    sql(two, "DELETE FROM datasets WHERE name = 'b'")
+    assert "release 4: its dataset is not in the books" in verify(two)["problems"]
     sql(two, "DELETE FROM releases", "DELETE FROM datasets")
     assert "dataset 'a': it is in the chain, and not in the books" in verify(two)["problems"]
     sql(two, "DELETE FROM events", f"UPDATE secret SET key = x'{'00' * 32}'")
