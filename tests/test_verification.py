@@ -339,6 +339,20 @@ def test_a_head_that_is_no_reservation_is_named(released: tuple[Path, Path]) -> 
     assert f"{manifest}: its chain_head is not that of a release in the books" in verify(path, [manifest])["problems"]
 
 
+def test_a_manifest_of_a_release_that_spent_nothing_yet_is_named(released: tuple[Path, Path]) -> None:
+    path, manifest = released
+    sql(path, "UPDATE releases SET spent_amount = NULL, spent_delta = NULL")
+    assert f"{manifest}: the books do not say what release 1 spent" in verify(path, [manifest])["problems"]
+
+
+def test_a_release_of_the_chain_is_not_known_by_its_file_alone(released: tuple[Path, Path]) -> None:
+    """Its manifest names a head; one without it is not that manifest, whatever the books were made to list."""
+    path, manifest = released
+    edit(lambda m: m.pop("chain_head"))(manifest)
+    sql(path, f'UPDATE releases SET files = \'[{{"manifest": "{hashlib.sha256(manifest.read_bytes()).hexdigest()}"}}]\'')
+    assert any("it has no chain_head" in problem for problem in verify(path, [manifest])["problems"])
+
+
 def test_a_manifest_of_another_ledger_is_named(released: tuple[Path, Path], fmwem: Fmwem) -> None:
     """The same release, entered with the same parameters in a ledger of the same datasets."""
     assert fmwem("ledger", "init", "other").code == 0
