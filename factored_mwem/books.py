@@ -6,8 +6,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from factored_mwem.entries import Dataset, Entry
+from factored_mwem import chain
+from factored_mwem.entries import Dataset, Entry, dataset_of, entry_of
 from factored_mwem.ledger_file import LedgerFile
+from factored_mwem.ledger_form import clear
 from factored_mwem.privacy.cap import Cost
 
 
@@ -31,19 +33,20 @@ def books(path: Path) -> dict[str, Any]:
 
 
 def export(path: Path) -> dict[str, Any]:
-    """All that is needed to add up the costs again: exact fractions, limits and parameters."""
-    file = LedgerFile(path)
-    found = []
-    for dataset in file.datasets():
-        limits = dataset.limits
-        rows = [
-            {**_line(e), "counts": _exact(e.cost), "reserved": _exact(e.reserved), "parameters": e.parameters, "files": e.files}
-            for e in file.entries(dataset.name)
-        ]
-        kept = None if limits is None else {"rho": str(limits.rho), "delta": str(limits.delta)}
-        found.append({**_terms(dataset), "limits": kept, "releases": rows})
+    """All that is needed to add up the costs again, and to recompute the chain: exact fractions, limits and parameters; events and heads."""
+    found, kept = [], LedgerFile(path).snapshot()
+    with clear(path):
+        for dataset in map(dataset_of, kept.datasets):
+            limits = dataset.limits
+            rows = [
+                {**_line(e), "counts": _exact(e.cost), "reserved": _exact(e.reserved), "parameters": e.parameters, "files": e.files}
+                for e in (entry_of(row) for row in kept.releases if row["dataset"] == dataset.name)
+            ]
+            limited = None if limits is None else {"rho": str(limits.rho), "delta": str(limits.delta)}
+            found.append({**_terms(dataset), "limits": limited, "releases": rows})
+        events = [{"event": str(event.text), "head": str(event.head)} for event in kept.events]
     rule = "admitted while all are pure and their epsilons sum to at most epsilon, or while rhos (pure: epsilon^2 / 2) and deltas keep to the limits"
-    return {"ledger_version": 1, "rule": rule, "datasets": found}
+    return {"ledger_version": kept.version, "rule": rule, "datasets": found, "chain_rule": chain.RULE, "chain": events}
 
 
 def _terms(dataset: Dataset) -> dict[str, Any]:

@@ -170,6 +170,17 @@ def books_text(found: dict[str, Any]) -> str:
     return "\n".join(lines) or "no datasets; `fmwem ledger add FILE --dataset NAME --epsilon E` adds one"
 
 
+def verified_text(found: dict[str, Any]) -> str:
+    chain = f"chain of {found['events']} events, head {found['head']}" if found["events"] else "no chain yet: the next release begins it"
+    lines = [f"{found['ledger']}: {chain}"]
+    for d in found["datasets"]:
+        lines.append(f"  {d['dataset']!r}: {d['releases']} releases, spent {d['unit']} {d['spent']:.6g} of {d['cap']:g}")
+    known = (m for m in found["manifests"] if m["release"] is not None)
+    lines += [f"  {m['manifest']}: release {m['release']} of {m['dataset']!r}" for m in known]
+    lines += [f"does not fit: {problem}" for problem in found["problems"]]
+    return "\n".join([*lines, *(["all fits"] if found["fits"] else [])])
+
+
 def _rows(number: int) -> str:
     return "1 row" if number == 1 else f"{number} rows"
 

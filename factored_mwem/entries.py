@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from factored_mwem.chain import Event, Row
 from factored_mwem.privacy.cap import Cap, Cost, Limits
 from factored_mwem.privacy.neighbours import Neighbours
 from factored_mwem.privacy.noise import Composition
@@ -57,20 +58,44 @@ class Entry:
         return self.spent or self.reserved
 
 
-def entry_of(row: tuple[Any, ...]) -> Entry:
-    number, run_id, state, composition, amount, delta, spent_amount, spent_delta, *rest = row
-    parameters, fingerprint, mark, files, version, begun, changed = rest
-    kind = Composition(composition)
-    reserved, spent = Cost(kind, fraction_of(amount), fraction_of(delta)), None
-    if spent_amount is not None:
-        spent = Cost(kind, fraction_of(spent_amount), fraction_of(spent_delta))
-    if state not in STATES:
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All rows of a ledger as they stand in the file, which may be anybody's. `whole`: SQLite finds no fault in the file itself."""
+
+    version: int
+    whole: bool
+    datasets: list[Row]
+    releases: list[Row]
+    events: list[Event]
+
+
+def dataset_of(row: Row) -> Dataset:
+    numbers = [row[name] for name in ("epsilon", "delta", "rho")]
+    if not all(value is None or isinstance(value, float) for value in numbers):
+        raise ValueError("cap")
+    epsilon, delta, rho = (None if value is None else Fraction(value) for value in numbers)
+    limits = None if row["limit_rho"] is None else Limits(fraction_of(row["limit_rho"]), fraction_of(row["limit_delta"]))
+    if limits is not None and not (limits.delta == 0 or limits.delta < (delta or 0) or (rho is not None and limits.delta == delta)):
+        raise ValueError("limits")
+    if not isinstance(row["name"], str) or not isinstance(row["privacy_id"], str | None):
+        raise ValueError("names")
+    cap = Cap(epsilon, delta or Fraction(0), rho)
+    return Dataset(row["name"], cap, Neighbours(row["neighbours"]), int(row["contributions"]), row["privacy_id"], limits)
+
+
+def entry_of(row: Row) -> Entry:
+    kind = Composition(row["composition"])
+    reserved, spent = Cost(kind, fraction_of(row["amount"]), fraction_of(row["delta"])), None
+    if row["spent_amount"] is not None:
+        spent = Cost(kind, fraction_of(row["spent_amount"]), fraction_of(row["spent_delta"]))
+    if row["state"] not in STATES:
         raise ValueError("state")
-    facts, wrote = json.loads(parameters), json.loads(files)
+    facts, wrote = json.loads(row["parameters"]), json.loads(row["files"])
     whole = isinstance(facts, dict) and isinstance(wrote, list) and all(isinstance(one, dict) for one in wrote)
+    version, begun, changed, run_id, mark = (row[name] for name in ("tool_version", "reserved", "changed", "run_id", "mark"))
     if not whole or not all(isinstance(text, str) for text in (version, begun, changed, run_id or "", mark or "")):
         raise ValueError("entry")
-    return Entry(number, run_id, state, reserved, spent, facts, fingerprint, mark, wrote, version, begun, changed)
+    return Entry(row["id"], run_id, row["state"], reserved, spent, facts, row["fingerprint"], mark, wrote, version, begun, changed)
 
 
 def fraction_of(text: Any) -> Fraction:

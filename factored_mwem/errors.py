@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
+from pathlib import Path
 
 COMPLETE = "the release is complete: its files are in place"
 """What to say of a failure after the last rename."""
@@ -48,6 +49,13 @@ class Changed(InputError):
 
 class Lost(InputError):
     """A run that cannot go on: its journal is gone, damaged, or does not fit, or it began with other data. What it spent stays spent."""
+
+
+class RolledBack(InputError):
+    """The ledger is older than its journals: an old copy was put back. Nothing is spent, for what is left is not known."""
+
+    def __init__(self, ledger: Path) -> None:
+        super().__init__(f"the ledger {ledger} is older than its journals: what was spent since is missing from it; put the newest copy back")
 
 
 class BudgetExceeded(FmwemError):

@@ -110,6 +110,7 @@ def _release(
         policy, workload, domain, access.ledger, fit.model, fit.measurements, fit.residuals,
         rounds=fit.rounds, sample_seed=sample_seed, warnings=warnings, notes=fit.notes, questions=fit.questions, created=pinned["created"],
         assumptions=assumptions_of(policy, private.form, learnt=declared is None, ledger=run.has_books),
+        chain_head=run.chain_head,
     )  # fmt: skip
     rows = min(round(fit.model.total), MOST_ROWS) if rows is None else rows
     return Release(domain, fit.model, schema, fit.measurements, fit.residuals, manifest, rows=rows, seed=pinned["seed"])

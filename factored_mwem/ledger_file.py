@@ -1,8 +1,8 @@
 """The ledger file: what all releases of a dataset have cost, in one SQLite file that its owner keeps private and on a local disk.
 
 A release is an entry from before its first noise until for ever: nothing takes an entry or a cost back. Every change is one transaction, which
-looks at the cap and writes the entry in the same breath, so that jobs at the same time cannot spend the same budget. The file holds names,
-parameters, costs and keyed fingerprints, and no private value.
+looks at the cap and writes the entry in the same breath, so that jobs at the same time cannot spend the same budget; and the event of the chain that
+says so with it. The file holds names, parameters, costs and keyed fingerprints, and no private value.
 """
 
 from __future__ import annotations
@@ -21,27 +21,17 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from factored_mwem.entries import STATES, Dataset, Entry, entry_of, fraction_of
-from factored_mwem.errors import BudgetExceeded, Busy, FmwemError, InputError
+from factored_mwem import chain
+from factored_mwem.entries import STATES, Dataset, Entry, Snapshot, dataset_of, entry_of, fraction_of
+from factored_mwem.errors import BudgetExceeded, Busy, InputError
 from factored_mwem.faults import reach
+from factored_mwem.ledger_form import VERSION, check_form, clear, journals_of, lay_out, refuse_journals, rows, take_up
 from factored_mwem.privacy.cap import Cap, Cost, Limits, floor_digits
 from factored_mwem.privacy.neighbours import Neighbours
 from factored_mwem.privacy.noise import Composition, epsilon_of
 
-VERSION = 1
-MARK = 0x666D776C
-"""SQLite's application id of our files: "fmwl"."""
 PATIENCE = 60.0
 """Seconds to wait for another process's transaction, each of which takes milliseconds."""
-TABLES = (
-    "CREATE TABLE secret (key BLOB NOT NULL)",
-    "CREATE TABLE datasets (name TEXT PRIMARY KEY, epsilon REAL, delta REAL NOT NULL, rho REAL, neighbours TEXT NOT NULL, "
-    "contributions INTEGER NOT NULL, privacy_id TEXT, limit_rho TEXT, limit_delta TEXT, added TEXT NOT NULL)",
-    "CREATE TABLE releases (id INTEGER PRIMARY KEY, dataset TEXT NOT NULL REFERENCES datasets, run_id TEXT, state TEXT NOT NULL, "
-    "composition TEXT NOT NULL, amount TEXT NOT NULL, delta TEXT NOT NULL, spent_amount TEXT, spent_delta TEXT, parameters TEXT NOT NULL, "
-    "fingerprint BLOB, mark TEXT, files TEXT NOT NULL, tool_version TEXT NOT NULL, reserved TEXT NOT NULL, changed TEXT NOT NULL, "
-    "UNIQUE (dataset, run_id))",
-)
 TRIES = """
 import sqlite3, sys
 try:
@@ -60,10 +50,9 @@ class LedgerFile:
             raise InputError(f"no ledger {path}; put it back, or, if there never was one, make it with `fmwem ledger init {shlex.quote(str(path))}`")
         self.path = path
         self._place = path.absolute()  # a caller may change its folder
-        whole = path.resolve()  # whatever name a job calls it by, its journals lie in one place
-        self.journals = whole.with_name(f"{whole.name}.journals")
+        self.journals = journals_of(path)
         with self._reading() as db:
-            _check_form(db, path)
+            check_form(db, path)
             keys = db.execute("SELECT key FROM secret").fetchall()
             if len(keys) != 1 or not isinstance(keys[0][0], bytes) or len(keys[0][0]) != 32:
                 raise ValueError("key")
@@ -72,6 +61,8 @@ class LedgerFile:
     @classmethod
     def create(cls, path: Path) -> LedgerFile:
         """A new, empty ledger, readable by its owner alone. InputError where there is a file, or the disk keeps no locks."""
+        if not os.path.lexists(path):
+            refuse_journals(path)
         try:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         except FileExistsError:
@@ -79,12 +70,8 @@ class LedgerFile:
         except OSError as error:
             raise InputError(f"cannot write {path}: {error.strerror}; choose another folder") from None
         try:
-            with _clear(path), contextlib.closing(_connect(path)) as db, _transaction(db):
-                for table in TABLES:
-                    db.execute(table)
-                db.execute("INSERT INTO secret VALUES (?)", (secrets.token_bytes(32),))
-                db.execute(f"PRAGMA user_version = {VERSION}")
-                db.execute(f"PRAGMA application_id = {MARK}")
+            with clear(path), contextlib.closing(_connect(path)) as db, _transaction(db):
+                lay_out(db, secrets.token_bytes(32))
                 if subprocess.run([sys.executable, "-I", "-c", TRIES, str(path)], check=False, capture_output=True).returncode != 7:
                     raise InputError(f"{path.parent} is on a file system that keeps no locks; put the ledger on a local disk")
         except BaseException:
@@ -106,6 +93,7 @@ class LedgerFile:
                 raise InputError(f"{self.path} has a dataset {name!r} already; its cap stays what it is")
             facts = (name, *numbers, neighbours.value, contributions, privacy_id, _now())
             db.execute("INSERT INTO datasets VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL, ?)", facts)
+            chain.append(db, self.key, chain.added(rows(db, "datasets", "WHERE name = ?", name)[0]))
 
     def dataset(self, name: str) -> Dataset:
         """InputError where there is none of that name."""
@@ -126,6 +114,29 @@ class LedgerFile:
             found = _entries(db, dataset, "AND run_id = ?", run_id)
         return found[0] if found else None
 
+    def marks(self) -> set[str]:
+        """Those of all releases."""
+        with self._reading() as db:
+            return {mark for (mark,) in db.execute("SELECT mark FROM releases").fetchall()}
+
+    def head(self, number: int) -> str | None:
+        """The head of the chain right after this release was reserved; None where that was before the ledger kept a chain."""
+        with self._reading() as db:
+            if check_form(db, self.path) < VERSION:
+                return None
+            found = db.execute("SELECT head FROM events WHERE reserved = ?", (number,)).fetchone()
+        return None if found is None else str(found[0])
+
+    def snapshot(self) -> Snapshot:
+        """All of it, as it is at one moment."""
+        with self._reading() as db:
+            db.execute("BEGIN")  # what others commit meanwhile stays out
+            version = check_form(db, self.path)
+            events = db.execute("SELECT * FROM events ORDER BY number").fetchall() if version > 1 else []
+            whole = db.execute("PRAGMA integrity_check(1)").fetchall() == [("ok",)]
+            datasets, releases = rows(db, "datasets", "ORDER BY rowid"), rows(db, "releases", "ORDER BY id")
+        return Snapshot(version, whole, datasets, releases, [chain.Event(*event) for event in events])
+
     def check(self, name: str, cost: Cost) -> None:
         """BudgetExceeded where a release of this cost would not be admitted now. Nothing is written."""
         with self._reading() as db:
@@ -142,7 +153,7 @@ class LedgerFile:
         fingerprint: bytes | None,
         tool_version: str,
     ) -> int:
-        """Enter a release, before its first noise; its number. `mark`: a number of its own, which is in the head of its journal, too.
+        """Enter a release, before its first noise; its number. `mark`: a random number of its own, which is in the head of its journal, too.
 
         BudgetExceeded, with nothing written, where the cap does not admit it; Busy where another process has entered the same run.
         """
@@ -156,10 +167,12 @@ class LedgerFile:
             facts = (name, run_id, "reserved", cost.composition.value, str(cost.amount), str(cost.delta), json.dumps(parameters))
             number = db.execute(
                 "INSERT INTO releases VALUES (NULL, ?, ?, ?, ?, ?, ?, NULL, NULL, ?, ?, ?, '[]', ?, ?, ?)",
-                (*facts, fingerprint, mark, tool_version, _now(), _now()),
+                (*facts, fingerprint, mark or secrets.token_hex(16), tool_version, _now(), _now()),
             ).lastrowid
+            assert number is not None
+            entered = rows(db, "releases", "WHERE id = ?", number)
+            chain.append(db, self.key, chain.reserved(entered[0], rows(db, "datasets", "WHERE name = ?", name)[0]), entered)
         reach("after reserve")
-        assert number is not None
         return number
 
     def change(
@@ -168,6 +181,7 @@ class LedgerFile:
         """Move a release on: to spent, with what it cost, to finished, with its files, or to failed. What is finished stays so."""
         assert state in STATES
         with self._writing(patience) as db:
+            before = rows(db, "releases", "WHERE id = ?", number)
             if spent is not None:
                 facts = (str(spent.amount), str(spent.delta), number)
                 db.execute("UPDATE releases SET spent_amount = ?, spent_delta = ? WHERE id = ? AND spent_amount IS NULL", facts)
@@ -176,6 +190,8 @@ class LedgerFile:
             db.execute(
                 "UPDATE releases SET state = ?, changed = ? WHERE id = ? AND (state != 'finished' OR ?)", (state, _now(), number, state == "finished")
             )
+            if (after := rows(db, "releases", "WHERE id = ?", number)) != before:
+                chain.append(db, self.key, chain.changed(after[0]))
 
     def _admit(self, dataset: Dataset, costs: list[Cost], cost: Cost) -> Limits:
         limits = dataset.limits or dataset.cap.limits(cost)
@@ -197,30 +213,22 @@ class LedgerFile:
         raise BudgetExceeded(dataset.name, **amounts, message=f"dataset {dataset.name!r} does not admit this release: {why}. Nothing was spent")
 
     def _dataset(self, db: sqlite3.Connection, name: str) -> Dataset:
-        row = db.execute(
-            "SELECT name, epsilon, delta, rho, neighbours, contributions, limit_rho, limit_delta, privacy_id FROM datasets WHERE name = ?", (name,)
-        ).fetchone()
-        if row is None:
+        found = rows(db, "datasets", "WHERE name = ?", name)
+        if not found:
             add = f"fmwem ledger add {shlex.quote(str(self.path))} --dataset {shlex.quote(name)} --epsilon E --delta D"
             raise InputError(f"{self.path} has no dataset {name!r}; `{add}` adds it")
-        if not all(value is None or isinstance(value, float) for value in row[1:4]):
-            raise ValueError("cap")
-        epsilon, delta, rho = (None if value is None else Fraction(value) for value in row[1:4])
-        limits = None if row[6] is None else Limits(fraction_of(row[6]), fraction_of(row[7]))
-        if limits is not None and not (limits.delta == 0 or limits.delta < (delta or 0) or (rho is not None and limits.delta == delta)):
-            raise ValueError("limits")
-        if not isinstance(row[8], str | None):
-            raise ValueError("privacy id")
-        return Dataset(row[0], Cap(epsilon, delta or Fraction(0), rho), Neighbours(row[4]), int(row[5]), row[8], limits)
+        return dataset_of(found[0])
 
     @contextlib.contextmanager
     def _reading(self, patience: float = PATIENCE) -> Iterator[sqlite3.Connection]:
-        with _clear(self.path), contextlib.closing(_connect(self._place, patience)) as db:
+        with clear(self.path), contextlib.closing(_connect(self._place, patience)) as db:
             yield db
 
     @contextlib.contextmanager
     def _writing(self, patience: float = PATIENCE) -> Iterator[sqlite3.Connection]:
         with self._reading(patience) as db, _transaction(db):
+            if check_form(db, self.path) < VERSION:
+                take_up(db, self.key)
             yield db
             reach("before commit")
         reach("after commit")
@@ -246,53 +254,15 @@ def _transaction(db: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
-@contextlib.contextmanager
-def _clear(path: Path) -> Iterator[None]:
-    """Turn what SQLite or a damaged file raises into one line."""
-    try:
-        yield
-    except FmwemError:
-        raise
-    except sqlite3.IntegrityError:
-        raise Busy(f"another process entered this run in the ledger {path}; try again") from None
-    except sqlite3.OperationalError as error:
-        text = str(error)
-        if "locked" in text or "busy" in text:
-            raise Busy(f"the ledger {path} is in use; try again") from None
-        if "full" in text or "disk I/O" in text:
-            raise Busy(f"no space left to write the ledger {path}; free some and try again") from None
-        raise InputError(
-            f"cannot write the ledger {path}: {'it is read-only' if 'readonly' in text else 'it is damaged or cannot be opened'}"
-        ) from None
-    except (sqlite3.Error, ValueError, TypeError, ArithmeticError, RecursionError):
-        raise InputError(f"{path} is not a ledger, or is damaged; put back a whole copy (a new or an older one forgets what was spent)") from None
-
-
-def _check_form(db: sqlite3.Connection, path: Path) -> None:
-    """InputError where the file is of another version, or holds more or less than our tables: a trigger would change what is written."""
-    mark, version = (db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
-    if mark == MARK and version > VERSION:
-        raise InputError(f"{path} is a ledger of version {version}, this program reads version {VERSION}; update it")
-    found = {sql for kind, sql in db.execute("SELECT type, sql FROM sqlite_master") if sql is not None}
-    if mark != MARK or version != VERSION or found != set(TABLES):
-        raise ValueError("form")
-
-
-FIELDS = (
-    "id, run_id, state, composition, amount, delta, spent_amount, spent_delta, parameters, fingerprint, mark, files, tool_version, reserved, changed"
-)
-
-
 def _entries(db: sqlite3.Connection, dataset: str, more: str = "", *values: str) -> list[Entry]:
-    rows = db.execute(f"SELECT {FIELDS} FROM releases WHERE dataset = ? {more} ORDER BY id", (dataset, *values))
-    return [entry_of(row) for row in rows.fetchall()]
+    return [entry_of(row) for row in rows(db, "releases", f"WHERE dataset = ? {more} ORDER BY id", dataset, *values)]
 
 
 def _costs(db: sqlite3.Connection, dataset: str) -> list[Cost]:
     """What counts of every release, in order: what was spent once that is known, until then all that was reserved."""
     fields = "composition, coalesce(spent_amount, amount), coalesce(spent_delta, delta)"
-    rows = db.execute(f"SELECT {fields} FROM releases WHERE dataset = ? ORDER BY id", (dataset,)).fetchall()
-    return [Cost(Composition(kind), fraction_of(amount), fraction_of(delta)) for kind, amount, delta in rows]
+    found = db.execute(f"SELECT {fields} FROM releases WHERE dataset = ? ORDER BY id", (dataset,)).fetchall()
+    return [Cost(Composition(kind), fraction_of(amount), fraction_of(delta)) for kind, amount, delta in found]
 
 
 def _now() -> str:

@@ -106,7 +106,7 @@ class Output(_Part):
 
 
 class Manifest(_Part):
-    """The statement as a whole."""
+    """The statement as a whole. `chain_head`: the head of the ledger's chain when this release was entered; `fmwem ledger verify` looks for it."""
 
     manifest_version: int = VERSION
     tool: str = "factored-mwem"
@@ -131,6 +131,7 @@ class Manifest(_Part):
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     output: Output | None = None
+    chain_head: str | None = None
 
     def recompute(self) -> float:
         """epsilon from the ledger's entries alone, as a third party would compute it."""
@@ -155,6 +156,7 @@ def describe(
     assumptions: Assumptions,
     notes: tuple[str, ...] = (),
     questions: tuple[Answered, ...] = (),
+    chain_head: str | None = None,
 ) -> Manifest:
     """The manifest of a fitted model. Everything in it is public: parameters, the domain, the ledger and facts about noisy measurements."""
     names = model.levels.names(domain.names)
@@ -183,6 +185,7 @@ def describe(
         warnings=warnings,
         notes=notes,
         questions=tuple(MeasuredQuestion(question=q.question, answers=q.answers, scale=q.scale) for q in questions),
+        chain_head=chain_head,
     )
 
 

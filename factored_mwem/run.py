@@ -19,9 +19,10 @@ from typing import Any
 import pyarrow as pa
 
 from factored_mwem.entries import Dataset, Entry
-from factored_mwem.errors import COMPLETE, Changed, FmwemError, InputError, Lost, ResourceError
+from factored_mwem.errors import COMPLETE, Changed, FmwemError, InputError, Lost, ResourceError, RolledBack
 from factored_mwem.faults import reach
 from factored_mwem.input_file import InputFile
+from factored_mwem.journals import key_of, place_of, refuse_older
 from factored_mwem.ledger_file import LedgerFile
 from factored_mwem.output import sha256
 from factored_mwem.plan import Policy
@@ -48,10 +49,14 @@ PAYS_AGAIN = "running again is a new release and spends again"
 
 
 class Run:
-    """What `begin` hands over. `charged`: whether noise was paid for, by this attempt or by an earlier one of the same run id."""
+    """What `begin` hands over. `charged`: whether noise was paid for, by this attempt or by an earlier one of the same run id.
+
+    `chain_head`: the head of the ledger's chain right after the release was reserved, the same for every attempt; None without one.
+    """
 
     def __init__(self) -> None:
         self.charged = False
+        self.chain_head: str | None = None
         self._file: LedgerFile | None = None
         self._journal: Journal | None = None
         self._journaled: Journaled | None = None
@@ -67,8 +72,9 @@ class Run:
     def begin(cls, request: Request, ledger: str | Path | None, dataset: str | None, run_id: str | None, *, version: str) -> Iterator[Run]:
         """A run for this request; the books are told how it ends. Without a ledger file it keeps none.
 
-        InputError where the ledger does not know the dataset, protects it under other terms, or knows the run id with other data or parameters;
-        BudgetExceeded where the cap has no room; Busy where another process holds the run. Nothing is spent by any of them.
+        RolledBack where the ledger is older than its journals; InputError where it does not know the dataset, protects it under other terms, or
+        knows the run id with other data or parameters; BudgetExceeded where the cap has no room; Busy where another process holds the run. Nothing
+        is spent by any of them.
         """
         run = cls()
         try:
@@ -88,6 +94,7 @@ class Run:
         for what, text in (("--dataset", name), ("--run-id", run_id if run_id is not None else "none")):
             if not isinstance(text, str) or not 0 < len(text) <= MOST_ID or not text.isprintable():
                 raise InputError(f"{what} must be 1 to {MOST_ID} printable characters")
+        refuse_older(file)
         dataset, budget = file.dataset(name), request.budget
         _check_terms(dataset, request.policy)
         self._file, self._facts = file, dict[str, Any](run_id=run_id, parameters=request.parameters, fingerprint=None, tool_version=version)
@@ -100,17 +107,18 @@ class Run:
 
     def _resume(self, file: LedgerFile, name: str, run_id: str) -> None:
         """Take up the run of this id, if there is one; InputError where it is not the same run."""
-        number = hmac.digest(file.key, f"{name}\0{run_id}".encode(), "sha256").hex()[:32]
-        key = hmac.digest(file.key, number.encode(), "sha256")
+        path = place_of(file, name, run_id)
         try:
-            self._journal = Journal(file.journals / f"{number}.journal", key)
+            self._journal = Journal(path, key_of(file, path))
         except Lost as error:
             self._stuck = error
         self._entry = entry = file.find(name, run_id)  # asked only now that the journal is locked
         if entry is None:
             if self._journal is None:
                 raise InputError(f"the journal of run {run_id!r} is damaged, and the run is not in the books; give another --run-id")
-            self._journal.forget()  # no entry, no noise: what an attempt wrote before it died says nothing
+            if self._journal.waiting:  # an old copy of the ledger was put back since all journals were looked at
+                raise RolledBack(file.path)
+            self._journal.forget()  # no entry, no draw: what an attempt wrote before it died says nothing
             return
         self.charged = True
         run = f"run {run_id!r} of dataset {name!r} was begun with"
@@ -126,7 +134,7 @@ class Run:
             self._stuck = Lost(f"the journal of run {run_id!r} is gone; give another --run-id")
         if self._stuck is not None and entry.state != "finished":  # a finished one needs no journal while its files are there
             raise self._stuck
-        self._number = entry.number
+        self._number, self.chain_head = entry.number, file.head(entry.number)
 
     def pin(self, facts: dict[str, Any]) -> dict[str, Any]:
         """`facts` about this attempt that a later one of the same run must share; an earlier one's, if there was one. Lost where it cannot go on."""
@@ -145,6 +153,7 @@ class Run:
             self._journal.begin({**self._pinned, "entry": mark})
         try:
             self._number = self._file.reserve(self._name, self._cost, mark=mark, **self._facts)
+            self.chain_head = self._file.head(self._number)
         except BaseException:
             self.charged = self._entered(self._file, mark)
             raise

@@ -6,7 +6,7 @@ One process loads everything once; every trial is a fork of it that runs the rea
 native code would), by SIGTERM, ctrl-C, `MemoryError`, a full disk or an unexpected error. After that, and after running it again, must hold:
 
 - under the final names lies nothing, or a whole file; a manifest only beside the data whose sha256 it states;
-- the ledger file says at least what was drawn (`truth`: every draw, noted by the trial before it is made);
+- the ledger file says at least what was drawn (`truth`: every draw, noted by the trial before it is made), and its chain and its rows agree;
 - the second run ends well, its manifest and the ledger agree on the cost to the last digit, and no draw but the last before the crash was made twice;
 - a third run reuses the files and draws nothing.
 

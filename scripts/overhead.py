@@ -24,8 +24,8 @@ from factored_mwem.warmup import warm_up
 
 ADULT = Path(__file__).parents[1] / "datasets" / "adult.csv"
 BOOKS = [(run, "fingerprint"), (LedgerFile, "__init__"), (Journal, "__init__"), (Journal, "begin"), (Journal, "append"), (Journal, "make_room")]
-BOOKS += [(Journaled, "_facts"), (run.Run, "finish"), (job, "_in_place")]
-BOOKS += [(LedgerFile, name) for name in ("dataset", "find", "check", "reserve", "change")]
+BOOKS += [(Journaled, "_facts"), (run.Run, "finish"), (run, "refuse_older"), (job, "_in_place")]
+BOOKS += [(LedgerFile, name) for name in ("dataset", "find", "check", "reserve", "change", "head")]
 
 
 class Clock:

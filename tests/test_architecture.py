@@ -46,10 +46,10 @@ ORDER = (
     "kernels.counting", "kernels.rows", "kernels.linear", "kernels.text", "warmup", "attribute", "domain", "levels", "candidates", "delimited",
     "table", "reading", "contributions", "output", "privacy", "privacy.neighbours", "privacy.noise", "codec", "transform", "tree", "joints",
     "model", "queries", "queries.ranges", "queries.cuboids", "queries.parities", "workload", "forest", "answers", "counting", "counts", "profile",
-    "privacy.ledger", "privacy.cap", "entries", "ledger_file", "books", "privacy.journal", "privacy.access", "privacy.questions",
-    "privacy.residuals", "plan", "limits", "fit", "privacy.discover", "hierarchy", "residual", "outcome", "estimate", "mwem", "asking", "offer",
-    "engine", "assumptions", "manifest", "refine", "sample", "store", "check", "request", "run", "flow", "settings", "drafting", "evaluation",
-    "job", "datasets", "console", "endings", "subcommands", "cli",
+    "privacy.ledger", "privacy.cap", "chain", "entries", "ledger_form", "ledger_file", "books", "privacy.journal", "journals", "privacy.access",
+    "privacy.questions", "privacy.residuals", "plan", "limits", "fit", "privacy.discover", "hierarchy", "residual", "outcome", "estimate", "mwem",
+    "asking", "offer", "engine", "assumptions", "manifest", "auditing", "verification", "refine", "sample", "store", "check", "request", "run",
+    "flow", "settings", "drafting", "evaluation", "job", "datasets", "console", "endings", "subcommands", "cli",
 )  # fmt: skip
 """A module imports only modules before it. To add one, put it as early as its imports allow."""
 

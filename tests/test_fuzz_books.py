@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 from fractions import Fraction
@@ -23,6 +24,7 @@ from factored_mwem.privacy.cap import Cap, Cost
 from factored_mwem.privacy.journal import Journal
 from factored_mwem.privacy.neighbours import Neighbours
 from factored_mwem.privacy.noise import Composition
+from factored_mwem.verification import verify
 
 CASES = int(os.environ.get("FMWEM_FUZZ_CASES", "150"))
 fuzzed = settings(max_examples=CASES, deadline=10_000, derandomize=CASES < 1000, suppress_health_check=list(HealthCheck), database=None)
@@ -66,6 +68,7 @@ def test_a_damaged_ledger_is_read_or_refused(ledger: Path, changes: list[tuple[f
     try:
         file = LedgerFile(path)
         books(path), export(path)
+        assert all("\n" not in problem for problem in verify(path)["problems"])
         costs = [e.cost.amount for e in file.entries("one")]
         if costs == [Fraction(1, 6)] * 6 and file.dataset("one").cap == Cap.of(1.0, 1e-9):
             with pytest.raises(BudgetExceeded):
@@ -83,8 +86,8 @@ HOSTILE = ["1e999999999", "0/0", "-1", "9" * 2000, "NaN", "", "1/3/5", "٣", "0x
 
 @fuzzed
 @given(
-    st.sampled_from(["releases", "datasets", "secret"]),
-    st.integers(0, 13),
+    st.sampled_from(["releases", "datasets", "events", "secret"]),
+    st.integers(0, 15),
     st.one_of(st.sampled_from(HOSTILE), st.text(max_size=30), st.binary(max_size=30), st.integers(-(2**63), 2**63 - 1), st.floats()),
 )
 def test_any_value_in_any_cell_is_read_or_refused(ledger: Path, table: str, column: int, value: object) -> None:
@@ -100,6 +103,7 @@ def test_any_value_in_any_cell_is_read_or_refused(ledger: Path, table: str, colu
     finally:
         db.close()
     try:
+        json.dumps(verify(path))
         file = LedgerFile(path)
         for read in (books, export):
             read(path)
@@ -117,6 +121,14 @@ def journal(tmp_path_factory: pytest.TempPathFactory) -> Path:
         written.append({"draw": "add", "i": i}, np.arange(i))
     written.close()
     return path
+
+
+@fuzzed
+@given(edits)
+def test_a_glimpse_of_a_damaged_journal_is_its_header_or_nothing(journal: Path, changes: list[tuple[float, str, bytes]]) -> None:
+    path = journal.with_name("glimpsed")
+    path.write_bytes(edited(journal.read_bytes(), changes))
+    assert Journal.glimpse(path, b"key") in ({"seed": 1}, None)
 
 
 @fuzzed

@@ -15,7 +15,7 @@ import os
 import struct
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -59,6 +59,23 @@ class Journal:
     def close(self) -> None:
         fcntl.flock(self._handle, fcntl.LOCK_UN)  # a child of this process may have the file open too
         os.close(self._handle)
+
+    @classmethod
+    def glimpse(cls, path: Path, key: bytes) -> dict[str, Any] | None:
+        """The header of a journal that holds a whole draw, from no more of the file than that takes; None of any other file. It may be in use."""
+        reader = cls.__new__(cls)
+        reader._key = key
+        with open(path, "rb") as file:
+            header, draw = reader._next(file, 0), reader._next(file, 1)
+        return None if header is None or draw is None else _record(header, path)[0]
+
+    def _next(self, file: BinaryIO, number: int) -> bytes | None:
+        """The body of the record of that number, if that is what comes next in the file, and is whole."""
+        head = file.read(HEAD.size)
+        if len(head) < HEAD.size or head[: len(MAGIC)] != MAGIC or HEAD.unpack(head)[1] != number:
+            return None
+        left = os.fstat(file.fileno()).st_size - file.tell()  # a damaged length may be any number
+        return self._frame(head + file.read(min(HEAD.unpack(head)[2] + CODE, left)), 0)
 
     def begin(self, header: dict[str, Any]) -> None:
         """Start a fresh journal: what a resumed run must repeat comes first."""
