@@ -8,13 +8,14 @@ from typing import Any
 
 from factored_mwem import chain
 from factored_mwem.entries import Dataset, Entry, dataset_of, entry_of
+from factored_mwem.journals import unknown
 from factored_mwem.ledger_file import LedgerFile
 from factored_mwem.ledger_form import clear
 from factored_mwem.privacy.cap import Cost
 
 
 def books(path: Path) -> dict[str, Any]:
-    """Every dataset's cap, cost and rest, and a line for each release."""
+    """Every dataset's cap, cost and rest, and a line for each release; and whether journals hold draws that these books know nothing of."""
     file = LedgerFile(path)
     found = []
     for dataset in file.datasets():
@@ -29,7 +30,7 @@ def books(path: Path) -> dict[str, Any]:
                 "releases": [_line(entry) for entry in entries],
             }
         )
-    return {"ledger": str(path), "datasets": found}
+    return {"ledger": str(path), "datasets": found, "older_than_its_journals": bool(unknown(file))}
 
 
 def export(path: Path) -> dict[str, Any]:

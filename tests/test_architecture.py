@@ -46,7 +46,7 @@ ORDER = (
     "kernels.counting", "kernels.rows", "kernels.linear", "kernels.text", "warmup", "attribute", "domain", "levels", "candidates", "delimited",
     "table", "reading", "contributions", "output", "privacy", "privacy.neighbours", "privacy.noise", "codec", "transform", "tree", "joints",
     "model", "queries", "queries.ranges", "queries.cuboids", "queries.parities", "workload", "forest", "answers", "counting", "counts", "profile",
-    "privacy.ledger", "privacy.cap", "chain", "entries", "ledger_form", "ledger_file", "books", "privacy.journal", "journals", "privacy.access",
+    "privacy.ledger", "privacy.cap", "chain", "entries", "ledger_form", "ledger_file", "privacy.journal", "journals", "books", "privacy.access",
     "privacy.questions", "privacy.residuals", "plan", "limits", "fit", "privacy.discover", "hierarchy", "residual", "outcome", "estimate", "mwem",
     "asking", "offer", "engine", "assumptions", "manifest", "auditing", "verification", "refine", "sample", "store", "check", "request", "run",
     "flow", "settings", "drafting", "evaluation", "job", "datasets", "console", "endings", "subcommands", "cli",

@@ -17,6 +17,8 @@ from test_cli_ledger import books as command_books  # noqa: F401 - a fixture
 from test_run import DOMAIN, books, died, go, table  # noqa: F401 - books: a fixture
 
 from factored_mwem import faults, journals, release
+from factored_mwem.books import books as show
+from factored_mwem.console import books_text
 from factored_mwem.errors import InputError, RolledBack
 from factored_mwem.journals import unknown
 from factored_mwem.ledger_file import LedgerFile
@@ -47,6 +49,12 @@ def test_a_ledger_older_than_its_journals_is_refused(books: Path, run_id: str) -
         assert refused.value.exit_code == 2 and not refused.value.retryable and not refused.value.budget_spent
     assert "\n" not in str(refused.value) and "put the newest copy back" in str(refused.value)
     assert noise.calls == [] and everything(books.parent) == before
+
+
+def test_show_says_that_something_is_missing(books: Path) -> None:
+    assert "older" not in books_text(shown := show(books)) and not shown["older_than_its_journals"]
+    put_back(books)
+    assert "older than its journals" in books_text(shown := show(books)) and shown["older_than_its_journals"]
 
 
 def test_neither_a_run_without_an_id_nor_another_dataset_gets_past(books: Path) -> None:
