@@ -28,6 +28,7 @@ from factored_mwem.request import Request
 from factored_mwem.run import Run
 from factored_mwem.settings import policy_from
 from factored_mwem.table import TEXT_SUFFIXES, open_table
+from factored_mwem.verifying import Verified, verify
 from factored_mwem.workload import Workload
 
 
@@ -207,3 +208,9 @@ def compare(real: Path, synthetic: Path, order: int, settings: Mapping[str, Any]
     """NOT PRIVATE: the errors of a synthetic file."""
     asked = workload_from({**settings, "marginals": order})
     return evaluate(real, synthetic, order, domain=domain_path(real, settings.get("domain")), columns=settings.get("columns"), workload=asked)
+
+
+def verified(table: Path, settings: Mapping[str, Any], pairs: int, report: Callable[[int], None]) -> Verified:
+    """NOT PRIVATE: what neighbours of the table say of a release with these settings."""
+    path, columns = domain_path(table, settings.get("domain")), settings.get("columns")
+    return verify(table, workload_from(settings), policy_from(settings), domain=path, columns=columns, pairs=pairs, report=report)

@@ -48,7 +48,8 @@ ORDER = (
     "queries.parities", "workload", "forest", "answers", "counting", "counts", "profile", "privacy.ledger", "privacy.cap", "entries", "ledger_file",
     "books", "privacy.journal", "privacy.access", "privacy.questions", "privacy.residuals", "plan", "limits", "fit", "privacy.discover", "hierarchy",
     "residual", "outcome", "estimate", "mwem", "asking", "offer", "engine", "manifest", "refine", "sample", "store", "check", "request", "run",
-    "flow", "settings", "drafting", "evaluation", "job", "datasets", "console", "endings", "subcommands", "cli",
+    "flow", "settings", "drafting", "evaluation", "tap", "watch", "hostile", "sheet", "edits", "verifying", "job",
+    "datasets", "console", "endings", "subcommands", "cli",
 )  # fmt: skip
 """A module imports only modules before it. To add one, put it as early as its imports allow."""
 
@@ -88,14 +89,17 @@ def one_way(found: Sources) -> list[str]:
 
 HOME = {
     "numba": {"kernels"},
-    "opendp": {"privacy.noise"},
+    "opendp": {"privacy.noise", "tap"},
     "random": set(),
     "secrets": {"flow", "job", "ledger_file", "run"},
     "pickle": set(),
     "logging": set(),
 }
 """Libraries that only these modules may import."""
-NOT_PRIVATE = {"evaluation": {"job"}, "drafting": {"evaluation", "subcommands"}}
+NOT_PRIVATE = {
+    "evaluation": {"job"}, "drafting": {"evaluation", "subcommands"}, "verifying": {"job"},
+    "tap": {"watch", "verifying"}, "watch": {"verifying"}, "hostile": {"sheet"}, "sheet": {"edits", "verifying"}, "edits": {"verifying"},
+}  # fmt: skip
 """Modules that read the data for free, and who may import them; `factored_mwem.__init__` hands them out by name."""
 
 
@@ -163,8 +167,8 @@ def charges_first(found: Sources) -> list[str]:
     return [] if statements == ["self.ledger.charge(entry)", "return sealed.reveal()"] else [f"Access.open is {statements}"]
 
 
-SEEDED = ("flow", "queries.ranges")
-"""Where a generator is made: for sampling, and for public workloads of random boxes."""
+SEEDED = ("flow", "queries.ranges", "verifying")
+"""Where a generator is made: for sampling, for public workloads of random boxes, and for the neighbours of a table that is verified."""
 
 
 def no_seed(found: Sources) -> list[str]:
