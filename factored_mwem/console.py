@@ -176,7 +176,7 @@ def verified_text(found: Verified) -> str:
     lines += [f"{stage.name:{width}}{stage.compared:9,}   {stage.worst:.4f}" for stage in found.stages]
     if found.holds:
         return "\n".join([*lines, "all hold: nothing moved by more than was charged"])
-    lines.append(f"{found.failed:,} of the neighbours FAILED; the first:")
+    lines.append(f"FAILED on {found.failed:,} tables; the first:")
     return "\n".join([*lines, *(f"  {failure.stage}, {failure.neighbour}: {failure.why}" for failure in found.failures)])
 
 

@@ -68,7 +68,7 @@ def _strangers(sheet: Sheet, rows: int, policy: Policy, rng: Generator) -> tuple
     k, wanted, sizes, kinds = policy.contributions, list[Stranger](), list[int](), list[str]()
     for number in range(STRANGERS):
         kind = ("copies", "same", "same", "several")[rng.integers(4)]
-        nameless = policy.privacy_id is not None and rng.random() < 0.25
+        nameless = policy.privacy_id is not None and rng.random() < 0.4
         most = k if policy.privacy_id is None or nameless else 2 * k + 1
         size = k if policy.privacy_id is None else int(rng.integers(1, most + 1))
         person = sheet.new_person(rows + number) if policy.privacy_id is not None and not nameless else None
@@ -82,8 +82,10 @@ def _strangers(sheet: Sheet, rows: int, policy: Policy, rng: Generator) -> tuple
         own = range(at, at + (size if kind == "several" else 1))
         at = own.stop
         numbers = tuple(rows + i for i in own) if kind == "several" else (rows + own.start,) * size
+        if any(breaks[i] for i in own):  # such a row may lose its id, so there may not be more of them than a person without an id has
+            numbers = numbers[:k]
         named = " without an id" if policy.privacy_id is not None and grown.owners[numbers[0]] is None else ""
-        told = ", ".join(words[i] for i in own[:3]) + (f" ({size} times)" if kind != "several" and size > 1 else "") + named
+        told = ", ".join(words[i] for i in own[:3]) + (f" ({len(numbers)} times)" if kind != "several" and len(numbers) > 1 else "") + named
         persons.append(Person(told, numbers, any(breaks[i] for i in own)))
     return grown, persons
 

@@ -6,15 +6,20 @@ A cell is made from one that is there, so that it lies close to it: `male` and a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
+from numpy.random import Generator
 
 from factored_mwem.reading import is_text
 
-Cell = tuple[str, bytes]
-"""What it is, and how it lies in the file."""
+Text = TypeVar("Text", str, bytes)
+Family = list[tuple[str, Text]]
+"""Cells of one sort: what each is, and how it lies in the file."""
 LONG = 10_000
+TEXTS = 40
+"""Hostile texts that a typed column has to choose from."""
 NUMBERS = (
     "1e308", "-1e308", "5e-324", "-5e-324", "1e999", "-1e999", "9223372036854775808", "-9223372036854775809", "9223372036854775807", "NaN", "nan",
     "inf", "-inf", "Infinity", "-0", "0", "007", "1.0", "1.", "1,5", "0x10", "1_000", " 3", "3 ", "+3",
@@ -32,55 +37,67 @@ MOMENTS = (
 WORDS = ("", "other", "Other", "OTHER", "null", "None", "NA", "?", "true", "FALSE", " ", "\t")
 
 
-def texts(existing: str) -> list[tuple[str, str]]:
-    """Text cells that are valid text: what they are, and their text."""
+def texts(existing: str) -> list[Family[str]]:
+    """Text cells that are valid text, by family."""
     return [
-        ("a NUL alone", "\0"),
-        ("a NUL after a value", existing + "\0x"),
-        ("a NUL at the end", existing + "\0"),
-        ("a NUL in the middle", existing[:1] + "\0" + existing[1:]),
-        ("a blank after a value", existing + " "),
-        ("a blank before a value", " " + existing),
-        ("a value in upper case", existing.upper()),
-        ("a value in lower case", existing.lower()),
-        ("a zero-width space", existing + "\u200b"),
-        ("a zero-width joiner", existing[:1] + "\u200d" + existing[1:]),
-        ("a combining mark", existing + "\u0301"),
-        ("a byte order mark", "\ufeff" + existing),
-        ("a line separator", existing + "\u2028"),
-        ("the last code point", "\U0010ffff"),
-        ("a value that is rare", existing + "~"),
-        (f"{LONG:,} characters", "x" * LONG),
-        *((f"the text {word!r}", word) for word in WORDS),
-        *((f"the number {word!r}", word) for word in NUMBERS),
-        *((f"the moment {word!r}", word) for word in MOMENTS),
+        [
+            ("a NUL alone", "\0"),
+            ("a NUL after a value", existing + "\0x"),
+            ("a NUL at the end", existing + "\0"),
+            ("a NUL in the middle", existing[:1] + "\0" + existing[1:]),
+        ],
+        [
+            ("a blank after a value", existing + " "),
+            ("a blank before a value", " " + existing),
+            ("a value in upper case", existing.upper()),
+            ("a value in lower case", existing.lower()),
+            ("a value that is rare", existing + "~"),
+            (f"{LONG:,} characters", "x" * LONG),
+        ],
+        [
+            ("a zero-width space", existing + "\u200b"),
+            ("a zero-width joiner", existing[:1] + "\u200d" + existing[1:]),
+            ("a combining mark", existing + "\u0301"),
+            ("a byte order mark", "\ufeff" + existing),
+            ("a line separator", existing + "\u2028"),
+            ("the last code point", "\U0010ffff"),
+        ],
+        [(f"the text {word!r}", word) for word in WORDS],
+        [(f"the number {word!r}", word) for word in NUMBERS],
+        [(f"the moment {word!r}", word) for word in MOMENTS],
     ]
 
 
-def raw_cells(existing: bytes, delimiter: bytes) -> list[Cell]:
+def raw_cells(existing: bytes, delimiter: bytes) -> list[Family[bytes]]:
     """Cells of a text file whose lines are its records: some are no proper cells at all, which must be their own person's matter."""
     return [
-        *((words, _plain(text, delimiter)) for words, text in texts(existing.decode("utf-8", "replace"))),
-        ("a quoted separator", b'"' + existing + delimiter + b'x"'),
-        ("balanced quotes", b'"' + existing + b'"'),
-        ("a doubled quote", b'"' + existing + b'""x"'),
-        ("an empty quoted cell", b'""'),
-        ("a quote in the middle", existing[:1] + b'"' + existing[1:]),
-        ("two quotes in the middle", existing[:1] + b'"x"' + existing[1:]),
-        ("a quote at the end", existing + b'"'),
-        ("an open quote", b'"' + existing),
-        ("an open quote after a blank", b' "' + existing),
-        ("three quotes", b'"""'),
-        ("text after a closing quote", b'"' + existing + b'"x'),
-        ("a backslash and a quote", existing + b'\\"'),
-        ("a bare separator", existing + delimiter),
-        ("a bare carriage return", existing[:1] + b"\r" + existing[1:]),
-        ("a carriage return in quotes", b'"' + existing + b'\rx"'),
-        *invalid_cells(existing),
+        *([(words, _plain(text, delimiter)) for words, text in family] for family in texts(existing.decode("utf-8", "replace"))),
+        [
+            ("an open quote", b'"' + existing),
+            ("an open quote after a blank", b' "' + existing),
+            ("a quote in the middle", existing[:1] + b'"' + existing[1:]),
+            ("a quote at the end", existing + b'"'),
+            ("three quotes", b'"""'),
+            ("a backslash and a quote", existing + b'\\"'),
+        ],
+        [
+            ("balanced quotes", b'"' + existing + b'"'),
+            ("a doubled quote", b'"' + existing + b'""x"'),
+            ("an empty quoted cell", b'""'),
+            ("two quotes in the middle", existing[:1] + b'"x"' + existing[1:]),
+            ("text after a closing quote", b'"' + existing + b'"x'),
+            ("a quoted separator", b'"' + existing + delimiter + b'x"'),
+        ],
+        [
+            ("a bare separator", existing + delimiter),
+            ("a bare carriage return", existing[:1] + b"\r" + existing[1:]),
+            ("a carriage return in quotes", b'"' + existing + b'\rx"'),
+        ],
+        invalid_cells(existing),
     ]
 
 
-def invalid_cells(existing: bytes) -> list[Cell]:
+def invalid_cells(existing: bytes) -> Family[bytes]:
     """Cells that are not UTF-8."""
     return [
         ("a Latin-1 letter", existing + "é".encode("latin-1")),
@@ -91,15 +108,22 @@ def invalid_cells(existing: bytes) -> list[Cell]:
     ]
 
 
-def quoted_cells(existing: bytes) -> list[Cell]:
+def quoted_cells(existing: bytes) -> list[Family[bytes]]:
     """Cells as a writer makes them that puts whatever needs it into quotes."""
     plain = existing.decode("utf-8", "replace")
-    breaks = [("a line break", plain + "\nx"), ("two line breaks", "\n\n"), ("a carriage return and a line break", plain + "\r\n"), ("a quote", '"')]
-    seps = [("a separator", plain + ",;\t"), ("a line with separators", plain + '\n1,2,"3",4\n')]
-    return [(words, b'"' + text.replace('"', '""').encode() + b'"') for words, text in [*breaks, *seps, *texts(plain)]]
+    breaks = [("a line break", plain + "\nx"), ("two line breaks", "\n\n"), ("a carriage return and a line break", plain + "\r\n")]
+    marks = [("a quote", '"'), ("a separator", plain + ",;\t"), ("a line with separators", plain + '\n1,2,"3",4\n')]
+    families = [breaks, marks, *texts(plain)]
+    return [*([(words, b'"' + text.replace('"', '""').encode() + b'"') for words, text in family] for family in families), invalid_cells(existing)]
 
 
-def lines(existing: bytes, delimiter: bytes, fields: int) -> list[Cell]:
+def choose(families: Sequence[Family[Any]], rng: Generator) -> tuple[str, Any]:
+    """A family, then one of it: a large one does not crowd out the others."""
+    family = families[int(rng.integers(len(families)))]
+    return family[int(rng.integers(len(family)))]
+
+
+def lines(existing: bytes, delimiter: bytes, fields: int) -> Family[bytes]:
     """Whole lines with too few or too many fields."""
     found = [
         ("a line with a field more", existing + delimiter + b"x"),
@@ -130,20 +154,20 @@ def _plain(text: str, delimiter: bytes) -> bytes:
     return b'"' + raw + b'"' if delimiter in raw else raw
 
 
-def typed_cells(column: pa.Array, *, nullable: bool) -> tuple[list[str], pa.Array]:
+def typed_cells(column: pa.Array, *, nullable: bool, rng: Generator) -> tuple[list[str], pa.Array]:
     """Values of a column's type: what they are, and the values. `column` is without dictionaries."""
     kind = column.type
-    words, values = _of_type(column)
+    words, values = _of_type(column, rng)
     if nullable:
         words, values = ["a null", *words], pa.concat_arrays([pa.nulls(1, kind), values])
     return words, values
 
 
-def _of_type(column: pa.Array) -> tuple[list[str], pa.Array]:
+def _of_type(column: pa.Array, rng: Generator) -> tuple[list[str], pa.Array]:
     kind = column.type
     if is_text(kind):
-        existing = column.drop_null().unique().to_pylist()[:3] or [""]
-        found = [pair for text in existing for pair in texts(text)]
+        existing = column.drop_null().unique().to_pylist() or [""]
+        found = [choose(texts(existing[rng.integers(len(existing))]), rng) for _ in range(TEXTS)]
         return [words for words, _ in found], pa.array([text for _, text in found], kind)
     if pa.types.is_floating(kind):
         big, tiny = float(np.finfo(kind.to_pandas_dtype()).max), float(np.finfo(kind.to_pandas_dtype()).smallest_subnormal)

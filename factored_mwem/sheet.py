@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.random import Generator
 
 from factored_mwem.errors import InputError
-from factored_mwem.hostile import breaks_lines, invalid_cells, lines, quoted_cells, raw_cells, typed_cells
+from factored_mwem.hostile import breaks_lines, choose, lines, quoted_cells, raw_cells, typed_cells
 from factored_mwem.reading import is_text, plain
 from factored_mwem.request import Request
 from factored_mwem.table import TEXT_SUFFIXES, Private
@@ -125,15 +125,13 @@ class Lines(Private):
             return self.delimiter.join(cells), "a copy of a row", False
         free = [at for at in range(len(self.names)) if at != held]
         if self.mode != "multiline" and held is None and rng.random() < 0.1:
-            options = lines(self.delimiter.join(cells), self.delimiter, len(self.names))
-            words, record = options[rng.integers(len(options))]
+            words, record = choose([lines(self.delimiter.join(cells), self.delimiter, len(self.names))], rng)
             return record, words, True
         column = free[rng.integers(len(free))]
         like = self._fields(self.records[stranger.like])
         existing = (like[column] if column < len(like) else "").encode("utf-8", "surrogateescape")
         existing = existing.replace(b'"', b"")
-        options = [*quoted_cells(existing), *invalid_cells(existing)] if self.mode == "multiline" else raw_cells(existing, self.delimiter)
-        words, cells[column] = options[rng.integers(len(options))]
+        words, cells[column] = choose(quoted_cells(existing) if self.mode == "multiline" else raw_cells(existing, self.delimiter), rng)
         breaks = breaks_lines(cells[column]) if self.mode != "multiline" else not cells[column].startswith(b'"')
         breaks = breaks or (self.mode != "multiline" and "bare separator" in words)
         return self.delimiter.join(cells), f"a row with {words} in column {self.names[column]!r}", breaks
@@ -197,7 +195,7 @@ class Rows(Private):
             if name == self.privacy_id:
                 copies = pa.array([stranger.person for stranger in wanted], column.type)
             here = np.flatnonzero(column_of == at)
-            options, values = typed_cells(column, nullable=self._nullable(name)) if len(here) else ([], None)
+            options, values = typed_cells(column, nullable=self._nullable(name), rng=rng) if len(here) else ([], None)
             if options:
                 picked = rng.integers(len(options), size=len(here))
                 place = np.arange(len(wanted), dtype=np.int64)

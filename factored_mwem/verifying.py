@@ -61,7 +61,7 @@ class Failure:
 class Verified:
     """NOT PRIVATE. `refused`: neighbours of a text file that were refused for an open quote before anything was drawn, as documented.
 
-    `failed` counts all neighbours with a failure, `failures` has the first of them.
+    `failed` counts all tables with a failure, that of a base run among them; `failures` has the first.
     """
 
     pairs: int
@@ -161,7 +161,7 @@ class _Search(Private):
         try:
             made = self._make(base.sheet.source(base.order), run)
         except Exception as error:
-            if not primed or isinstance(error, Ambiguous):
+            if not primed:
                 raise
             self._fail([Failure("reading", "the table with hostile rows in it", _refusal(error))])
             return None
