@@ -5,6 +5,7 @@ A cell is made from one that is there, so that it lies close to it: `male` and a
 
 from __future__ import annotations
 
+import decimal
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -18,6 +19,8 @@ Text = TypeVar("Text", str, bytes)
 Family = list[tuple[str, Text]]
 """Cells of one sort: what each is, and how it lies in the file."""
 LONG = 10_000
+PYTHON_DATES = (-719_162, 2_932_896)
+"""The days that Python's dates can be, from 1970 on."""
 TEXTS = 40
 """Hostile texts that a typed column has to choose from."""
 NUMBERS = (
@@ -154,10 +157,11 @@ def _plain(text: str, delimiter: bytes) -> bytes:
     return b'"' + raw + b'"' if delimiter in raw else raw
 
 
-def typed_cells(column: pa.Array, *, nullable: bool, rng: Generator) -> tuple[list[str], pa.Array]:
-    """Values of a column's type: what they are, and the values. `column` is without dictionaries."""
+def typed_cells(column: pa.Array, *, nullable: bool, frame: bool, rng: Generator) -> tuple[list[str], pa.Array]:
+    """Values of a column's type: what they are, and the values. `column` is without dictionaries; a pandas `frame` holds dates as Python's."""
     kind = column.type
-    words, values = _of_type(column, rng)
+    words, values = _extremes(PYTHON_DATES, pa.int32()) if frame and pa.types.is_date32(kind) else _of_type(column, rng)
+    values = values.view(kind) if values.type != kind else values
     if nullable:
         words, values = ["a null", *words], pa.concat_arrays([pa.nulls(1, kind), values])
     return words, values
@@ -176,6 +180,9 @@ def _of_type(column: pa.Array, rng: Generator) -> tuple[list[str], pa.Array]:
     if pa.types.is_integer(kind):
         least, most = np.iinfo(kind.to_pandas_dtype()).min, np.iinfo(kind.to_pandas_dtype()).max
         return _extremes([least, most, 0, 1, most - 1], kind)
+    if pa.types.is_decimal128(kind):
+        nines = decimal.Decimal((0, (9,) * kind.precision, -kind.scale))
+        return ["the greatest number", "the least number", "zero"], pa.array([nines, -nines, decimal.Decimal(0)], kind)
     if pa.types.is_boolean(kind):
         return ["true", "false"], pa.array([True, False])
     width = {"date32": 32, "time32": 32, "date64": 64, "time64": 64, "timestamp": 64, "duration": 64}.get(str(kind).partition("[")[0], 0)

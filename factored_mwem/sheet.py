@@ -178,8 +178,8 @@ class Rows(Private):
 
     @classmethod
     def of(cls, table: pa.Table, privacy_id: str | None, folder: Path, suffix: str, dtypes: Any) -> Rows:
-        columns = [plain(column.combine_chunks()) if pa.types.is_dictionary(column.type) else column.combine_chunks() for column in table.columns]
-        columns = [column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column for column in columns]
+        columns = [_single(column) for column in table.columns]
+        columns = [plain(c) if pa.types.is_dictionary(c.type) or pa.types.is_string_view(c.type) else c for c in columns]
         owners = _owners(columns[table.schema.names.index(privacy_id)]) if privacy_id is not None else [None] * len(table)
         return cls(pa.table(columns, names=table.schema.names), table.schema, owners, privacy_id, folder / f"neighbour{suffix}", dtypes)
 
@@ -189,13 +189,12 @@ class Rows(Private):
         column_of = np.array([free[rng.integers(len(free))] if stranger.hostile else -1 for stranger in wanted], dtype=np.int64)
         likes, columns = pa.array([stranger.like for stranger in wanted], pa.int64()), []
         for at, name in enumerate(names):
-            column = self.table.column(at).combine_chunks()
-            column = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
+            column = _single(self.table.column(at))
             copies = column.take(likes)
             if name == self.privacy_id:
                 copies = pa.array([stranger.person for stranger in wanted], column.type)
             here = np.flatnonzero(column_of == at)
-            options, values = typed_cells(column, nullable=self._nullable(name), rng=rng) if len(here) else ([], None)
+            options, values = typed_cells(column, nullable=self._nullable(name), frame=self.dtypes is not None, rng=rng) if len(here) else ([], None)
             if options:
                 picked = rng.integers(len(options), size=len(here))
                 place = np.arange(len(wanted), dtype=np.int64)
@@ -224,7 +223,7 @@ class Rows(Private):
         taken = self.table.take(pa.array(order, pa.int64()))
         if self.dtypes is not None:
             return self._frame(taken)
-        columns = [_encoded(taken.column(field.name).combine_chunks(), field.type) for field in self.schema]
+        columns = [_encoded(_single(taken.column(field.name)), field.type) for field in self.schema]
         fields = [pa.field(f.name, column.type, f.nullable) for f, column in zip(self.schema, columns, strict=True)]
         made = pa.Table.from_arrays(columns, schema=pa.schema(fields, metadata=self.schema.metadata))
         if not self.target.suffix:
@@ -259,9 +258,13 @@ def _owners(column: pa.Array) -> list[Any]:
     return [None if owner in MISSING else owner for owner in column.to_pylist()]
 
 
-def _encoded(column: Any, kind: pa.DataType) -> pa.Array:
+def _single(column: pa.ChunkedArray) -> pa.Array:
+    whole = column.combine_chunks()
+    return whole if isinstance(whole, pa.Array) else pa.concat_arrays(whole.chunks)
+
+
+def _encoded(column: pa.Array, kind: pa.DataType) -> pa.Array:
     """A column in the input's type. A dictionary whose codes are narrower than Arrow's own was pandas': it takes the narrowest that hold them."""
-    column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if not pa.types.is_dictionary(kind):
         return column.cast(kind)
     made = column.cast(kind.value_type).dictionary_encode()

