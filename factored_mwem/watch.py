@@ -73,6 +73,7 @@ class Recorder:
         self.findings: list[Finding] = []
         self._noise, self._ledger, self._tap, self._base = noise, ledger, tap, base
         self._charges = 0
+        tap.take()  # what a replay that parted left
 
     def select(self, scores: np.ndarray, *, scale: float) -> int:
         return int(self._draw("select", scores.copy(), scale, lambda: self._noise.select(scores, scale=scale)))
@@ -92,7 +93,7 @@ class Recorder:
         if len(self._ledger.entries) <= self._charges:
             self.findings.append(Finding(stage, math.inf, "a draw has no charge of its own"))
         self._charges = len(self._ledger.entries)
-        self._tap.take()
+        self._look_past(stage)
         answer = draw()
         made = Draw(method, entry, scale, threshold, given, answer, self._tap.take())
         self.draws.append(made)
@@ -108,6 +109,10 @@ class Recorder:
         self.findings += losses(base, made)
         return base.answer
 
+    def _look_past(self, stage: str) -> None:
+        if self._tap.take():
+            self.findings.append(Finding(stage, math.inf, "noise was drawn past the ledger"))
+
     def _part(self, stage: str, wrong: str) -> NoReturn:
         self.findings.append(Finding(stage, math.inf, wrong))
         raise Parted
@@ -115,6 +120,7 @@ class Recorder:
     def end(self) -> None:
         """After the last draw: the sums of the ledger, and whether the base run drew more."""
         spent, entries = self._ledger.spent, self._ledger.entries
+        self._look_past("ledger")
         if spent != sum(e.cost for e in entries) or self._ledger.spent_delta != sum(e.delta for e in entries) or spent > self._ledger.budget.amount:
             self.findings.append(Finding("ledger", math.inf, "the ledger's sum is not that of its entries, or more than the budget"))
         if self._base is not None and len(self.draws) < len(self._base):

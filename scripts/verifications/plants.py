@@ -161,6 +161,20 @@ def exact_afterwards() -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def past_the_ledger() -> Iterator[None]:
+    """Somebody else draws noise for the number of rows, and charges nothing."""
+    honest = flow.encode_table
+
+    def encode(domain: Any, table: Table) -> list[np.ndarray]:
+        codes = honest(domain, table)
+        OpenDPNoise(noise.Composition.PURE).add(np.array([len(codes[0])]), scale=1.0)
+        return codes
+
+    with mock.patch.object(flow, "encode_table", encode):
+        yield
+
+
 def low_threshold() -> AbstractContextManager[Any]:
     """A threshold whose delta is four times what is charged for it."""
     honest = discover.threshold_for
@@ -199,6 +213,7 @@ PLANTS = (
     Plant("a score without the factor of replace", of_unit("l1_of_score", lambda u: u.contributions), REPLACED),
     Plant("a parity under replace charged as a counting query", of_unit("of_parity", lambda u: u.contributions), SIGNS),
     Plant("a draw without a charge", uncharged, ARROW, 10, "no charge of its own"),
+    Plant("noise that is drawn past the ledger", past_the_ledger, ARROW, 10, "past the ledger"),
     Plant("noise at half scale", half_noise, ARROW, 25),
     Plant("noise whose scale depends on the data", noise_of_the_data, ARROW, 25, "the sampler"),
     Plant("exact counts after the noise", exact_afterwards, ARROW, 10, "not what came back"),
