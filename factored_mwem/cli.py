@@ -51,6 +51,11 @@ PrivacyId = Annotated[
         envvar="FMWEM_PRIVACY_ID", help="Column that names the person: at most --contributions rows of each are kept, the column is dropped."
     ),
 ]
+Lines = Annotated[Optional[bool], typer.Option("--lines", envvar="FMWEM_LINES", help="Text files: every line is a record, whatever its quotes.")]
+Multiline = Annotated[
+    Optional[bool],
+    typer.Option("--multiline", envvar="FMWEM_MULTILINE", help="Text files: cells in quotes may hold line breaks; the writer closes all quotes."),
+]
 Rounds = Annotated[Optional[str], typer.Option(envvar="FMWEM_ROUNDS", help="Rounds to run, or 'adaptive'.")]
 MaxCells = Annotated[Optional[int], typer.Option(envvar="FMWEM_MAX_CELLS", help="Most cells of all clique trees together.  [default: 2^19]")]
 MaxMemory = Annotated[
@@ -94,6 +99,8 @@ def release(
     neighbours: NeighbourRelation = None,
     contributions: Contributions = None,
     privacy_id: PrivacyId = None,
+    lines: Lines = None,
+    multiline: Multiline = None,
     rounds: Rounds = None,
     max_cells: MaxCells = None,
     max_memory: MaxMemory = None,
@@ -123,14 +130,14 @@ def release(
 
     silent = quiet or json_only
     if not silent and settings.get("engine") != "mwem" and warmup.is_cold():
-        console.stderr().print("first run: compiling for this machine, once; later runs start at once")
+        console.say("first run: compiling for this machine, once; later runs start at once")
     done = None
     try:
         with console.progress(show=console.wants_progress(no_progress) and not silent, verbose=verbose) as report:
             done = job.run(table, settings, report)
         print(json.dumps(done.facts), flush=True)
         if not silent:
-            console.stderr().print(console.summary(done), markup=False)
+            console.say(console.summary(done))
     except (KeyboardInterrupt, Stopped, OSError) as error:
         if done is not None:
             raise unsaid(error, done.facts) from None
@@ -153,6 +160,8 @@ def check(
     neighbours: NeighbourRelation = None,
     contributions: Contributions = None,
     privacy_id: PrivacyId = None,
+    lines: Lines = None,
+    multiline: Multiline = None,
     rounds: Rounds = None,
     max_cells: MaxCells = None,
     max_memory: MaxMemory = None,
@@ -198,6 +207,8 @@ def evaluate(
     workload: WorkloadPath = None,
     domain: DomainPath = None,
     columns: Columns = None,
+    lines: Lines = None,
+    multiline: Multiline = None,
     json_only: Json = False,
 ) -> None:
     """NOT PRIVATE: errors of a synthetic table against the real one, by order, of what else is asked, and the worst ten marginals."""
@@ -225,6 +236,8 @@ def verify(
     neighbours: NeighbourRelation = None,
     contributions: Contributions = None,
     privacy_id: PrivacyId = None,
+    lines: Lines = None,
+    multiline: Multiline = None,
     rounds: Rounds = None,
     max_cells: MaxCells = None,
     max_memory: MaxMemory = None,

@@ -51,17 +51,20 @@ def fit_columns(domain: Domain, table: Table, columns: Sequence[str] | None) -> 
         arrow = OWN_TYPE[attribute.type] if table.text else table.schema.field(name).type
         if not table.text:
             check_type(attribute, arrow)
-            arrow = _writable(attribute, arrow)
+            arrow = _released(attribute, arrow)
         fields.append(pa.field(name, arrow, nullable=attribute.nullable))
     return Domain(domain[f.name] for f in fields), pa.schema(fields)
 
 
-def _writable(attribute: Attribute, arrow: pa.DataType) -> pa.DataType:
-    """The column's type, but for two dictionaries: an index too small for the values drawn, and text that Parquet cannot write so."""
+def _released(attribute: Attribute, arrow: pa.DataType) -> pa.DataType:
+    """The type that a column comes back in: text as plain strings, dictionaries by 32-bit codes, all else as it came.
+
+    A library chooses wider codes, or longer offsets, where there are more values or more text: one more of them must not show.
+    """
     if not pa.types.is_dictionary(arrow):
-        return arrow
-    values = pa.large_string() if pa.types.is_string_view(arrow.value_type) else arrow.value_type
-    return pa.dictionary(arrow.index_type if attribute.categorical else pa.int32(), values, ordered=arrow.ordered and attribute.categories_ordered)
+        return pa.string() if is_text(arrow) else arrow
+    ordered = arrow.ordered and attribute.categories_ordered
+    return pa.dictionary(pa.int32(), pa.string() if is_text(arrow.value_type) else arrow.value_type, ordered=ordered)
 
 
 def check_type(attribute: Attribute, arrow: pa.DataType) -> None:
@@ -145,7 +148,7 @@ def encode_table(domain: Domain, table: Table) -> list[np.ndarray]:
         for batch in table.batches(domain.names):
             for part, codes in zip(parts, pool.map(encode, domain, batch.columns), strict=True):
                 part.append(codes)
-    return [np.concatenate(part) for part in parts]
+    return [np.concatenate([np.zeros(0, dtype=code_dtype(attribute)), *part]) for attribute, part in zip(domain, parts, strict=True)]
 
 
 def code_dtype(attribute: Attribute) -> type[np.unsignedinteger]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from factored_mwem.check import Forecast
     from factored_mwem.evaluation import Errors
     from factored_mwem.job import Done
+    from factored_mwem.manifest import Guarantee
     from factored_mwem.outcome import Progress as Step
     from factored_mwem.verifying import Verified
 
@@ -24,8 +25,19 @@ STARTED = time.monotonic()
 
 
 def stderr() -> Console:
-    """A console for people; rich itself respects NO_COLOR and a missing terminal."""
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+    """A console for people; rich itself respects NO_COLOR and a missing terminal. Text is text: a column may be called "[/b]" or ":smile:"."""
+    return Console(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)
+
+
+def say(text: str) -> None:
+    """A message for people on stderr, which may be closed, full, or of an encoding without some letter: that ends no run."""
+    with contextlib.suppress(Exception):
+        stderr().print(visible(text))
+
+
+def visible(text: str) -> str:
+    """Text with what would steer a terminal spelt out, as Python spells it: names of columns and files may hold anything."""
+    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
 
 
 @contextlib.contextmanager
@@ -33,17 +45,24 @@ def progress(*, show: bool, verbose: bool) -> Iterator[Callable[[Step], None]]:
     """A callback for the loop: a bar on a terminal, a line a round with `verbose`, else nothing."""
     console = stderr()
     if not (show and console.is_terminal) or verbose:
-        yield (lambda step: console.print(line(step))) if verbose else (lambda _: None)
+        yield (lambda step: say(line(step))) if verbose else (lambda _: None)
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("reading", total=None)
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, console=console, transient=True, auto_refresh=False)  # a thread of its own would fail on its own
+    task = bar.add_task("reading", total=None)
 
-        def tell(step: Step) -> None:
-            text = f"round {step.round}: measured {' x '.join(step.attributes)}; {step.components} components, {step.cliques} cliques"
-            bar.update(task, total=1.0, completed=step.spent, description=text)  # rounds may get dearer, so the budget is the measure
+    def tell(step: Step) -> None:
+        text = f"round {step.round}: measured {' x '.join(step.attributes)}; {step.components} components, {step.cliques} cliques"
+        with contextlib.suppress(Exception):  # a display that fails ends no run; rounds may get dearer, so the budget is the measure
+            bar.update(task, total=1.0, completed=step.spent, description=visible(text), refresh=True)
 
+    with contextlib.suppress(Exception):
+        bar.start()
+    try:
         yield tell
+    finally:
+        with contextlib.suppress(Exception):
+            bar.stop()
 
 
 def line(step: Step) -> str:
@@ -65,7 +84,8 @@ def summary(done: Done) -> str:
     lines = [
         f"released under {g.statement}",
         f"  spent       epsilon {g.spent_epsilon:.6g} of {g.epsilon:g}, delta {g.delta:g}",
-        f"  neighbours  {g.neighbours}, at most {g.contributions} row{'s' * (g.contributions > 1)} a person",
+        f"  neighbours  {g.neighbours}, at most {_rows(g.contributions)} a person" + _bounded(manifest.policy.get("privacy_id")),
+        *_trusted(g),
         f"  budget      {split}",
         f"  domain      {domain_from}" + (f"; {learnt} attributes learnt inside the budget" if learnt else ""),
         f"  attributes  {len(manifest.attributes)} in {len(sizes)} components of {_run_lengths(sizes)} attributes, {len(manifest.cliques)} cliques",
@@ -79,6 +99,16 @@ def summary(done: Done) -> str:
         f"  took        {time.monotonic() - STARTED:.1f} s, peak memory {peak_megabytes():.0f} MB (not in any file)",
     ]
     return "\n".join(lines)
+
+
+def _bounded(privacy_id: str | None) -> str:
+    return "" if privacy_id is None else f", kept by {privacy_id!r}; rows without an id are left out"
+
+
+def _trusted(guarantee: Guarantee) -> list[str]:
+    """What the guarantee rests on and nothing enforces, by name: the sentences are in the manifest."""
+    names = [name for name, _ in guarantee.assumptions.taken_on_trust()] if guarantee.assumptions is not None else []
+    return [f"  on trust    {', '.join(names)} (not enforced; the manifest's guarantee.assumptions says what each means)"] if names else []
 
 
 def _run_lengths(sizes: list[int]) -> str:

@@ -33,7 +33,9 @@ class Domain:
     (3, 100)
     """
 
-    def __init__(self, attributes: Iterable[Attribute]) -> None:
+    def __init__(self, attributes: Iterable[Attribute], *, draft: str | None = None) -> None:
+        """`draft`: where the domain comes from, if it was read off the data and no person has reviewed it yet."""
+        self.draft = draft
         self.attributes = tuple(attributes)
         self.names: Clique = tuple(a.name for a in self.attributes)
         if not self.attributes:
@@ -88,7 +90,19 @@ class Domain:
 
     def project(self, names: Iterable[str]) -> Domain:
         """The domain of some of the attributes, in domain order."""
-        return Domain(self[name] for name in self.clique(names))
+        return Domain((self[name] for name in self.clique(names)), draft=self.draft)
+
+    def reviewed(self) -> Domain:
+        """The same domain by the word of whoever calls this: every value in it may be known to everybody."""
+        return Domain(self.attributes)
+
+    def check_reviewed(self) -> None:
+        """InputError where the domain is a draft: a release under it would call values of the data declared, and publish them for nothing."""
+        if self.draft is not None:
+            raise InputError(
+                f"{self.draft} is a draft that was read off the data: rare categories and exact bounds in it may be one person's. "
+                'Review it, then remove its line "draft": true (in Python: domain.reviewed())'
+            )
 
     @classmethod
     def load(cls, path: str | Path) -> Domain:
@@ -106,10 +120,13 @@ class Domain:
             return cls._from_sizes(data, where)
         if not isinstance(data, dict) or not isinstance(data.get("fields"), list):
             raise InputError(f'{where}: expected {{"fields": [...]}} or {{"attribute": size, ...}}')
-        unknown = sorted(set(data) - {"fields", "missingValues", *_FILE_KEYS})
+        unknown = sorted(set(data) - {"fields", "missingValues", "draft", *_FILE_KEYS})
         if unknown:
             raise InputError(f"{where}: unknown key {unknown[0]!r}")
-        return cls(_few_codes((_field(f, i, where, data.get("missingValues")) for i, f in enumerate(data["fields"])), where))
+        if not isinstance(data.get("draft", False), bool):
+            raise InputError(f'{where}: "draft" must be true, or left out')
+        fields = (_field(f, i, where, data.get("missingValues")) for i, f in enumerate(data["fields"]))
+        return cls(_few_codes(fields, where), draft=where if data.get("draft") else None)
 
     @classmethod
     def _from_sizes(cls, sizes: dict[str, int], where: str) -> Domain:
@@ -125,7 +142,8 @@ class Domain:
     def to_dict(self) -> dict[str, Any]:
         """The JSON form that `from_dict` reads back."""
         dump = {"by_alias": True, "exclude_defaults": True, "mode": "json"}
-        return {"fields": [{"name": a.name, "type": a.type, **a.model_dump(**dump)} for a in self.attributes]}  # type: ignore[arg-type]
+        fields = [{"name": a.name, "type": a.type, **a.model_dump(**dump)} for a in self.attributes]  # type: ignore[arg-type]
+        return {"draft": True, "fields": fields} if self.draft is not None else {"fields": fields}
 
     @staticmethod
     def json_schema() -> dict[str, Any]:
@@ -139,7 +157,11 @@ class Domain:
             "title": "fmwem domain",
             "type": "object",
             "required": ["fields"],
-            "properties": {"fields": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/Attribute"}}, "missingValues": missing},
+            "properties": {
+                "draft": {"type": "boolean"},
+                "fields": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/Attribute"}},
+                "missingValues": missing,
+            },
             "$defs": definitions,
         }
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from factored_mwem.attribute import MOST, Attribute
+from factored_mwem.delimited import Records
 from factored_mwem.domain import Domain
 from factored_mwem.errors import InputError
 from factored_mwem.profile import KINDS, NARROWER, ColumnProfile, kind_of, profile
@@ -17,15 +18,21 @@ MOST_CATEGORIES = 200
 """A text column with more values keeps its most frequent ones; the rest become `other`."""
 
 
-def draft(source: Any, columns: Sequence[str] | None = None) -> Domain:
-    """NOT PRIVATE: categories, bounds and nulls are those of the data. Review every field, widen bounds to what is publicly known."""
-    table = open_table(source)
+def draft(source: Any, columns: Sequence[str] | None = None, *, records: Records = "checked") -> Domain:
+    """NOT PRIVATE: categories, bounds and nulls are those of the data. Review every field, widen bounds to what is publicly known.
+
+    No release takes it before `Domain.reviewed()`, or before a person removes "draft" from its file. `records`: see Policy.
+    """
+    table = open_table(source, records)
     for name in columns or ():
         if name not in table.schema.names:
             raise InputError(f"no column {name!r} in the table; it has {', '.join(table.schema.names[:12])}")
     names = [name for name in table.schema.names if columns is None or name in columns]
     profiles = profile(table, names)
-    return Domain(_attribute(name, profiles[name], None if table.text else kind_of(table.schema.field(name))) for name in names)
+    if not any(column.votes.sum() for column in profiles.values()):
+        raise InputError("the table has no rows to draft a domain from")
+    attributes = (_attribute(name, profiles[name], None if table.text else kind_of(table.schema.field(name))) for name in names)
+    return Domain(attributes, draft="the domain")
 
 
 def _attribute(name: str, column: ColumnProfile, typed: str | None) -> Attribute:

@@ -13,12 +13,13 @@ import numpy as np
 
 from factored_mwem.codec import encode_table, fit_columns
 from factored_mwem.counts import Rows
+from factored_mwem.delimited import Records
 from factored_mwem.domain import Clique, Domain
 from factored_mwem.drafting import draft
 from factored_mwem.errors import InputError
 from factored_mwem.levels import Levels
 from factored_mwem.queries import Asked
-from factored_mwem.table import open_table
+from factored_mwem.table import TEXT_SUFFIXES, Table, open_table
 from factored_mwem.workload import Workload
 
 WORST = 10
@@ -46,21 +47,22 @@ def evaluate(
     domain: Domain | str | Path | None = None,
     columns: Sequence[str] | None = None,
     workload: Workload | None = None,
+    records: Records = "checked",
 ) -> Errors:
     """NOT PRIVATE. The errors of all marginals of 1 to `order` attributes, and of the cubes, ranges and parities that `workload` asks for.
 
-    Without `domain` one is drafted from the real table.
+    Without `domain` one is drafted from the real table. `records` says what a record of a text file is, see Policy.
     """
     if domain is None:
-        domain = draft(real)
+        domain = draft(real, records=records)
     elif not isinstance(domain, Domain):
         domain = Domain.load(domain)
     if columns is None:
-        columns = [name for name in open_table(synthetic).schema.names if name in domain]
+        columns = [name for name in _open(synthetic, records).schema.names if name in domain]
     domain = domain.project(columns)
     if not 1 <= order <= len(domain):
         raise InputError(f"--marginals {order}: the tables share {len(domain)} attributes")
-    ours, theirs = (_codes(table, domain, columns) for table in (real, synthetic))
+    ours, theirs = (_codes(_open(table, records), domain, columns) for table in (real, synthetic))
     by_order, worst = {}, []
     for k in range(1, order + 1):
         found = [(clique, _distance(ours, theirs, domain, clique)) for clique in itertools.combinations(range(len(domain)), k)]
@@ -93,10 +95,18 @@ def _errors_of(request: Asked, ours: list[np.ndarray], theirs: list[np.ndarray],
     return request.in_words(), len(errors), float(errors.mean()), float(errors.max())
 
 
-def _codes(source: Any, domain: Domain, columns: Sequence[str]) -> list[np.ndarray]:
-    table = open_table(source)
+def _open(source: Any, records: Records) -> Table:
+    """The table; `records` is for those of the two that are text files."""
+    text = isinstance(source, str | Path) and str(source).lower().endswith(TEXT_SUFFIXES)
+    return open_table(source, records if text else "checked")
+
+
+def _codes(table: Table, domain: Domain, columns: Sequence[str]) -> list[np.ndarray]:
     fit_columns(domain, table, columns)
-    return encode_table(domain, table)
+    codes = encode_table(domain, table)
+    if not len(codes[0]):
+        raise InputError("one of the tables has no rows; there is nothing to compare")
+    return codes
 
 
 def _distance(ours: list[np.ndarray], theirs: list[np.ndarray], domain: Domain, clique: tuple[int, ...]) -> float:

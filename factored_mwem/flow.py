@@ -14,8 +14,10 @@ import pyarrow as pa
 
 from factored_mwem import store
 from factored_mwem.asking import Asking, ask
+from factored_mwem.assumptions import assumptions_of
 from factored_mwem.candidates import Candidates
 from factored_mwem.codec import encode_table, fit_columns
+from factored_mwem.contributions import bound_contributions, without
 from factored_mwem.counts import PrivateAnswers, PrivateCounts, PrivateRows, check_memory
 from factored_mwem.domain import Domain
 from factored_mwem.engine import fit_forest
@@ -37,7 +39,7 @@ from factored_mwem.privacy.residuals import Residuals
 from factored_mwem.request import Request
 from factored_mwem.run import Run
 from factored_mwem.sample import aims_of, sample
-from factored_mwem.table import Table, bound_contributions, without
+from factored_mwem.table import Table
 from factored_mwem.warmup import warm_up
 from factored_mwem.workload import Workload
 
@@ -107,6 +109,7 @@ def _release(
     manifest = describe(
         policy, workload, domain, access.ledger, fit.model, fit.measurements, fit.residuals,
         rounds=fit.rounds, sample_seed=sample_seed, warnings=warnings, notes=fit.notes, questions=fit.questions, created=pinned["created"],
+        assumptions=assumptions_of(policy, private.form, learnt=declared is None, ledger=run.has_books),
     )  # fmt: skip
     rows = min(round(fit.model.total), MOST_ROWS) if rows is None else rows
     return Release(domain, fit.model, schema, fit.measurements, fit.residuals, manifest, rows=rows, seed=pinned["seed"])
@@ -125,6 +128,7 @@ def _fit(
     """The fitted model, the types its rows come back in, and warnings: what can be refused from public facts is refused first."""
     if workload.asked and policy.iterate == "average":
         raise InputError("iterate='average' is for marginals alone; leave it out with cubes, ranges or parities")
+    missing = missing_ids(policy, declared)
     visible, declared, columns = without_id(policy, private, declared, columns)
     if declared is not None:
         domain, schema = fit_columns(declared, visible, columns)
@@ -134,7 +138,7 @@ def _fit(
     if policy.engine == "tree":
         warm_up()
     if policy.privacy_id is not None:
-        private = bound_contributions(private, policy.privacy_id, policy.contributions)
+        private = bound_contributions(private, policy.privacy_id, policy.contributions, missing)
     if declared is None:
         domain, schema = fit_columns(discover(private, columns, policy=policy, access=access), private, columns)
         candidates, left_out = usable(workload, domain, policy, machine)
@@ -169,6 +173,13 @@ def without_id(
         declared = declared.project([name for name in declared.names if name != policy.privacy_id])
     columns = None if columns is None else [name for name in columns if name != policy.privacy_id]
     return without(private, policy.privacy_id), declared, columns
+
+
+def missing_ids(policy: Policy, declared: Domain | None) -> tuple[str, ...]:
+    """What the domain calls missing in the column that names the person."""
+    if declared is None or policy.privacy_id is None or policy.privacy_id not in declared:
+        return ()
+    return declared[policy.privacy_id].missing_values or ()
 
 
 def usable(workload: Workload, domain: Domain, policy: Policy, machine: Machine) -> tuple[Candidates, int]:

@@ -26,7 +26,7 @@ from factored_mwem.queries.cuboids import AskedCube
 from factored_mwem.queries.ranges import AskedRanges
 from factored_mwem.request import Request
 from factored_mwem.run import Run
-from factored_mwem.settings import policy_from
+from factored_mwem.settings import policy_from, records_from
 from factored_mwem.table import TEXT_SUFFIXES, open_table
 from factored_mwem.verifying import Verified, verify
 from factored_mwem.workload import Workload
@@ -186,7 +186,9 @@ def dry_run(table: Path, settings: Mapping[str, Any], rows: int) -> tuple[Foreca
     path = domain_path(table, settings.get("domain"))
     if path is None:
         raise InputError("check needs a domain: give --domain FILE, or write one with `fmwem domain draft`")
-    visible, declared, columns = without_id(policy, open_table(table), Domain.load(path), settings.get("columns"))
+    found = Domain.load(path)
+    found.check_reviewed()
+    visible, declared, columns = without_id(policy, open_table(table, policy.records), found, settings.get("columns"))
     assert declared is not None
     domain, _ = fit_columns(declared, visible, columns)
     fitting, left_out = usable(workload, domain, policy, Machine.of(policy))
@@ -207,7 +209,8 @@ def draw(model: Path, rows: int, output: Path, *, seed: int | None, overwrite: b
 def compare(real: Path, synthetic: Path, order: int, settings: Mapping[str, Any]) -> Errors:
     """NOT PRIVATE: the errors of a synthetic file."""
     asked = workload_from({**settings, "marginals": order})
-    return evaluate(real, synthetic, order, domain=domain_path(real, settings.get("domain")), columns=settings.get("columns"), workload=asked)
+    domain, records = domain_path(real, settings.get("domain")), records_from(settings)
+    return evaluate(real, synthetic, order, domain=domain, columns=settings.get("columns"), workload=asked, records=records)
 
 
 def verified(table: Path, settings: Mapping[str, Any], pairs: int, report: Callable[[int], None]) -> Verified:

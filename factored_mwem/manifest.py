@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from factored_mwem.assumptions import Assumptions
 from factored_mwem.domain import Domain
 from factored_mwem.forest import Forest
 from factored_mwem.outcome import Answered
@@ -28,7 +29,7 @@ class _Part(BaseModel):
 
 
 class Guarantee(_Part):
-    """What holds: `spent_epsilon` is what the entries amount to, never above `epsilon`."""
+    """What holds, as long as its `assumptions` do: `spent_epsilon` is what the entries amount to, never above `epsilon`."""
 
     epsilon: float
     delta: float
@@ -37,6 +38,8 @@ class Guarantee(_Part):
     contributions: int
     composition: Composition
     statement: str
+    assumptions: Assumptions | None = None
+    """None in manifests of before they were listed."""
 
 
 class Charge(_Part):
@@ -149,6 +152,7 @@ def describe(
     sample_seed: int | None,
     warnings: tuple[str, ...],
     created: str,
+    assumptions: Assumptions,
     notes: tuple[str, ...] = (),
     questions: tuple[Answered, ...] = (),
 ) -> Manifest:
@@ -157,7 +161,7 @@ def describe(
     return Manifest(
         tool_version=tool_version(),
         created=datetime.date.fromisoformat(created),
-        guarantee=_guarantee(policy, ledger),
+        guarantee=_guarantee(policy, ledger, assumptions),
         stages=_stages(ledger),
         ledger=tuple(_charge(entry) for entry in ledger.entries),
         policy=policy.model_dump(mode="json"),
@@ -204,7 +208,7 @@ def tool_version() -> str:
         return "not installed"
 
 
-def _guarantee(policy: Policy, ledger: Ledger) -> Guarantee:
+def _guarantee(policy: Policy, ledger: Ledger, assumptions: Assumptions) -> Guarantee:
     epsilon, delta = ledger.guarantee()
     bound = "" if policy.privacy_id is None else f" (bounded by {policy.privacy_id!r})"
     who = f"one person with at most {policy.contributions} row{'s' * (policy.contributions > 1)}{bound}"
@@ -217,7 +221,8 @@ def _guarantee(policy: Policy, ledger: Ledger) -> Guarantee:
         neighbours=policy.neighbours.value,
         contributions=policy.contributions,
         composition=ledger.budget.composition,
-        statement=f"{kind} against tables with {change}",
+        statement=f"{kind} against tables with {change}, under the assumptions listed",
+        assumptions=assumptions,
     )
 
 

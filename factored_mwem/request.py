@@ -19,9 +19,8 @@ from factored_mwem.workload import Workload
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Request:
-    """A private table (`source` as it came: a path or an object), what must come out right, and at what price."""
+    """A private table, what must come out right, and at what price."""
 
-    source: Any = field(repr=False)
     private: Table = field(repr=False)
     workload: Workload
     policy: Policy
@@ -51,11 +50,13 @@ class Request:
         assert isinstance(workload, Workload)  # as the check has found
         rows, sample_seed = (None if n is None else int(n) for n in (rows, sample_seed))
         policy = policy if policy is not None else Policy.of(**choices)
-        private = open_table(table)
+        private = open_table(table, policy.records)
         declared = Domain.load(domain) if isinstance(domain, str | Path) else Domain.from_dict(domain) if isinstance(domain, dict) else domain
         if declared is not None and not isinstance(declared, Domain):
             raise InputError(f"domain={shown(declared)}: must be a Domain, a dictionary or the path of a domain file")
-        return cls(table, private, workload, policy, declared, None if columns is None else list(columns), rows, sample_seed)
+        if declared is not None:
+            declared.check_reviewed()
+        return cls(private, workload, policy, declared, None if columns is None else list(columns), rows, sample_seed)
 
     @property
     def budget(self) -> Budget:

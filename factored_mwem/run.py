@@ -19,8 +19,9 @@ from typing import Any
 import pyarrow as pa
 
 from factored_mwem.entries import Dataset, Entry
-from factored_mwem.errors import COMPLETE, FmwemError, InputError, Lost, ResourceError
+from factored_mwem.errors import COMPLETE, Changed, FmwemError, InputError, Lost, ResourceError
 from factored_mwem.faults import reach
+from factored_mwem.input_file import InputFile
 from factored_mwem.ledger_file import LedgerFile
 from factored_mwem.output import sha256
 from factored_mwem.plan import Policy
@@ -42,6 +43,7 @@ GOES_ON = {
 }
 MAY_BEAR = "with more memory, or other --max-cells or --max-memory, the same run id goes on from what was measured, as far as that fits"
 STAYS_SPENT = "what was spent stays spent; another --run-id is a new release and spends again"
+AS_IT_WAS = "with the input as it was when it began, the same run id goes on from what was measured"
 PAYS_AGAIN = "running again is a new release and spends again"
 
 
@@ -93,7 +95,7 @@ class Run:
         if run_id is None or file.find(name, run_id) is None:
             file.check(name, self._cost)  # early: the entry is made much later, at the first charge
         if run_id is not None:
-            self._facts["fingerprint"] = fingerprint(request.source, request.private, file.key)
+            self._facts["fingerprint"] = fingerprint(request.private, file.key)
             self._resume(file, name, run_id)
 
     def _resume(self, file: LedgerFile, name: str, run_id: str) -> None:
@@ -172,6 +174,11 @@ class Run:
             self._file.change(self._number, "spent", spent=Cost(self._cost.composition, ledger.spent, ledger.spent_delta))
 
     @property
+    def has_books(self) -> bool:
+        """Whether a ledger file keeps count of this release."""
+        return self._file is not None
+
+    @property
     def resumed(self) -> int:
         """Draws that came from the journal of an earlier attempt."""
         return self._journaled.replayed if self._journaled is not None else 0
@@ -215,9 +222,13 @@ class Run:
         """Whether the same command may succeed without paying again, and what to do, after noise was paid for."""
         if self._finished:
             return self._journal is not None, COMPLETE
+        if isinstance(error, Changed) and self._journal is not None:
+            return False, AS_IT_WAS
         if isinstance(error, Lost) and self._drawing and self._began:
             return False, f"give {' and '.join(self._began)}, as when it began, and the same run id: it goes on from what was measured"
-        if isinstance(error, Lost) or (self._drawing and isinstance(error, InputError)):  # what was asked is at fault, and cannot be changed now
+        if isinstance(error, Lost) or (
+            self._drawing and isinstance(error, InputError) and not isinstance(error, Changed)
+        ):  # what was asked is at fault, and cannot be changed now
             return False, STAYS_SPENT
         if self._journal is None:
             return False, PAYS_AGAIN
@@ -230,7 +241,7 @@ class Run:
 def _split(parameters: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The parameters that no attempt of a run may change, and those that one may. The books' may be anything."""
     found = parameters.get("policy")
-    policy = found if isinstance(found, dict) else {}
+    policy = {**Policy().model_dump(mode="json"), **found} if isinstance(found, dict) else {}  # a field that came later had its default
     return {**parameters, "policy": {k: v for k, v in policy.items() if k not in BEARABLE}}, {name: policy.get(name) for name in BEARABLE}
 
 
@@ -251,16 +262,13 @@ def _check_terms(dataset: Dataset, policy: Policy) -> None:
         )
 
 
-def fingerprint(source: Any, private: Table, key: bytes) -> bytes:
+def fingerprint(private: Table, key: bytes) -> bytes:
     """What tells one input from another: keyed, for the private ledger alone. A file counts byte by byte, anything else as an Arrow stream."""
     code = hmac.new(key, digestmod="sha256")
-    if isinstance(source, str | Path):
-        try:
-            with open(source, "rb") as file:
-                while block := file.read(1 << 20):
-                    code.update(block)
-        except OSError as error:
-            raise InputError(f"cannot read {source}: {error.strerror}") from None
+    if isinstance(private.origin, InputFile):
+        stream = private.origin.stream()
+        while block := stream.read(1 << 20):
+            code.update(block)
         return code.digest()
     whole = pa.Table.from_batches(private.batches(private.schema.names), private.schema.remove_metadata())
     with pa.PythonFile(_Into(code), mode="w") as sink, pa.ipc.new_stream(sink, whole.schema) as writer:

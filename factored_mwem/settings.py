@@ -32,7 +32,9 @@ RELEASE_KEYS: dict[str, tuple[type, str]] = {
 """What a configuration file may hold besides the fields of Policy, which checks its own."""
 LIMITS = ("rounds", "max_cells", "max_memory", "time_budget")
 """What a run may take."""
-FLAGS = (*RELEASE_KEYS, "epsilon", "delta", "neighbours", "contributions", "privacy_id", "domain_budget", "engine", *LIMITS)
+RECORDS = ("lines", "multiline")
+"""Flags that say what a record of a text file is; in a file, and in Policy, they are values of `records`."""
+FLAGS = (*RELEASE_KEYS, "epsilon", "delta", "neighbours", "contributions", "privacy_id", *RECORDS, "domain_budget", "engine", *LIMITS)
 """The settings with a flag and an FMWEM_ variable of their own; the rest of Policy is for files and Python."""
 NOT_SETTINGS = ("FMWEM_DATASETS", "FMWEM_CONFIG", "FMWEM_NO_PROGRESS")
 
@@ -79,9 +81,17 @@ def merge(flags: Mapping[str, Any], file: Mapping[str, Any]) -> dict[str, Any]:
     return {**file, **given}
 
 
+def records_from(settings: Mapping[str, Any]) -> Any:
+    """What a record is, by the flags or a file. InputError where both flags are given."""
+    given = [name for name in RECORDS if settings.get(name)]
+    if len(given) > 1:
+        raise InputError("--lines and --multiline say different things of the same file; give one of them")
+    return given[0] if given else settings.get("records", "checked")
+
+
 def policy_from(settings: Mapping[str, Any]) -> Policy:
     """The policy among the settings; InputError where a value does not fit."""
-    return Policy.of(**{key: value for key, value in settings.items() if key in Policy.model_fields})
+    return Policy.of(**{key: value for key, value in settings.items() if key in Policy.model_fields} | {"records": records_from(settings)})
 
 
 def names_of(columns: Any) -> list[str] | None:

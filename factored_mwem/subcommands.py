@@ -9,7 +9,7 @@ from typing import Annotated, Optional
 import typer
 
 from factored_mwem.errors import InputError
-from factored_mwem.settings import names_of
+from factored_mwem.settings import names_of, records_from
 
 domain_app = typer.Typer(no_args_is_help=True, help="Domain files: which values may appear.")
 workload_app = typer.Typer(no_args_is_help=True, help="Workload files: what must come out right.")
@@ -18,16 +18,23 @@ ledger_app = typer.Typer(no_args_is_help=True, help="Ledger files: what all rele
 
 TablePath = Annotated[Path, typer.Argument(help="CSV (also .gz), TSV, Parquet or Feather file.")]
 Columns = Annotated[Optional[str], typer.Option(envvar="FMWEM_COLUMNS", help="Columns to release, separated by commas.  [default: all]")]
+Lines = Annotated[Optional[bool], typer.Option("--lines", envvar="FMWEM_LINES", help="Every line is a record, whatever its quotes.")]
+Multiline = Annotated[Optional[bool], typer.Option("--multiline", envvar="FMWEM_MULTILINE", help="Cells in quotes may hold line breaks.")]
 LedgerPath = Annotated[Path, typer.Argument(help="Ledger file.")]
 
 
 @domain_app.command("draft")
-def domain_draft(table: TablePath, columns: Columns = None) -> None:
+def domain_draft(table: TablePath, columns: Columns = None, lines: Lines = None, multiline: Multiline = None) -> None:
     """Print a first domain for a person to review. Reads the data: NOT PRIVATE until reviewed."""
     from factored_mwem.drafting import draft
 
-    print(json.dumps(draft(table, names_of(columns)).to_dict(), indent=1, ensure_ascii=False))
-    typer.echo("NOT PRIVATE: this draft was read off the data. Review it: widen bounds to what is publicly known, drop rare categories.", err=True)
+    found = draft(table, names_of(columns), records=records_from({"lines": lines, "multiline": multiline}))
+    print(json.dumps(found.to_dict(), indent=1, ensure_ascii=False))
+    typer.echo(
+        "NOT PRIVATE: this draft was read off the data. Review it: widen bounds to what is publicly known, drop rare categories; "
+        'then remove its line "draft": true, without which no release takes it.',
+        err=True,
+    )
 
 
 @domain_app.command("schema")

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
-import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from re import fullmatch
 from typing import Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from factored_mwem.errors import InputError
+from factored_mwem.delimited import Form, Records, read_delimited, read_form
+from factored_mwem.errors import Changed, InputError
+from factored_mwem.input_file import InputFile, Origin
 
 TEXT_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 BROKEN = (pa.ArrowException, OSError, EOFError, zlib.error)
 """What the libraries raise over a file or a frame that cannot be read. Their texts may quote it: `_reason` says it in our words."""
-MOST_HEADER = 4 << 20
-"""Bytes of a header."""
-BLOCK = 8 << 20
-"""Bytes of CSV text parsed at a time."""
 ROWS = 2**17
 """Rows of an Arrow file handed on at a time, however many its writer has put together."""
 
@@ -45,28 +41,34 @@ class Private:
 class Table(Private):
     """`schema` (names and types: public) and `read`, which starts a fresh pass over the private rows, some columns of them.
 
-    `text` says that every column is raw text whose type only the domain can tell (CSV).
+    `text` says that every column is raw text whose type only the domain can tell (CSV), and `form` how it is written; `origin` is the file behind it.
     """
 
     schema: pa.Schema
     text: bool
     read: Callable[[Sequence[str]], Iterator[pa.RecordBatch]]
+    form: Form | None = None
+    origin: Origin | None = None
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The rows of `columns`, in order; InputError where the file turns out to be broken."""
-        rows = 0
-        for batch in self.read(columns):
-            rows += batch.num_rows
-            yield batch
-        if not rows:
-            raise InputError("the table has no rows; there is nothing to release")
+        """The rows of `columns`, in order. InputError where the file turns out to be broken, Changed where it is not what was opened.
+
+        It is looked at before and after every pass: so before the first charge, which follows a pass, and before the noise that follows another.
+        """
+        self._check()
+        yield from self.read(columns)
+        self._check()
+
+    def _check(self) -> None:
+        if self.origin is not None:
+            self.origin.check()
 
 
-def open_table(source: Any) -> Table:
-    """See a path, a pyarrow object or any data frame as a Table. InputError where it cannot be read."""
+def open_table(source: Any, records: Records = "checked") -> Table:
+    """See a path, a pyarrow object or any data frame as a Table; `records` as in Policy. InputError where it cannot be read."""
     if isinstance(source, Table):
         return source
-    table = _open_path(Path(source)) if isinstance(source, str | Path) else _open_object(source)
+    table = _open_path(Path(source), records) if isinstance(source, str | Path) else _open_object(source)
     try:
         names = table.schema.names
     except UnicodeDecodeError:
@@ -75,17 +77,34 @@ def open_table(source: Any) -> Table:
         raise InputError("the table has no columns")
     if "" in names:
         raise InputError(f"column {names.index('') + 1} of the table has no name; give it one")
+    if any("\0" in name for name in names):
+        raise InputError("the name of a column holds a NUL character; is the table UTF-16? Convert it to UTF-8 (for example with iconv)")
     twice = sorted(name for name, times in Counter(names).items() if times > 1)
     if twice:
         raise InputError(f"the table has two columns named {twice[0]!r}; rename one")
-    return table
+    if records != "checked" and not table.text:
+        raise InputError(f"--{records} says how the lines of a text file are read; leave it out with a typed table")
+    return _nulls_as_text(table)
+
+
+def _nulls_as_text(table: Table) -> Table:
+    """A column that holds no value yet has a type of its own, which the first value would change; it counts as text."""
+    if not any(pa.types.is_null(kind) for kind in table.schema.types):
+        return table
+    schema = pa.schema([field.with_type(pa.string()) if pa.types.is_null(field.type) else field for field in table.schema])
+
+    def read(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        wanted = pa.schema([schema.field(name) for name in columns])
+        return (batch.cast(wanted) for batch in table.read(columns))
+
+    return replace(table, schema=schema, read=read)
 
 
 def _open_object(source: Any) -> Table:
     import pyarrow.dataset as ds
 
     if isinstance(source, ds.Dataset):
-        return Table(source.schema, False, lambda columns: _guarded("the dataset", lambda: source.to_batches(columns=list(columns))))
+        return _open_dataset(source)
     try:
         table = _whole(source)
     except (InputError, MemoryError):
@@ -95,6 +114,32 @@ def _open_object(source: Any) -> Table:
     else:
         return Table(table.schema, False, lambda columns: _guarded("the table", lambda: iter(table.select(list(columns)).to_batches())))
     raise InputError(f"cannot read the {type(source).__name__}: {reason}")
+
+
+def _open_dataset(data: Any) -> Table:
+    for part in (data, *getattr(data, "children", ())):
+        kind = getattr(getattr(part, "format", None), "default_extname", None)
+        if kind in ("csv", "json"):
+            raise InputError(f"the dataset is of {kind} files, whose reader lets a row decide how others are read; give the path of a file")
+    return Table(
+        data.schema, False, lambda columns: _guarded("the dataset", lambda: data.to_batches(columns=list(columns))), origin=DatasetFiles(data)
+    )
+
+
+class DatasetFiles:
+    """The files of a pyarrow dataset, which it opens anew for every pass."""
+
+    def __init__(self, data: Any) -> None:
+        self._data = data
+        self._identity = self._look()
+
+    def check(self) -> None:
+        if self._look() != self._identity:
+            raise Changed("the files of the dataset were changed while they were read; put back what was there, or release again what is there now")
+
+    def _look(self) -> list[Any]:
+        files = getattr(self._data, "files", None)
+        return [(f.path, f.size, f.mtime_ns) for f in self._data.filesystem.get_file_info(files)] if files else []
 
 
 def _whole(source: Any) -> pa.Table:
@@ -116,13 +161,22 @@ def _from_frame(source: Any) -> pa.Table:
     if isinstance(frame, nw.LazyFrame):
         frame = frame.collect("pyarrow")
     if isinstance(frame, nw.DataFrame):
-        return frame.to_arrow().select(frame.columns)  # pandas would add its index as a column
+        found = frame.to_arrow().select(frame.columns)  # pandas would add its index as a column
+        return _without_digits(found, frame.to_native().dtypes) if frame.implementation.is_pandas() else found
     if hasattr(source, "__arrow_c_stream__") and hasattr(source, "columns"):  # a lone series streams too, but is no table
         return pa.RecordBatchReader.from_stream(source).read_all()
     raise InputError(f"cannot read a table from {type(source).__name__}; give a path, a data frame or a pyarrow table")
 
 
-def _open_path(path: Path) -> Table:
+def _without_digits(table: pa.Table, dtypes: Any) -> pa.Table:
+    """Decimals in a pandas column of objects have the digits of the longest value there, which a type must not show: they become floats."""
+    for i, (field, dtype) in enumerate(zip(table.schema, dtypes, strict=True)):
+        if pa.types.is_decimal(field.type) and getattr(dtype, "kind", "") == "O":
+            table = table.set_column(i, field.with_type(pa.float64()), pc.cast(table.column(i), pa.float64(), safe=False))
+    return table
+
+
+def _open_path(path: Path, records: Records) -> Table:
     name = path.name.lower()
     try:
         if not path.exists():
@@ -130,87 +184,95 @@ def _open_path(path: Path) -> Table:
         if path.is_dir():
             raise InputError(f"{path} is a folder; name a file in it")
         if name.endswith(TEXT_SUFFIXES):
-            return _open_csv(path)
+            return _open_text(InputFile(path), records)
         if name.endswith((".feather", ".arrow")):
-            with pa.OSFile(str(path)) as file:
-                return Table(pa.ipc.open_file(file).schema, False, lambda columns: _guarded(path, lambda: _read_arrow(path, columns)))
+            file = InputFile(path)
+            schema = pa.ipc.open_file(file.arrow()).schema
+            return Table(schema, False, lambda columns: _guarded(path, lambda: _read_arrow(file, columns)), origin=file)
         if name.endswith((".parquet", ".pq")):
-            import pyarrow.dataset as ds
+            import pyarrow.parquet as pq
 
-            data = ds.dataset(path, format="parquet")
-            return Table(data.schema, False, lambda columns: _guarded(path, lambda: data.to_batches(columns=list(columns))))
+            file = InputFile(path, footer=True)
+            schema = pq.ParquetFile(file.arrow()).schema_arrow
+            return Table(schema, False, lambda columns: _guarded(path, lambda: _read_parquet(file, columns)), origin=file)
     except BROKEN as error:
         raise InputError(f"cannot read {path}: {_reason(error)}") from None
     raise InputError(f"{path}: unknown kind of file; use .csv, .csv.gz, .tsv, .parquet, .feather or .arrow")
 
 
-def _read_arrow(path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def _open_text(file: InputFile, records: Records) -> Table:
+    form = read_form(file, records)
+    schema = pa.schema([(name, pa.string()) for name in form.names])
+    return Table(schema, True, lambda columns: _readable(file.path, lambda: read_delimited(file, form, columns)), form, file)
+
+
+def _read_arrow(file: InputFile, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Batch by batch on one thread: the library's dataset reader died of damaged files (24 of 1,500, by a segmentation fault)."""
-    with pa.OSFile(str(path)) as file:
-        at = [pa.ipc.open_file(file).schema.get_field_index(name) for name in columns]
-        reader = pa.ipc.open_file(file, options=pa.ipc.IpcReadOptions(included_fields=at, use_threads=False))
-        for number in range(reader.num_record_batches):
-            batch = reader.get_batch(number).select(list(columns))
-            for start in range(0, batch.num_rows, ROWS):
-                yield batch.slice(start, ROWS)
+    at = [pa.ipc.open_file(file.arrow()).schema.get_field_index(name) for name in columns]
+    reader = pa.ipc.open_file(file.arrow(), options=pa.ipc.IpcReadOptions(included_fields=at, use_threads=False))
+    for number in range(reader.num_record_batches):
+        batch = reader.get_batch(number).select(list(columns))
+        for start in range(0, batch.num_rows, ROWS):
+            yield batch.slice(start, ROWS)
 
 
-def _open_csv(path: Path) -> Table:
-    delimiter, names = _header(path)
-    schema = pa.schema([(name, pa.string()) for name in names])
-    return Table(schema, True, lambda columns: _guarded(path, lambda: _read_csv(path, names, delimiter, columns)))
+def _read_parquet(file: InputFile, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    import pyarrow.parquet as pq
 
-
-def _header(path: Path) -> tuple[str, list[str]]:
-    """Delimiter and column names from the first line alone: were a quote missing there, the next lines would turn into a name."""
-    opened = gzip.open if path.name.lower().endswith(".gz") else open
-    try:
-        with opened(path, "rb") as file:
-            line = file.readline(MOST_HEADER)  # as bytes: a text file would decode rows beyond it
-            first = re.split(b"\r|\n", line)[0].decode("utf-8-sig")
-            delimiter = _delimiter(path, first)
-            names = next(csv.reader([first], delimiter=delimiter, strict=True), [])
-    except csv.Error:
-        raise InputError(f"{path}: the header cannot be read; is a quote missing, or does a name hold a line break?") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path} is not UTF-8 text; convert it first (for example with iconv)") from None
-    if not names:
-        raise InputError(f"{path} {'starts with a blank line' if line else 'is empty'}; it needs a header and rows")
-    nameless = [i + 1 for i, name in enumerate(names) if not name]
-    if nameless:
-        raise InputError(f"{path}: column {nameless[0]} of the header has no name")
-    return delimiter, names
-
-
-def _delimiter(path: Path, header: str) -> str:
-    """The tab of a .tsv file, else the first of comma, tab and semicolon that the header holds."""
-    if path.name.lower().endswith((".tsv", ".tsv.gz")):
-        return "\t"
-    return next((d for d in ",\t;" if d in header), ",")
-
-
-def _read_csv(path: Path, names: Sequence[str], delimiter: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    from pyarrow import csv as pacsv
-
-    return pacsv.open_csv(
-        pa.input_stream(str(path), compression="gzip" if path.name.lower().endswith(".gz") else None),
-        read_options=pacsv.ReadOptions(column_names=list(names), skip_rows=1, block_size=BLOCK, use_threads=False),
-        parse_options=pacsv.ParseOptions(delimiter=delimiter, newlines_in_values=True, ignore_empty_lines=len(names) > 1),
-        convert_options=pacsv.ConvertOptions(
-            column_types=dict.fromkeys(columns, pa.string()), include_columns=list(columns), strings_can_be_null=False, null_values=[]
-        ),
-    )
+    for batch in pq.ParquetFile(file.arrow()).iter_batches(ROWS, columns=list(columns)):
+        yield batch.select(list(columns))  # a name with a dot brings in more
 
 
 def _guarded(path: Path | str, start: Callable[[], Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
-    """The batches; a broken file becomes one line without any value of it. Arrow files are taken as they lie, so a wrong offset would be followed.
+    """The batches of typed columns, text that is none as null. Arrow files are taken as they lie, so a wrong offset would be followed."""
+    return _readable(path, lambda: (_sound(batch) for batch in start()))
+
+
+def _sound(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch, whole by the library's own check; a cell that is none of its type (text that is not UTF-8) is null, for it is one person's."""
+    try:
+        batch.validate(full=True)
+    except pa.ArrowInvalid:
+        batch = pa.RecordBatch.from_arrays([_mended(column) for column in batch.columns], schema=batch.schema)
+        batch.validate(full=True)
+    return batch
+
+
+def _mended(column: pa.Array) -> pa.Array:
+    """The column with null for cells that are not whole. ArrowInvalid where more than cells is broken: offsets would be followed."""
+    column.validate()
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        column.view(pa.binary() if pa.types.is_string(column.type) else pa.large_binary()).validate(full=True)
+    if pa.types.is_dictionary(column.type):
+        indices, values = _mended(column.indices), _mended(column.dictionary)
+        return pa.DictionaryArray.from_arrays(indices, values, ordered=column.type.ordered)
+    broken = pa.array(list(_broken(column, 0)), pa.int64())
+    if not len(broken):
+        return column
+    whole = pa.array(np.isin(np.arange(len(column)), broken.to_numpy(), invert=True))
+    return column.take(pc.if_else(whole, pa.array(np.arange(len(column))), None))
+
+
+def _broken(column: pa.Array, begin: int) -> Iterator[int]:
+    """Numbers of the cells that the library does not call whole, found by halves."""
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        if len(column) == 1:
+            yield begin
+            return
+        half = len(column) // 2
+        yield from _broken(column[:half], begin)
+        yield from _broken(column[half:], begin + half)
+
+
+def _readable(path: Path | str, start: Callable[[], Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+    """The batches; a broken file becomes one line without any value of it.
 
     The error is raised where the library's is over: that one quotes the row, and would go along as its context.
     """
     try:
-        for batch in start():
-            batch.validate(full=True)
-            yield batch
+        yield from start()
         return
     except BROKEN as error:
         reason = _reason(error)
@@ -219,53 +281,10 @@ def _guarded(path: Path | str, start: Callable[[], Iterator[pa.RecordBatch]]) ->
 
 def _reason(error: Exception, otherwise: str = "the file is damaged, or not what its name says") -> str:
     """What is wrong, in our words: the library's message would quote the row."""
-    text = str(error)
-    if "Empty CSV" in text or "Could not skip initial" in text:
-        return "the table has no rows; there is nothing to release"
-    ragged = re.search(r"Expected (\d+) columns, got (\d+)", text)
-    if ragged:
-        row = re.search(r"Row #(\d+)", text)
-        where = f"row {row.group(1)} (the header is row 1)" if row else "a row"
-        return f"{where} has {ragged.group(2)} fields, the header has {ragged.group(1)}; is a quote or a delimiter missing?"
-    if "UTF8" in text or "UTF-8" in text:
-        return "it is not UTF-8 text; convert it first (for example with iconv)"
-    mixed = re.fullmatch(r"Conversion failed for column (.+) with type object", str(error.args[-1]) if error.args else "")
+    mixed = fullmatch(r"Conversion failed for column (.+) with type object", str(error.args[-1]) if error.args else "")
     if mixed:
         return f"column {mixed.group(1)!r} holds values of several types; convert it to one, for example text"
-    if "straddling" in text:
-        return f"a row is longer than {BLOCK >> 20} MB; is a quote missing?"
-    if isinstance(error, PermissionError):
-        return "permission denied"
-    return otherwise
-
-
-def bound_contributions(table: Table, privacy_id: str, most: int) -> Table:
-    """The table without column `privacy_id` and with at most `most` rows of each person: their first ones in the table's order.
-
-    Whose rows are kept depends on that person's rows alone. Rows without an id count as one person's.
-    """
-    rest = without(table, privacy_id)
-    people = pa.chunked_array([_decoded(batch.column(0)) for batch in table.batches([privacy_id])]).combine_chunks()
-    kept = _first_rows(people, most)
-
-    def read(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        at = 0
-        for batch in table.batches(columns):
-            yield batch.filter(pa.array(kept[at : at + batch.num_rows]))
-            at += batch.num_rows
-
-    return Table(rest.schema, table.text, read)
-
-
-def without(table: Table, privacy_id: str) -> Table:
-    """The table as if it had no such column. InputError where it has none, or of a type that does not name people exactly."""
-    if privacy_id not in table.schema.names:
-        raise InputError(f"no column {privacy_id!r} for --privacy-id in the table; it has {', '.join(table.schema.names[:12])}")
-    kind = table.schema.field(privacy_id).type
-    value = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if pa.types.is_floating(value) or pa.types.is_nested(value):
-        raise InputError(f"--privacy-id {privacy_id!r} is a column of {spelt(kind)}: one person may have several spellings; make it text or integers")
-    return Table(table.schema.remove(table.schema.get_field_index(privacy_id)), table.text, table.read)
+    return "permission denied" if isinstance(error, PermissionError) else otherwise
 
 
 def spelt(arrow: pa.DataType) -> str:
@@ -275,19 +294,3 @@ def spelt(arrow: pa.DataType) -> str:
     except UnicodeDecodeError:
         return "of a type whose names are no text"
     return text if text.isprintable() else ascii(text)
-
-
-def _decoded(column: pa.Array) -> pa.Array:
-    """The values of a dictionary column: a dictionary may repeat a value, or hold a null, and give one person two codes."""
-    return column.dictionary.take(column.indices) if pa.types.is_dictionary(column.type) else column
-
-
-def _first_rows(people: pa.Array, most: int) -> np.ndarray:
-    """bool[row]: whether the row is among the first `most` of its person."""
-    people = people.dictionary_encode()
-    person = pc.fill_null(people.indices, -1).to_numpy(zero_copy_only=False)
-    order = np.argsort(person, kind="stable")
-    begins = np.flatnonzero(np.diff(person[order], prepend=np.iinfo(np.int64).min))
-    rank = np.empty(len(person), dtype=np.int64)
-    rank[order] = np.arange(len(person)) - np.repeat(begins, np.diff(begins, append=len(person)))
-    return rank < most

@@ -15,7 +15,7 @@ from typing import Any
 from factored_mwem import kernels
 from factored_mwem.kernels.joint import joint_marginals
 
-HALVES = (("dense", "tree", "scoring", "counting", "rows"), ("graph", "joint"))
+HALVES = (("dense", "tree", "scoring", "counting", "rows", "text"), ("graph", "joint"))
 """The kernel modules, in halves that take about as long to compile; the second goes to the other process."""
 HELPER = "import sys; sys.path[:] = sys.argv[1:]; from factored_mwem import warmup; warmup.compile_all(warmup.HALVES[1])"
 """What the other process runs: isolated from the folder it starts in, with the modules that we have."""

@@ -42,14 +42,14 @@ def sources() -> Sources:
 
 
 ORDER = (
-    "errors", "faults", "kernels", "kernels.dense", "kernels.graph", "kernels.tree", "kernels.joint", "kernels.scoring", "kernels.counting",
-    "kernels.rows", "kernels.linear", "warmup", "attribute", "domain", "levels", "candidates", "table", "reading", "output", "privacy",
-    "privacy.neighbours", "privacy.noise", "codec", "transform", "tree", "joints", "model", "queries", "queries.ranges", "queries.cuboids",
-    "queries.parities", "workload", "forest", "answers", "counting", "counts", "profile", "privacy.ledger", "privacy.cap", "entries", "ledger_file",
-    "books", "privacy.journal", "privacy.access", "privacy.questions", "privacy.residuals", "plan", "limits", "fit", "privacy.discover", "hierarchy",
-    "residual", "outcome", "estimate", "mwem", "asking", "offer", "engine", "manifest", "refine", "sample", "store", "check", "request", "run",
-    "flow", "settings", "drafting", "evaluation", "tap", "watch", "hostile", "sheet", "edits", "verifying", "job",
-    "datasets", "console", "endings", "subcommands", "cli",
+    "errors", "faults", "input_file", "kernels", "kernels.dense", "kernels.graph", "kernels.tree", "kernels.joint", "kernels.scoring",
+    "kernels.counting", "kernels.rows", "kernels.linear", "kernels.text", "warmup", "attribute", "domain", "levels", "candidates", "delimited",
+    "table", "reading", "contributions", "output", "privacy", "privacy.neighbours", "privacy.noise", "codec", "transform", "tree", "joints",
+    "model", "queries", "queries.ranges", "queries.cuboids", "queries.parities", "workload", "forest", "answers", "counting", "counts", "profile",
+    "privacy.ledger", "privacy.cap", "entries", "ledger_file", "books", "privacy.journal", "privacy.access", "privacy.questions",
+    "privacy.residuals", "plan", "limits", "fit", "privacy.discover", "hierarchy", "residual", "outcome", "estimate", "mwem", "asking", "offer",
+    "engine", "assumptions", "manifest", "refine", "sample", "store", "check", "request", "run", "flow", "settings", "drafting", "evaluation",
+    "tap", "watch", "hostile", "sheet", "edits", "verifying", "job", "datasets", "console", "endings", "subcommands", "cli",
 )  # fmt: skip
 """A module imports only modules before it. To add one, put it as early as its imports allow."""
 

@@ -440,8 +440,7 @@ def test_bad_tables(here: Path, fmwem: Fmwem) -> None:
     (here / "t.domain.json").unlink()
     for name, content, message in (
         ("empty.csv", "", "is empty"),
-        ("header.csv", "a,b\n", "no rows"),
-        ("ragged.csv", f"a,b\n{CANARY},2,3\n", "has 3 fields, the header has 2"),
+        ("open.csv", f'a,b\n{CANARY},"2\n1,2\n', "a quote is open where the line ends"),
         ("twice.csv", "a,a\n1,2\n", "two columns named 'a'"),
         ("nameless.csv", ",b\n1,2\n", "column 1 of the header has no name"),
     ):
@@ -455,8 +454,8 @@ def test_bad_tables(here: Path, fmwem: Fmwem) -> None:
 
 def test_no_value_of_the_table_leaves_the_program(here: Path, fmwem: Fmwem) -> None:
     """Values the domain does not list map by a fixed rule: they must not show in any file or line."""
-    text = (here / "t.csv").read_text(encoding="utf-8")
-    (here / "t.csv").write_text(text + f"{CANARY},{CANARY},{CANARY},{CANARY},{CANARY},{CANARY}\n", encoding="utf-8")
+    with open("t.csv", "a", newline="", encoding="utf-8") as file:
+        file.write(f"{CANARY},{CANARY},{CANARY},{CANARY},{CANARY},{CANARY}\r\n")
     done = fmwem("release", "t.csv", "--marginals", 2, "-v", "--model", "t.model")
     assert done.code == 0
     (here / "t.csv").unlink()
@@ -506,8 +505,8 @@ def test_drafting_a_domain(here: Path, fmwem: Fmwem) -> None:
     drafted = Domain.from_dict(json.loads(done.out))
     assert [a.type for a in drafted] == ["string", "integer", "number", "date", "datetime", "boolean"]
     assert [a.nullable for a in drafted] == [True, False, True, False, True, True]
-    (here / "t.domain.json").write_text(done.out, encoding="utf-8")
-    assert fmwem("release", "t.csv", "--marginals", 1, "-q").code == 0  # what it writes can be used as it is
+    (here / "t.domain.json").write_text(done.out.replace('"draft": true,', ""), encoding="utf-8")
+    assert fmwem("release", "t.csv", "--marginals", 1, "-q").code == 0  # what it writes can be used as it is, once a person has looked
     assert "no column 'wages'" in fmwem("domain", "draft", "t.csv", "--columns", "wages").err
     assert json.loads(fmwem("domain", "schema").out)["title"] == "fmwem domain"
 
@@ -536,7 +535,7 @@ def test_whatever_a_column_holds_its_draft_is_a_domain(here: Path, fmwem: Fmwem,
         csv.writer(file).writerows([["c", "k"], *([value, "k"] for value in column)])
     done = fmwem("domain", "draft", "d.csv")
     assert done.code == 0, done.err
-    (here / "d.domain.json").write_text(done.out)
+    (here / "d.domain.json").write_text(done.out.replace('"draft": true,', ""))
     assert fmwem("release", "d.csv", "--marginals", 1, "-q").code == 0
 
 

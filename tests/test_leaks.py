@@ -32,7 +32,7 @@ import pyarrow.feather as pf
 import pyarrow.parquet as pq
 import pytest
 
-from factored_mwem import Domain, Workload, cli, codec, engine, flow, output, release, table
+from factored_mwem import Domain, Workload, cli, codec, delimited, engine, flow, output, release, table
 from factored_mwem.counts import PrivateCounts, PrivateRows, Rows, Tables
 from factored_mwem.errors import FmwemError, InputError
 from factored_mwem.profile import ColumnProfile
@@ -63,8 +63,8 @@ ROWS = [[TOWNS[i % 2], str(i * 10**12), f"{i % 10}.5", f"19{50 + i % 50}-06-15",
 
 
 def write_table(path: Path, *, broken: bool = False) -> None:
-    """The table in the format of the path's suffix, the planted row in its middle; a text format can have a field too many there."""
-    rows = [*ROWS[:200], [*PLANTED, "CANARY"] if broken else PLANTED, *ROWS[200:]]
+    """The table in the format of the path's suffix, the planted row in its middle; a text format can have a quote too many there."""
+    rows = [*ROWS[:200], PLANTED, *ROWS[200:]]
     if path.suffix in (".parquet", ".feather"):
         kinds = [pa.string(), pa.int64(), pa.float64(), pa.date32(), pa.timestamp("us"), pa.int64()]
         columns = {n: pa.array(c, pa.string()).cast(k) for n, c, k in zip(NAMES, zip(*rows, strict=True), kinds, strict=True)}
@@ -72,6 +72,8 @@ def write_table(path: Path, *, broken: bool = False) -> None:
         return
     text = io.StringIO()
     csv.writer(text, delimiter="\t" if ".tsv" in path.name else ",").writerows([NAMES, *rows])
+    if broken:
+        text = io.StringIO(text.getvalue().replace(str(PLANTED[0]), f'"{PLANTED[0]}'))
     path.write_bytes(gzip.compress(text.getvalue().encode()) if path.suffix == ".gz" else text.getvalue().encode())
 
 
@@ -223,7 +225,7 @@ def test_a_failure_tells_no_value(watch: Watch, failure: str, how: str) -> None:
 def test_a_broken_row_is_not_quoted(watch: Watch, name: str, how: str) -> None:
     write_table(watch.folder / name, broken=True)
     code, said = watch.run("release", name, *declared, *SAYING[how])
-    assert code == 2 and "row 202 (the header is row 1) has 7 fields, the header has 6" in said["stderr"]
+    assert code == 2 and "row 202 (the header is row 1): a quote is open where the line ends" in said["stderr"]
     assert not leaks(said)
 
 
@@ -256,13 +258,16 @@ def _query() -> Any:
     return frame.with_columns(polars.col("a").cast(polars.Int64))
 
 
+ODD: dict[str, Callable[[], Any]] = {
+    "a row of another width": lambda: _file("private.csv", b"a,b\n1,2\nCANARY,2,3\n"),
+    "another encoding": lambda: _file("private.csv", b"a,b\nCANARY\xe9,2\n"),
+    "text that is none, in Parquet": lambda: _typed("private.parquet"),
+    "text that is none, in Feather": lambda: _typed("private.feather"),
+}
+"""What is a record of nulls."""
 UNREADABLE: dict[str, Callable[[], Any]] = {
-    "a row of another width": lambda: _file("t.csv", b"a,b\n1,2\nCANARY,2,3\n"),
     "a quote left open": lambda: _file("t.csv", b'a,b\n"CANARY,2\n3,4\n'),
-    "another encoding": lambda: _file("t.csv", b"a,b\nCANARY\xe9,2\n"),
     "a torn archive": lambda: _file("t.csv.gz", gzip.compress(b"a,b\nCANARY,2\n" * 99)[:-9]),
-    "text that is none, in Parquet": lambda: _typed("t.parquet"),
-    "text that is none, in Feather": lambda: _typed("t.feather"),
     "a frame of several types": lambda: _pandas(["CANARY", 1]),
     "a number too large": lambda: _pandas([8765432187654321 * 10**30]),
     "half a character": lambda: _pandas(["CANARY\ud800"]),
@@ -300,10 +305,25 @@ def test_an_exception_in_python_quotes_no_row(kind: str, tmp_path: Path, monkeyp
     assert not leaks(told_by(refusal_of(UNREADABLE[kind]())))
 
 
+@pytest.mark.parametrize("kind", ODD)
+def test_a_record_that_cannot_be_read_is_not_quoted(watch: Watch, kind: str) -> None:
+    """It is one of nulls, and no reason to say anything."""
+    code, said = watch.run("release", ODD[kind](), "--marginals", 1, "-v")
+    assert code == 0, said["stderr"]
+    assert not leaks(said)
+
+
 def test_the_check_sees_an_exception_that_quotes_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: the library's own words, and the library's error as a hidden context."""
     monkeypatch.chdir(tmp_path)
-    source = UNREADABLE["a row of another width"]()
+    source = UNREADABLE["a quote left open"]()
+
+    def failing(*_: Any) -> Iterator[pa.RecordBatch]:
+        raise pa.ArrowInvalid("row #2: CANARY-4711,2")
+        yield
+
+    monkeypatch.setattr(table, "read_delimited", failing)
+    assert not leaks(told_by(refusal_of(source)))
     with monkeypatch.context() as patch:
         patch.setattr(table, "_reason", lambda error, *_: str(error))
         assert leaks(told_by(refusal_of(source)))
@@ -314,7 +334,7 @@ def test_the_check_sees_an_exception_that_quotes_a_row(tmp_path: Path, monkeypat
         except table.BROKEN:
             raise InputError("cannot read it") from None
 
-    monkeypatch.setattr(table, "_guarded", carrying)
+    monkeypatch.setattr(table, "_readable", carrying)
     found = told_by(refusal_of(source))
     assert leaks(found) and "CANARY" not in found["traceback"]
 
@@ -362,7 +382,11 @@ def test_the_search_sees_a_value_that_comes_out(watch: Watch) -> None:
 
 def test_the_search_sees_a_message_that_quotes(watch: Watch) -> None:
     write_table(watch.folder / "private.csv", broken=True)
-    watch.patch.setattr(table, "_reason", lambda error, *_: str(error))
+
+    def quoting_the_row(*_: Any) -> None:
+        raise InputError(f"cannot read {PLANTED}")
+
+    watch.patch.setattr(delimited, "_refuse", quoting_the_row)
     for how in SAYING.values():
         assert leaks(watch.run("release", "private.csv", *declared, *how)[1])
 

@@ -812,7 +812,7 @@ def _person_pairs(k: int) -> Iterator[tuple[list[tuple[str, int]], list[tuple[st
 @pytest.mark.parametrize("encoded", [False, True])
 def test_a_person_moves_at_most_k_rows_whatever_the_order(k: int, encoded: bool) -> None:
     """Brute force over all interleavings: with and without one person, the kept rows differ by that person's k rows, nobody else's change."""
-    from factored_mwem.table import bound_contributions
+    from factored_mwem.contributions import bound_contributions
 
     def kept(table: list[tuple[str, int]]) -> list[int]:
         people = pa.array([p for p, _ in table])

@@ -22,6 +22,7 @@ from factored_mwem.counts import Sealed
 from factored_mwem.errors import BudgetExceeded, Busy, FmwemError, InputError, Lost
 from factored_mwem.flow import Release, _release
 from factored_mwem.ledger_file import LedgerFile
+from factored_mwem.plan import Policy
 from factored_mwem.privacy import journal as journal_module
 from factored_mwem.privacy.access import Access
 from factored_mwem.privacy.cap import Cap
@@ -30,6 +31,7 @@ from factored_mwem.privacy.ledger import Budget, Entry, Ledger, Mechanism, price
 from factored_mwem.privacy.neighbours import Neighbours, Unit
 from factored_mwem.request import Request
 from factored_mwem.run import Run
+from factored_mwem.table import open_table
 
 DOMAIN = {"a": 4, "b": 3, "c": 5}
 
@@ -156,13 +158,13 @@ def test_another_version_does_not_go_on(books: Path) -> None:
 def test_files_count_byte_by_byte_and_frames_by_their_values(tmp_path: Path) -> None:
     key, path = b"k" * 32, tmp_path / "t.csv"
     path.write_text("a\n1\n")
-    first = run_module.fingerprint(path, None, key)  # type: ignore[arg-type]
-    assert run_module.fingerprint(str(path), None, key) == first  # type: ignore[arg-type]
-    assert run_module.fingerprint(path, None, b"j" * 32) != first  # type: ignore[arg-type]
+    first = run_module.fingerprint(open_table(path), key)
+    assert run_module.fingerprint(open_table(str(path)), key) == first
+    assert run_module.fingerprint(open_table(path), b"j" * 32) != first
     path.write_text("a\n2\n")
-    assert run_module.fingerprint(path, None, key) != first  # type: ignore[arg-type]
+    assert run_module.fingerprint(open_table(path), key) != first
     frames = [Request.of(pa.table({"a": pa.array(values)}), 1).private for values in (["x", "y"], ["x", "y"], ["y", "x"])]
-    found = [run_module.fingerprint(None, frame, key) for frame in frames]
+    found = [run_module.fingerprint(frame, key) for frame in frames]
     assert found[0] == found[1] != found[2]
 
 
@@ -240,7 +242,7 @@ def test_no_row_shows_in_a_request_or_in_what_is_said_of_it() -> None:
 def test_a_frame_is_the_same_in_other_chunks(tmp_path: Path) -> None:
     whole = table()
     parts = pa.concat_tables([whole.slice(0, 7), whole.slice(7)]).replace_schema_metadata({"index": "other"})
-    one, two = (run_module.fingerprint(None, Request.of(t, 1).private, b"k") for t in (whole, parts))
+    one, two = (run_module.fingerprint(Request.of(t, 1).private, b"k") for t in (whole, parts))
     assert one == two
 
 
@@ -632,3 +634,11 @@ def test_a_failure_of_the_books_does_not_hide_the_failure(books: Path, monkeypat
     with pytest.raises(FmwemError):
         go(books, epsilon=0.5)
     go(books)
+
+
+def test_a_run_of_before_a_field_came_has_its_default() -> None:
+    """Else an update would refuse every run that was finished before, as begun with other parameters."""
+    now = Policy(epsilon=2.0).model_dump(mode="json")
+    then = {name: value for name, value in now.items() if name != "records"}
+    assert run_module._split({"policy": then}) == run_module._split({"policy": now})
+    assert run_module._split({"policy": {**then, "records": "lines"}}) != run_module._split({"policy": now})

@@ -17,7 +17,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 
-from verifications.matrix import Configuration, at_once, configuration, crowded, domain_of, matrix
+from verifications.matrix import TEXT, Configuration, at_once, configuration, crowded, domain_of, matrix
 from verifications.plants import PLANTS, Plant
 
 from factored_mwem import InputError, Policy, Verified, cli, request, verify
@@ -245,21 +245,21 @@ def test_neighbours_differ_by_one_person(relation: str, k: int, source: str, tmp
 
 @pytest.mark.parametrize("source", ["csv", "csv.gz", "tsv, crlf", "quoted csv", "arrow", "parquet", "feather", "pandas", "crowded pandas"])
 def test_a_table_put_together_anew_is_the_table(source: str, tmp_path: Path) -> None:
-    made = crowded()[0] if "crowded" in source else Configuration("", source)
+    made = crowded()[0] if "crowded" in source else Configuration("", source, choices=TEXT.get(source, {}))
     table = made.table(tmp_path)
-    before, schema = _rows(table), open_table(table).schema
+    before, schema = _rows(table, made), open_table(table, made.records).schema
     asked = Request.of(table, 1, **made.all_choices)
     folder = tmp_path / "private"
     folder.mkdir()
     sheet = sheet_of(table, asked, folder)
     again = sheet.source(range(len(sheet.owners)))
-    assert _rows(again) == before
-    assert open_table(again).schema.remove_metadata() == schema.remove_metadata()
-    assert _rows(sheet.source([3, 3, 0])) == [before[3], before[3], before[0]]
+    assert _rows(again, made) == before
+    assert open_table(again, made.records).schema.remove_metadata() == schema.remove_metadata()
+    assert _rows(sheet.source([3, 3, 0]), made) == [before[3], before[3], before[0]]
 
 
-def _rows(source: Any) -> list[dict[str, Any]]:
-    table = open_table(source)
+def _rows(source: Any, made: Configuration) -> list[dict[str, Any]]:
+    table = open_table(source, made.records)
     return pa.Table.from_batches(list(table.batches(table.schema.names))).to_pylist()
 
 
@@ -293,7 +293,7 @@ def test_hostile_cells_are_what_they_say() -> None:
 def test_a_refusal_of_an_open_quote_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the policy says that such a file is refused; an owner who said that lines are records must not hear of it."""
 
-    def opened(source: Any) -> Table:
+    def opened(source: Any, records: Any) -> Table:
         if isinstance(source, Path):
             *all_lines, _ = source.read_bytes().split(b"\n")
             if any(line.count(b'"') % 2 for line in all_lines):

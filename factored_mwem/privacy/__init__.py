@@ -1,9 +1,30 @@
 """The privacy argument, in prose. The audit boundary is this folder and what its sensitivities rest on: counts.py, counting.py and its kernels,
 candidates.py and kernels/scoring.py (scores), transform.py (residuals), queries/ and kernels/linear.py (answers and sensitivities of cubes, ranges
-and parities); engine.py, mwem.py and asking.py say what is asked.
+and parities); engine.py, mwem.py and asking.py say what is asked. At the door stand delimited.py and kernels/text.py (what a record of a text file
+is), table.py, contributions.py (at most k of a person), reading.py and codec.py (values to codes).
 
-Neighbours. Two tables are neighbours when one has the rows of one person more (add-remove), or another person's rows in place of one's
-(replace); a person has at most k rows. `neighbours.py` holds every sensitivity that follows.
+Neighbours. Two inputs are neighbours when one has the records of one person more (add-remove), or another person's records in place of one's
+(replace); a person has at most k. A record of a text file is a line that is not empty, as it lies in the file (with `multiline`: what lies between
+two line ends outside quotes); of a typed table, a row. `neighbours.py` holds every sensitivity that follows.
+
+The door. What the mechanism counts are encoded records: one code for each attribute. Reading is a stable transformation: inputs that differ in k
+records become tables of codes that differ in at most k rows, whatever the bytes of those records are. Proof, step after step:
+ 1. The header line, and what follows from it (names, separator, line end), is public, and the same for neighbours.
+ 2. `lines`: the text is cut at every line end, wherever quotes stand. A cut needs no more than the bytes of the line end itself, so a line more in
+    the file is a line more in the cut, and no other line changes. `checked`: the same cut; in a file that is not refused no line ends inside
+    quotes, so that cutting at line ends outside quotes gives the same records. `multiline`: by assumption each record was written by a conforming
+    writer, so quotes are even inside it, and a scan that begins it outside quotes ends it outside quotes: so records are cut one by one, whatever
+    is before them.
+ 3. Each record is parsed alone: a function of its bytes, of the header and of nothing else, that has a value for all bytes (cells that cannot be
+    read, because of their bytes or of the record's width or length, are null). Where the block is clean the library parses many at once, with
+    the same result (`delimited._plain` says why). A row of a typed table is its own record; a cell that is none of its type is null.
+ 4. With a privacy id, records are grouped by it. A record without one belongs to nobody and is left out; of each person the first k are kept, which
+    depends on that person's records alone. So a person's records, however many, change at most k.
+ 5. Each value is encoded alone: a function of the value and of its attribute, with a code for whatever cannot be read, is not listed, or is out of
+    range. The attribute is declared, or learnt from noisy answers, and so the same for neighbours once those are given.
+The file is opened once, and looked at before and after every pass, so that all passes read the same records; where they do not, the run ends before
+it draws more. Types of what is released come from the domain and from the types of the columns, not from values. A refusal because a file is damaged,
+or because a quote stays open in it, is not covered: it is told to whoever runs the command, before anything is spent.
 
 Composition. Every record has a value in every component, so the costs of measurements on different components ADD. The cells of one
 marginal are disjoint in records, so a whole marginal costs one sensitivity, however many cells it has, at whatever level of its attributes:
@@ -32,6 +53,6 @@ Post-processing. Everything else, the update, the plan, sampling, the manifest, 
 types of columns, the domain, the workload, the policy. It costs nothing.
 
 Limits. The names and types of the input's columns count as public, so a data frame whose types depend on its values (one gap turns pandas
-integers into floats) should be given a fixed schema. A table without any row, or one that cannot be parsed, is refused, and the refusal
-tells that much. How long a run takes and how much memory it uses are not covered.
+integers into floats) should be given a fixed schema. That an input can be read counts as public, too. How long a run takes and how much memory it
+uses are not covered. assumptions.py says all that in the manifest, each point with whether the program made sure of it.
 """

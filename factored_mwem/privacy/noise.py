@@ -70,7 +70,10 @@ class OpenDPNoise:
             return np.concatenate([_int64(part) for part in pool.map(mechanism, chunks)])
 
     def threshold(self, counts: dict[str, int], *, scale: float, threshold: int) -> dict[str, int]:
-        return dict(_thresholded(scale, threshold)(counts)) if counts else {}
+        """The library hands keys on as C strings, which end at a NUL: two texts could become one key. So it is given numbers in their place."""
+        keys = list(counts)
+        kept = _thresholded(scale, threshold)({str(number): count for number, count in enumerate(counts.values())}) if counts else {}
+        return {keys[int(number)]: noisy for number, noisy in kept.items()}
 
     def _additive(self, scale: float) -> Any:
         dp = self._dp

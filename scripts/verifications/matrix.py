@@ -54,6 +54,10 @@ class Configuration:
     def all_choices(self) -> dict[str, Any]:
         return {**QUICK, **self.choices, **({"privacy_id": ID} if self.by_id else {})}
 
+    @property
+    def records(self) -> Any:
+        return self.choices.get("records", "checked")
+
     def table(self, folder: Path) -> Any:
         """The slice; in `folder`, if it must be a file."""
         return SOURCES[self.source](folder, self)

@@ -17,11 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from factored_mwem import flow, request
+from factored_mwem.contributions import without
 from factored_mwem.privacy import discover, noise
 from factored_mwem.privacy.ledger import Entry, Ledger
 from factored_mwem.privacy.neighbours import Unit
 from factored_mwem.privacy.noise import OpenDPNoise
-from factored_mwem.table import Table, open_table, without
+from factored_mwem.table import Table, open_table
 from verifications.matrix import Configuration, crowded
 
 
@@ -51,9 +52,9 @@ def raw_keys() -> AbstractContextManager[Any]:
 def greedy_reader() -> AbstractContextManager[Any]:
     """A quote that is open at a line's end takes the lines after it with it, as far as the next one."""
 
-    def opened(source: Any) -> Table:
+    def opened(source: Any, records: Any = "checked") -> Table:
         if not isinstance(source, str | Path) or Path(source).suffix != ".csv":
-            return open_table(source)
+            return open_table(source, records)
         names, *lines = Path(source).read_bytes().decode("utf-8", "replace").replace("\r", " ").split("\n")
         schema = pa.schema([(name, pa.string()) for name in names.split(",")])
 
@@ -74,7 +75,7 @@ def greedy_reader() -> AbstractContextManager[Any]:
 def one_nobody() -> AbstractContextManager[Any]:
     """All rows without an id are one person's, so that one of them decides which others are kept."""
 
-    def bound(table: Table, privacy_id: str, most: int) -> Table:
+    def bound(table: Table, privacy_id: str, most: int, missing: Sequence[str] = ()) -> Table:
         rest = without(table, privacy_id)
         people = pa.chunked_array([batch.column(0) for batch in table.batches([privacy_id])]).combine_chunks()
         person = pc.fill_null(people.dictionary_encode().indices, -1).to_numpy(zero_copy_only=False)
