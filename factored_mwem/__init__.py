@@ -19,16 +19,18 @@ if TYPE_CHECKING:
     from factored_mwem.plan import Policy
     from factored_mwem.privacy.cap import Cap
     from factored_mwem.privacy.neighbours import Neighbours
+    from factored_mwem.verifier.verify import Verified, verify
     from factored_mwem.workload import Workload
 
 _HOME = {
     "release": "flow", "Release": "flow", "Workload": "workload", "Domain": "domain", "Attribute": "attribute", "Policy": "plan",
     "LedgerFile": "ledger_file", "Cap": "privacy.cap", "Neighbours": "privacy.neighbours", "draft": "drafting", "evaluate": "evaluation",
+    "verify": "verifier.verify", "Verified": "verifier.verify",
     "FmwemError": "errors", "InputError": "errors", "BudgetExceeded": "errors", "ResourceError": "errors",
 }  # fmt: skip
 __all__ = [
     "Attribute", "BudgetExceeded", "Cap", "Domain", "FmwemError", "InputError", "LedgerFile", "Neighbours", "Policy", "Release",
-    "ResourceError", "Workload", "draft", "evaluate", "release",
+    "ResourceError", "Verified", "Workload", "draft", "evaluate", "release", "verify",
 ]  # fmt: skip
 
 

@@ -66,6 +66,9 @@ TimeBudget = Annotated[Optional[float], typer.Option(envvar="FMWEM_TIME_BUDGET",
 Engine = Annotated[
     Optional[str], typer.Option(envvar="FMWEM_ENGINE", help="tree, or mwem: the paper's algorithm on dense components.  [default: tree]")
 ]
+DomainBudget = Annotated[
+    Optional[float], typer.Option(envvar="FMWEM_DOMAIN_BUDGET", help="Share of the budget to learn a domain nobody declared.  [default: 0.1]")
+]
 Columns = Annotated[Optional[str], typer.Option(envvar="FMWEM_COLUMNS", help="Columns to release, separated by commas.  [default: all]")]
 Config = Annotated[Optional[Path], typer.Option(envvar="FMWEM_CONFIG", help="TOML file with any of these settings.")]
 Overwrite = Annotated[Optional[bool], typer.Option("--overwrite", envvar="FMWEM_OVERWRITE", help="Replace existing files.")]
@@ -103,9 +106,7 @@ def release(
     max_memory: MaxMemory = None,
     time_budget: TimeBudget = None,
     engine: Engine = None,
-    domain_budget: Annotated[
-        Optional[float], typer.Option(envvar="FMWEM_DOMAIN_BUDGET", help="Share of the budget to learn a domain nobody declared.  [default: 0.1]")
-    ] = None,
+    domain_budget: DomainBudget = None,
     rows: Rows = None,
     columns: Columns = None,
     output: Annotated[
@@ -219,6 +220,48 @@ def evaluate(
     asked = [{"asked": words, "questions": count, "mean": mean, "worst": worst} for words, count, mean, worst in found.asked]
     facts = {"private": False, "by_order": by_order, "asked": asked, "worst": found.worst}
     print(json.dumps(facts) if json_only else console.errors_text(found))
+
+
+@app.command()
+def verify(
+    table: TablePath,
+    marginals: Marginals = None,
+    cube: Cube = None,
+    ranges: Ranges = None,
+    parities: Parities = None,
+    workload: WorkloadPath = None,
+    domain: DomainPath = None,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    neighbours: NeighbourRelation = None,
+    contributions: Contributions = None,
+    privacy_id: PrivacyId = None,
+    lines: Lines = None,
+    multiline: Multiline = None,
+    rounds: Rounds = None,
+    max_cells: MaxCells = None,
+    max_memory: MaxMemory = None,
+    time_budget: TimeBudget = None,
+    engine: Engine = None,
+    domain_budget: DomainBudget = None,
+    columns: Columns = None,
+    pairs: Annotated[int, typer.Option(help="Neighbours of the table to compare it with.", min=1)] = 100,
+    config: Config = None,
+    json_only: Json = False,
+    no_progress: NoProgress = False,
+) -> None:
+    """NOT PRIVATE: release the table, replay that on neighbours of it, and compare what reached the noise with what was charged.
+
+    Exit code 1 where something moved by more. Nothing is published, written or entered in a ledger.
+    """
+    settings = _settings(locals())
+    from factored_mwem import console, job
+
+    with console.counted(pairs, show=console.wants_progress(no_progress) and not json_only) as report:
+        found = job.verified(table, settings, pairs, report)
+    print(json.dumps(found.facts) if json_only else console.verified_text(found), flush=True)
+    if not found.holds:
+        raise typer.Exit(1)
 
 
 def _settings(given: dict[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from factored_mwem.job import Done
     from factored_mwem.manifest import Guarantee
     from factored_mwem.outcome import Progress as Step
+    from factored_mwem.verifier.verify import Verified
 
 STARTED = time.monotonic()
 
@@ -172,7 +173,7 @@ def books_text(found: dict[str, Any]) -> str:
     return "\n".join(lines) or "no datasets; `fmwem ledger add FILE --dataset NAME --epsilon E` adds one"
 
 
-def verified_text(found: dict[str, Any]) -> str:
+def books_check_text(found: dict[str, Any]) -> str:
     chain = f"chain of {found['events']} events, head {found['head']}" if found["events"] else "no chain yet: the next release begins it"
     lines = [f"{found['ledger']}: {chain}"]
     for d in found["datasets"]:
@@ -194,6 +195,32 @@ def errors_text(found: Errors) -> str:
         lines.append(f"{words} ({questions:,}): mean {mean:.5f}, worst {worst:.5f}")
     lines += ["worst marginals:", *(f"  {error:.4f}  {' x '.join(clique)}" for clique, error in found.worst)]
     return "\n".join(lines)
+
+
+@contextlib.contextmanager
+def counted(total: int, *, show: bool) -> Iterator[Callable[[int], None]]:
+    """A callback for what is done of `total`: a bar on a terminal, else nothing."""
+    console = stderr()
+    if not (show and console.is_terminal):
+        yield lambda _: None
+        return
+    with Progress(BarColumn(), TaskProgressColumn(), TimeRemainingColumn(), console=console, transient=True) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda done: bar.update(task, completed=done)
+
+
+def verified_text(found: Verified) -> str:
+    lines = ["NOT PRIVATE: these numbers look at the real table; do not publish them"]
+    lines.append(f"{found.pairs:,} neighbours of the table, {found.draws:,} comparisons of a draw with what was charged for it")
+    if found.refused:
+        lines.append(f"{found.refused:,} of the neighbours were refused before anything was drawn, as documented: a line leaves a quote open")
+    width = max([len(stage.name) for stage in found.stages], default=0) + 3
+    lines += [f"{'stage':{width}}{'draws':>9}   worst share of the charge"]
+    lines += [f"{stage.name:{width}}{stage.compared:9,}   {stage.worst:.4f}" for stage in found.stages]
+    if found.holds:
+        return "\n".join([*lines, "all hold: nothing moved by more than was charged"])
+    lines.append(f"FAILED on {found.failed:,} tables; the first:")
+    return "\n".join([*lines, *(f"  {failure.stage}, {failure.neighbour}: {failure.why}" for failure in found.failures)])
 
 
 def wants_progress(no_progress: bool) -> bool:

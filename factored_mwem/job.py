@@ -28,6 +28,7 @@ from factored_mwem.request import Request
 from factored_mwem.run import Run
 from factored_mwem.settings import policy_from, records_from
 from factored_mwem.table import TEXT_SUFFIXES, open_table
+from factored_mwem.verifier.verify import Verified, verify
 from factored_mwem.workload import Workload
 
 
@@ -210,3 +211,9 @@ def compare(real: Path, synthetic: Path, order: int, settings: Mapping[str, Any]
     asked = workload_from({**settings, "marginals": order})
     domain, records = domain_path(real, settings.get("domain")), records_from(settings)
     return evaluate(real, synthetic, order, domain=domain, columns=settings.get("columns"), workload=asked, records=records)
+
+
+def verified(table: Path, settings: Mapping[str, Any], pairs: int, report: Callable[[int], None]) -> Verified:
+    """NOT PRIVATE: what neighbours of the table say of a release with these settings."""
+    path, columns = domain_path(table, settings.get("domain")), settings.get("columns")
+    return verify(table, workload_from(settings), policy_from(settings), domain=path, columns=columns, pairs=pairs, report=report)

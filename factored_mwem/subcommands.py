@@ -122,9 +122,9 @@ def ledger_verify(
 ) -> None:
     """Recompute the chain and the costs of all releases. Names what does not fit, then with exit code 2; an older copy of the ledger, too."""
     from factored_mwem import console
-    from factored_mwem.verification import verify
+    from factored_mwem.book_check import check_books
 
-    found = verify(file, manifests or ())
-    print(json.dumps(found) if as_json else console.verified_text(found))
+    found = check_books(file, manifests or ())
+    print(json.dumps(found) if as_json else console.books_check_text(found))
     if not found["fits"]:
         raise typer.Exit(2)

@@ -48,8 +48,9 @@ ORDER = (
     "model", "queries", "queries.ranges", "queries.cuboids", "queries.parities", "workload", "forest", "answers", "counting", "counts", "profile",
     "privacy.ledger", "privacy.cap", "chain", "entries", "ledger_form", "ledger_file", "privacy.journal", "journals", "books", "privacy.access",
     "privacy.questions", "privacy.residuals", "plan", "limits", "fit", "privacy.discover", "hierarchy", "residual", "outcome", "estimate", "mwem",
-    "asking", "offer", "engine", "assumptions", "manifest", "auditing", "verification", "refine", "sample", "store", "check", "request", "run",
-    "flow", "settings", "drafting", "evaluation", "job", "datasets", "console", "endings", "subcommands", "cli",
+    "asking", "offer", "engine", "assumptions", "manifest", "manifest_check", "book_check", "refine", "sample", "store", "check", "request",
+    "run", "flow", "settings", "drafting", "evaluation", "verifier", "verifier.tap", "verifier.watch", "verifier.hostile", "verifier.sheet",
+    "verifier.edits", "verifier.verify", "job", "datasets", "console", "endings", "subcommands", "cli",
 )  # fmt: skip
 """A module imports only modules before it. To add one, put it as early as its imports allow."""
 
@@ -89,14 +90,18 @@ def one_way(found: Sources) -> list[str]:
 
 HOME = {
     "numba": {"kernels"},
-    "opendp": {"privacy.noise"},
+    "opendp": {"privacy.noise", "verifier.tap"},
     "random": set(),
     "secrets": {"flow", "job", "ledger_file", "run"},
     "pickle": set(),
     "logging": set(),
 }
 """Libraries that only these modules may import."""
-NOT_PRIVATE = {"evaluation": {"job"}, "drafting": {"evaluation", "subcommands"}}
+NOT_PRIVATE = {
+    "evaluation": {"job"}, "drafting": {"evaluation", "subcommands"}, "verifier.verify": {"job"},
+    **{f"verifier.{name}": {"verifier.verify", *(f"verifier.{by}" for by in others)}
+       for name, others in {"tap": ["watch"], "watch": [], "hostile": ["sheet"], "sheet": ["edits"], "edits": []}.items()},
+}  # fmt: skip
 """Modules that read the data for free, and who may import them; `factored_mwem.__init__` hands them out by name."""
 
 
@@ -164,8 +169,8 @@ def charges_first(found: Sources) -> list[str]:
     return [] if statements == ["self.ledger.charge(entry)", "return sealed.reveal()"] else [f"Access.open is {statements}"]
 
 
-SEEDED = ("flow", "queries.ranges")
-"""Where a generator is made: for sampling, and for public workloads of random boxes."""
+SEEDED = ("flow", "queries.ranges", "verifier.verify")
+"""Where a generator is made: for sampling, for public workloads of random boxes, and for the neighbours of a table that is verified."""
 
 
 def no_seed(found: Sources) -> list[str]:

@@ -49,6 +49,7 @@ class OpenDPNoise:
 
     def __init__(self, composition: Composition) -> None:
         self.composition = composition
+        self.workers = 2
         self._dp = _opendp()
         self._measure = self._dp.zero_concentrated_divergence() if composition is Composition.ZCDP else self._dp.max_divergence()
 
@@ -65,7 +66,7 @@ class OpenDPNoise:
         chunks = [_int64(values[at : at + self.CHUNK]) for at in range(0, len(values), self.CHUNK)]
         if len(chunks) <= 1:
             return _int64(mechanism(_int64(values))) if len(values) else _int64(values)
-        with ThreadPoolExecutor(max_workers=2) as pool:
+        with ThreadPoolExecutor(max_workers=self.workers) as pool:
             return np.concatenate([_int64(part) for part in pool.map(mechanism, chunks)])
 
     def threshold(self, counts: dict[str, int], *, scale: float, threshold: int) -> dict[str, int]:

@@ -18,6 +18,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from factored_mwem import cli, faults
+from factored_mwem.book_check import check_books
 from factored_mwem.flow import Release
 from factored_mwem.ledger_file import LedgerFile
 from factored_mwem.manifest import Manifest
@@ -25,7 +26,6 @@ from factored_mwem.output import sha256
 from factored_mwem.privacy.cap import Cap
 from factored_mwem.privacy.ledger import price
 from factored_mwem.privacy.neighbours import Neighbours
-from factored_mwem.verification import verify
 
 from .plants import PLANTS
 
@@ -135,7 +135,7 @@ class Trial:
         """Whether the ledger says less than the truth, or its chain and its rows differ."""
         entries = LedgerFile(self.folder / "books").entries("t")
         wrong = ["draws that the ledger does not know"] if self.draws and not entries else []
-        return wrong + (["two entries for one run"] if len(entries) > 1 else []) + verify(self.folder / "books")["problems"]
+        return wrong + (["two entries for one run"] if len(entries) > 1 else []) + check_books(self.folder / "books")["problems"]
 
     def agreed(self) -> tuple[int, float, list[str]]:
         """(draws made twice, what the books say beyond the manifest's cost, what is wrong) after a run that ended well."""
@@ -145,7 +145,7 @@ class Trial:
         delta = sum((Fraction(c.delta) for c in manifest.ledger), Fraction(0))
         booked = sum((e.cost.amount for e in entries), Fraction(0)), sum((e.cost.delta for e in entries), Fraction(0))
         wrong = [] if booked == (cost, delta) else ["the books and the manifest differ"]
-        wrong += verify(self.folder / "books", [self.folder / FILES["manifest"]])["problems"]
+        wrong += check_books(self.folder / "books", [self.folder / FILES["manifest"]])["problems"]
         if [e.state for e in entries] != ["finished"]:
             return self.draws - len(manifest.ledger), float(booked[0] - cost), [*wrong, "the run is not finished in the books"]
         wrong += ["files differ from the books"] if {r: sha256(self.folder / name) for r, name in FILES.items()} not in entries[0].files else []

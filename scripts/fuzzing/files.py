@@ -15,7 +15,7 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 
-from factored_mwem import Domain, Policy, Release, Workload, books, release, verification
+from factored_mwem import Domain, Policy, Release, Workload, book_check, books, release
 from factored_mwem.errors import Busy
 from factored_mwem.ledger_file import LedgerFile
 from factored_mwem.output import write_batches
@@ -132,7 +132,7 @@ def run_ledger(path: Path) -> bool:
     file = allowed(lambda: LedgerFile(path))
     if file is None:
         return False
-    for say in (books.books, books.export, verification.verify):
+    for say in (books.books, books.export, book_check.check_books):
         said = allowed(lambda say=say: say(path))
         json.dumps(said)
     for name in ("people", "others"):

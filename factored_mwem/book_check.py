@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from factored_mwem import chain
-from factored_mwem.auditing import check_manifest
 from factored_mwem.chain import Row, canonical
 from factored_mwem.entries import Dataset, Entry, Snapshot, dataset_of, entry_of
 from factored_mwem.errors import FmwemError
 from factored_mwem.journals import unknown
 from factored_mwem.ledger_file import LedgerFile
+from factored_mwem.manifest_check import check_manifest
 from factored_mwem.privacy.cap import Cost
 from factored_mwem.privacy.noise import Composition
 
@@ -25,7 +25,7 @@ DAMAGED = (KeyError, ValueError, TypeError, AttributeError, ArithmeticError, Rec
 """What a row or an event that is not as we write it may raise."""
 
 
-def verify(path: Path, manifests: Sequence[Path] = ()) -> dict[str, Any]:
+def check_books(path: Path, manifests: Sequence[Path] = ()) -> dict[str, Any]:
     """Plain facts: what was looked at, and `problems`, a line for each thing that does not fit. Nothing is written."""
     file = LedgerFile(path)
     lost = unknown(file)  # before the books are read: see there

@@ -22,6 +22,7 @@ from test_ledger_file import sql
 from test_run import DOMAIN, books, died, go, table  # noqa: F401 - books: a fixture
 
 from factored_mwem import chain, faults, ledger_file, release
+from factored_mwem.book_check import check_books
 from factored_mwem.books import books as read_books
 from factored_mwem.books import export
 from factored_mwem.chain import Row
@@ -32,7 +33,6 @@ from factored_mwem.manifest import Manifest
 from factored_mwem.privacy.cap import Cap, Cost
 from factored_mwem.privacy.neighbours import Neighbours
 from factored_mwem.privacy.noise import Composition
-from factored_mwem.verification import verify
 
 HALF = Cost(Composition.PURE, Fraction(1, 2))
 OLD = (
@@ -79,7 +79,7 @@ def old(tmp_path: Path) -> Path:
 
 def test_a_whole_ledger_fits(two: Path) -> None:
     before = two.read_bytes()
-    found = verify(two)
+    found = check_books(two)
     assert found["fits"] and found["problems"] == [] and found["events"] == 2 + 3 * 3 + 1
     assert [(d["dataset"], d["releases"], d["exact"]["rho"]) for d in found["datasets"]] == [("a", 3, "1/6"), ("b", 1, "1/1000")]
     assert two.read_bytes() == before
@@ -107,7 +107,7 @@ def test_any_cell_that_was_changed_is_named(two: Path, table: str, column: str, 
     if (table, last, column) == ("datasets", True, "delta"):
         value = "2e-9"
     sql(two, f"UPDATE {table} SET {column} = {value} WHERE rowid = {where}")
-    found = verify(two)
+    found = check_books(two)
     assert not found["fits"] and all("\n" not in problem and len(problem) < 300 for problem in found["problems"])
     said = "\n".join(found["problems"])
     if table == "events" or column in ("key", "fingerprint"):
@@ -131,23 +131,23 @@ def test_every_column_is_changed_by_a_test(two: Path) -> None:
 def test_an_event_that_was_taken_out_is_named(two: Path, at: int) -> None:
     """Even where the later ones are numbered anew."""
     sql(two, f"DELETE FROM events WHERE number = {at}")
-    assert verify(two)["problems"]
+    assert check_books(two)["problems"]
     sql(two, f"UPDATE events SET number = number - 1 WHERE number > {at}")
-    assert verify(two)["problems"]
+    assert check_books(two)["problems"]
 
 
 def test_rows_and_events_must_be_there_both_ways(two: Path) -> None:
     sql(two, "DELETE FROM releases WHERE id = 2")
-    assert "release 2: it is in the chain, and not in the books" in verify(two)["problems"]
+    assert "release 2: it is in the chain, and not in the books" in check_books(two)["problems"]
     sql(two, "INSERT INTO releases SELECT 7, dataset, 'new', state, composition, amount, delta, spent_amount, spent_delta, parameters, fingerprint, "
         "mark, files, tool_version, reserved, changed FROM releases WHERE id = 1")  # fmt: skip
-    assert "release 7: it is in the books, and not in the chain" in verify(two)["problems"]
+    assert "release 7: it is in the books, and not in the chain" in check_books(two)["problems"]
     sql(two, "DELETE FROM datasets WHERE name = 'b'")
-    assert "release 4: its dataset is not in the books" in verify(two)["problems"]
+    assert "release 4: its dataset is not in the books" in check_books(two)["problems"]
     sql(two, "DELETE FROM releases", "DELETE FROM datasets")
-    assert "dataset 'a': it is in the chain, and not in the books" in verify(two)["problems"]
+    assert "dataset 'a': it is in the chain, and not in the books" in check_books(two)["problems"]
     sql(two, "DELETE FROM events", f"UPDATE secret SET key = x'{'00' * 32}'")
-    assert verify(two)["fits"]  # nothing is left to contradict it
+    assert check_books(two)["fits"]  # nothing is left to contradict it
 
 
 def extend(path: Path, facts: dict[str, Any], statement: str) -> None:
@@ -176,7 +176,7 @@ LATER = {"id": 1, "state": "finished", "spent_amount": "1/3", "spent_delta": "0"
 def test_an_event_that_takes_something_back_is_named(two: Path, change: dict[str, Any], row: str) -> None:
     """A chain goes on after it without a gap; but there is no refund."""
     extend(two, {"event": chain.CHANGED, "release": {**LATER, **change}}, f"UPDATE releases SET {row}, changed = '2030' WHERE id = 1")
-    problems = verify(two)["problems"]
+    problems = check_books(two)["problems"]
     assert "event 13 of the chain: it does not follow from the events before it" in problems and not any("head" in p for p in problems)
 
 
@@ -185,7 +185,7 @@ def test_an_event_may_only_say_what_such_an_event_says(two: Path) -> None:
     row = {"name": "a", "epsilon": 9.0}
     for facts in ({"event": chain.ADDED, "dataset": row}, {"event": chain.TAKEN_UP, "datasets": [row], "releases": []}, {"event": "other"}):
         extend(two, facts, "SELECT 1")
-    problems = verify(two)["problems"]
+    problems = check_books(two)["problems"]
     assert [f"event {n} of the chain: it does not follow from the events before it" for n in (13, 14, 15)] == [p for p in problems if "follow" in p]
     assert "dataset 'a': epsilon in the books is not what the chain says" in problems
 
@@ -205,20 +205,20 @@ def test_a_reservation_that_changes_an_earlier_one_is_named(two: Path, release_:
     if "id" not in release_:
         sql(two, "UPDATE events SET reserved = NULL WHERE reserved = 1")
     extend(two, facts, f"UPDATE {row}")
-    assert "event 13 of the chain: it does not follow from the events before it" in verify(two)["problems"]
+    assert "event 13 of the chain: it does not follow from the events before it" in check_books(two)["problems"]
 
 
 def test_a_cap_that_is_overspent_is_named(two: Path) -> None:
     """The sums are made again from the rows, whatever the chain says."""
     sql(two, "UPDATE releases SET spent_amount = '2' WHERE id = 1")
-    problems = verify(two)["problems"]
+    problems = check_books(two)["problems"]
     for number in (2, 3):
         assert f"dataset 'a': its cap does not admit release {number} after those before it" in problems
     assert "dataset 'a': release 1 spent more than was reserved" in problems
     sql(two, "UPDATE datasets SET limit_rho = '100' WHERE name = 'b'")
-    assert "dataset 'b': its limits allow more than its cap" in verify(two)["problems"]
+    assert "dataset 'b': its limits allow more than its cap" in check_books(two)["problems"]
     sql(two, "UPDATE datasets SET limit_rho = NULL WHERE name = 'b'")
-    assert "dataset 'b': it has releases, and no limits that the first of them set" in verify(two)["problems"]
+    assert "dataset 'b': it has releases, and no limits that the first of them set" in check_books(two)["problems"]
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(1e-6, 0.01), (2e-5, 0.5), (1e9, 1e-200), (1.0, 1e-9)])
@@ -228,7 +228,7 @@ def test_extreme_caps_fit(tmp_path: Path, epsilon: float, delta: float) -> None:
     file.add("u", Cap.of(None, delta, epsilon), Neighbours.ADD_REMOVE, 1)
     for name in ("t", "u"):
         enter(file, Cost(Composition.ZCDP, Fraction(1, 2**80), Fraction(1e-205)), name)
-    assert verify(file.path)["problems"] == []
+    assert check_books(file.path)["problems"] == []
 
 
 def test_damage_to_the_file_itself_is_named(two: Path) -> None:
@@ -238,7 +238,7 @@ def test_damage_to_the_file_itself_is_named(two: Path) -> None:
         root = "(SELECT rootpage FROM sqlite_master WHERE name = 'sqlite_autoindex_events_1')"
         db.execute(f"UPDATE sqlite_master SET rootpage = {root} WHERE name = 'sqlite_autoindex_releases_1'")
     db.close()
-    assert "SQLite finds the file damaged" in verify(two)["problems"]
+    assert "SQLite finds the file damaged" in check_books(two)["problems"]
 
 
 def test_a_number_is_not_given_out_again(two: Path) -> None:
@@ -256,7 +256,7 @@ def test_an_auditor_recomputes_the_chain_from_the_export_alone(two: Path) -> Non
     for one in found["chain"]:
         head = hashlib.sha256((head + one["event"]).encode()).hexdigest()
         assert head == one["head"]
-    assert head == verify(two)["head"] and len(found["chain"]) == 12
+    assert head == check_books(two)["head"] and len(found["chain"]) == 12
     shown = json.dumps(found)
     for row in sqlite3.connect(two).execute("SELECT fingerprint, (SELECT key FROM secret), code FROM releases, events").fetchall():
         for secret in filter(None, row):
@@ -335,14 +335,14 @@ def test_an_edited_manifest_is_named(released: tuple[Path, Path], fmwem: Fmwem, 
 
 def test_a_head_that_is_no_reservation_is_named(released: tuple[Path, Path]) -> None:
     path, manifest = released
-    edit(lambda m: m.update(chain_head=verify(path)["head"]))(manifest)
-    assert f"{manifest}: its chain_head is not that of a release in the books" in verify(path, [manifest])["problems"]
+    edit(lambda m: m.update(chain_head=check_books(path)["head"]))(manifest)
+    assert f"{manifest}: its chain_head is not that of a release in the books" in check_books(path, [manifest])["problems"]
 
 
 def test_a_manifest_of_a_release_that_spent_nothing_yet_is_named(released: tuple[Path, Path]) -> None:
     path, manifest = released
     sql(path, "UPDATE releases SET spent_amount = NULL, spent_delta = NULL")
-    assert f"{manifest}: the books do not say what release 1 spent" in verify(path, [manifest])["problems"]
+    assert f"{manifest}: the books do not say what release 1 spent" in check_books(path, [manifest])["problems"]
 
 
 def test_a_release_of_the_chain_is_not_known_by_its_file_alone(released: tuple[Path, Path]) -> None:
@@ -350,7 +350,7 @@ def test_a_release_of_the_chain_is_not_known_by_its_file_alone(released: tuple[P
     path, manifest = released
     edit(lambda m: m.pop("chain_head"))(manifest)
     sql(path, f'UPDATE releases SET files = \'[{{"manifest": "{hashlib.sha256(manifest.read_bytes()).hexdigest()}"}}]\'')
-    assert any("it has no chain_head" in problem for problem in verify(path, [manifest])["problems"])
+    assert any("it has no chain_head" in problem for problem in check_books(path, [manifest])["problems"])
 
 
 def test_a_manifest_of_another_ledger_is_named(released: tuple[Path, Path], fmwem: Fmwem) -> None:
@@ -391,7 +391,7 @@ def test_a_release_from_python_fits_by_its_charges(books: Path, tmp_path: Path) 
     """The books list no file of it: what it costs must do."""
     made = release(table(), 2, domain=DOMAIN, epsilon=0.5, ledger=books, dataset="t")
     made.write(tmp_path / "made.parquet")
-    assert verify(books, [tmp_path / "made.manifest.json"])["problems"] == []
+    assert check_books(books, [tmp_path / "made.manifest.json"])["problems"] == []
 
 
 # --- a ledger of version 1 ---
@@ -410,7 +410,7 @@ def test_an_old_ledger_is_read_without_being_written(old: Path, monkeypatch: pyt
     assert [r["state"] for r in read_books(old)["datasets"][0]["releases"]] == ["finished", "failed"]
     found = export(old)
     assert (found["ledger_version"], found["chain"]) == (1, [])
-    assert verify(old)["fits"] and verify(old)["ledger_version"] == 1
+    assert check_books(old)["fits"] and check_books(old)["ledger_version"] == 1
     file = LedgerFile(old)
     assert file.head(1) is None and file.marks() == {"m1", None} and file.find("t", "r") is not None
     file.check("t", Cost(Composition.PURE, Fraction(1, 3)))
@@ -422,7 +422,7 @@ def test_an_old_ledger_is_read_without_being_written(old: Path, monkeypatch: pyt
 
 def test_a_ledger_and_its_manifests_are_verified_without_being_written(two: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read_only(monkeypatch)
-    assert verify(two)["fits"] and export(two)["chain"]
+    assert check_books(two)["fits"] and export(two)["chain"]
 
 
 def test_an_old_ledger_is_taken_up_by_the_first_that_writes_to_it(old: Path) -> None:
@@ -439,16 +439,16 @@ def test_an_old_ledger_is_taken_up_by_the_first_that_writes_to_it(old: Path) -> 
     assert (first["event"], second["event"]) == (chain.TAKEN_UP, chain.RESERVED)
     assert [row["id"] for row in first["releases"]] == [1, 2] and first["releases"][0]["parameters"] == {"k": [1]}
     assert [file.head(n) for n in (1, 2)] == [None, None] and file.head(number) == kept.events[1].head
-    assert verify(old)["problems"] == []
+    assert check_books(old)["problems"] == []
     file.change(2, "spent", spent=Cost(Composition.PURE, Fraction(1, 9)))
-    assert verify(old)["problems"] == []
+    assert check_books(old)["problems"] == []
 
 
 @pytest.mark.parametrize("cell", ["amount = '1/4'", "fingerprint = x'00'", "mark = 'm2'", "state = 'failed'"])
 def test_a_change_to_what_was_taken_up_is_named(old: Path, cell: str) -> None:
     LedgerFile(old).add("u", Cap.of(1.0, 0.0), Neighbours.ADD_REMOVE, 1)
     sql(old, f"UPDATE releases SET {cell} WHERE id = 1")
-    assert verify(old)["problems"]
+    assert check_books(old)["problems"]
 
 
 def test_an_old_ledger_that_is_more_or_less_than_its_tables_is_none(old: Path) -> None:
@@ -469,7 +469,7 @@ def test_a_run_that_began_before_the_chain_goes_on_without_a_head(books: Path) -
     make_old(books)
     made, run, _ = go(books)
     assert run.resumed == len(drawn.calls) and made.manifest.chain_head is None and LedgerFile(books).snapshot().version == 2
-    assert go(books)[0].manifest == made.manifest and verify(books)["problems"] == []
+    assert go(books)[0].manifest == made.manifest and check_books(books)["problems"] == []
 
 
 def test_a_manifest_from_before_the_chain_is_known_by_its_file(released: tuple[Path, Path]) -> None:
@@ -479,11 +479,11 @@ def test_a_manifest_from_before_the_chain_is_known_by_its_file(released: tuple[P
     make_old(path)
     sql(path, f'UPDATE releases SET files = \'[{{"manifest": "{digest}"}}]\'')
     for _ in range(2):
-        found = verify(path, [manifest])
+        found = check_books(path, [manifest])
         assert found["problems"] == [] and found["manifests"][0]["release"] == 1
         LedgerFile(path).add(f"more {os.urandom(4).hex()}", Cap.of(1.0, 0.0), Neighbours.ADD_REMOVE, 1)
     manifest.write_text(manifest.read_text() + " ")
-    assert "no release from before the chain lists this file" in verify(path, [manifest])["problems"][0]
+    assert "no release from before the chain lists this file" in check_books(path, [manifest])["problems"][0]
 
 
 # --- crashes ---
@@ -510,9 +510,9 @@ def test_a_killed_process_leaves_chain_and_rows_together(books: Path, point: str
         finally:
             os._exit(0)
     os.waitpid(child, 0)
-    assert verify(books)["problems"] == []
+    assert check_books(books)["problems"] == []
     go(books)
-    found = verify(books)
+    found = check_books(books)
     assert found["problems"] == [] and found["ledger_version"] == 2
 
 
@@ -526,4 +526,4 @@ def test_an_event_outside_its_transaction_would_be_seen(books: Path, monkeypatch
     monkeypatch.setattr(chain, "append", dies)
     with pytest.raises(KeyboardInterrupt):
         go(books)
-    assert "release 1: it is in the books, and not in the chain" in verify(books)["problems"]
+    assert "release 1: it is in the books, and not in the chain" in check_books(books)["problems"]

@@ -1,0 +1,196 @@
+"""Hostile: cells and lines that a program may trip over, for `fmwem verify`. Each comes with words that say what it is.
+
+A cell is made from one that is there, so that it lies close to it: `male` and a NUL beside `male`.
+"""
+
+from __future__ import annotations
+
+import decimal
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.random import Generator
+
+from factored_mwem.reading import is_text
+
+Text = TypeVar("Text", str, bytes)
+Family = list[tuple[str, Text]]
+"""Cells of one sort: what each is, and how it lies in the file."""
+LONG = 10_000
+PYTHON_DATES = (-719_162, 2_932_896)
+"""The days that Python's dates can be, from 1970 on."""
+TEXTS = 40
+"""Hostile texts that a typed column has to choose from."""
+NUMBERS = (
+    "1e308", "-1e308", "5e-324", "-5e-324", "1e999", "-1e999", "9223372036854775808", "-9223372036854775809", "9223372036854775807", "NaN", "nan",
+    "inf", "-inf", "Infinity", "-0", "0", "007", "1.0", "1.", "1,5", "0x10", "1_000", " 3", "3 ", "+3",
+)  # fmt: skip
+MOMENTS = (
+    "2023-02-31",
+    "0000-00-00",
+    "9999-12-31",
+    "99999-01-01",
+    "-0001-01-01",
+    "1600-01-01T00:00:00",
+    "2020-01-01T25:61:61",
+    "2020-01-01T00:00:00+99:99",
+)
+WORDS = ("", "other", "Other", "OTHER", "null", "None", "NA", "?", "true", "FALSE", " ", "\t")
+
+
+def texts(existing: str) -> list[Family[str]]:
+    """Text cells that are valid text, by family."""
+    return [
+        [
+            ("a NUL alone", "\0"),
+            ("a NUL after a value", existing + "\0x"),
+            ("a NUL at the end", existing + "\0"),
+            ("a NUL in the middle", existing[:1] + "\0" + existing[1:]),
+        ],
+        [
+            ("a blank after a value", existing + " "),
+            ("a blank before a value", " " + existing),
+            ("a value in upper case", existing.upper()),
+            ("a value in lower case", existing.lower()),
+            ("a value that is rare", existing + "~"),
+            (f"{LONG:,} characters", "x" * LONG),
+        ],
+        [
+            ("a zero-width space", existing + "\u200b"),
+            ("a zero-width joiner", existing[:1] + "\u200d" + existing[1:]),
+            ("a combining mark", existing + "\u0301"),
+            ("a byte order mark", "\ufeff" + existing),
+            ("a line separator", existing + "\u2028"),
+            ("the last code point", "\U0010ffff"),
+        ],
+        [(f"the text {word!r}", word) for word in WORDS],
+        [(f"the number {word!r}", word) for word in NUMBERS],
+        [(f"the moment {word!r}", word) for word in MOMENTS],
+    ]
+
+
+def raw_cells(existing: bytes, delimiter: bytes) -> list[Family[bytes]]:
+    """Cells of a text file whose lines are its records: some are no proper cells at all, which must be their own person's matter."""
+    return [
+        *([(words, _plain(text, delimiter)) for words, text in family] for family in texts(existing.decode("utf-8", "replace"))),
+        [
+            ("an open quote", b'"' + existing),
+            ("an open quote after a blank", b' "' + existing),
+            ("a quote in the middle", existing[:1] + b'"' + existing[1:]),
+            ("a quote at the end", existing + b'"'),
+            ("three quotes", b'"""'),
+            ("a backslash and a quote", existing + b'\\"'),
+        ],
+        [
+            ("balanced quotes", b'"' + existing + b'"'),
+            ("a doubled quote", b'"' + existing + b'""x"'),
+            ("an empty quoted cell", b'""'),
+            ("two quotes in the middle", existing[:1] + b'"x"' + existing[1:]),
+            ("text after a closing quote", b'"' + existing + b'"x'),
+            ("a quoted separator", b'"' + existing + delimiter + b'x"'),
+        ],
+        [
+            ("a bare separator", existing + delimiter),
+            ("a bare carriage return", existing[:1] + b"\r" + existing[1:]),
+            ("a carriage return in quotes", b'"' + existing + b'\rx"'),
+        ],
+        invalid_cells(existing),
+    ]
+
+
+def invalid_cells(existing: bytes) -> Family[bytes]:
+    """Cells that are not UTF-8."""
+    return [
+        ("a Latin-1 letter", existing + "é".encode("latin-1")),
+        ("an invalid byte", existing + b"\xff"),
+        ("a lone surrogate", existing + b"\xed\xa0\x80"),
+        ("an overlong NUL", existing + b"\xc0\x80"),
+        ("half a letter", existing + "é".encode()[:1]),
+    ]
+
+
+def quoted_cells(existing: bytes) -> list[Family[bytes]]:
+    """Cells as a writer makes them that puts whatever needs it into quotes."""
+    plain = existing.decode("utf-8", "replace")
+    breaks = [("a line break", plain + "\nx"), ("two line breaks", "\n\n"), ("a carriage return and a line break", plain + "\r\n")]
+    marks = [("a quote", '"'), ("a separator", plain + ",;\t"), ("a line with separators", plain + '\n1,2,"3",4\n')]
+    families = [breaks, marks, *texts(plain)]
+    return [*([(words, b'"' + text.replace('"', '""').encode() + b'"') for words, text in family] for family in families), invalid_cells(existing)]
+
+
+def choose(families: Sequence[Family[Any]], rng: Generator) -> tuple[str, Any]:
+    """A family, then one of it: a large one does not crowd out the others."""
+    family = families[int(rng.integers(len(families)))]
+    return family[int(rng.integers(len(family)))]
+
+
+def lines(existing: bytes, delimiter: bytes, fields: int) -> Family[bytes]:
+    """Whole lines with too few or too many fields."""
+    found = [
+        ("a line with a field more", existing + delimiter + b"x"),
+        ("a line with many fields", existing + delimiter * 50),
+        ("a line of separators", delimiter * (fields - 1)),
+    ]
+    few = [
+        ("a line with a field less", existing.rsplit(delimiter, 1)[0]),
+        ("a line of one blank", b" "),
+        ("a line of one quote", b'"'),
+        ("a line with one field", b"x"),
+    ]
+    return found + few if fields > 1 else found
+
+
+def breaks_lines(cell: bytes) -> bool:
+    """Whether a reader may refuse a file with this cell, or find its end elsewhere: quotes that are not plain, bytes that are no text."""
+    try:
+        cell.decode("utf-8")
+    except UnicodeDecodeError:
+        return True
+    return b'"' in cell or b"\r" in cell
+
+
+def _plain(text: str, delimiter: bytes) -> bytes:
+    """Text as a cell, in quotes where it holds the separator."""
+    raw = text.encode()
+    return b'"' + raw + b'"' if delimiter in raw else raw
+
+
+def typed_cells(column: pa.Array, *, nullable: bool, frame: bool, rng: Generator) -> tuple[list[str], pa.Array]:
+    """Values of a column's type: what they are, and the values. `column` is without dictionaries; a pandas `frame` holds dates as Python's."""
+    kind = column.type
+    words, values = _extremes(PYTHON_DATES, pa.int32()) if frame and pa.types.is_date32(kind) else _of_type(column, rng)
+    values = values.view(kind) if values.type != kind else values
+    if nullable:
+        words, values = ["a null", *words], pa.concat_arrays([pa.nulls(1, kind), values])
+    return words, values
+
+
+def _of_type(column: pa.Array, rng: Generator) -> tuple[list[str], pa.Array]:
+    kind = column.type
+    if is_text(kind):
+        existing = column.drop_null().unique().to_pylist() or [""]
+        found = [choose(texts(existing[rng.integers(len(existing))]), rng) for _ in range(TEXTS)]
+        return [words for words, _ in found], pa.array([text for _, text in found], kind)
+    if pa.types.is_floating(kind):
+        big, tiny = float(np.finfo(kind.to_pandas_dtype()).max), float(np.finfo(kind.to_pandas_dtype()).smallest_subnormal)
+        numbers = [big, -big, tiny, -tiny, -0.0, float("inf"), float("-inf"), float("nan"), 0.1]
+        return [f"the number {number:g}" for number in numbers], pa.array(np.array(numbers, dtype=kind.to_pandas_dtype()))
+    if pa.types.is_integer(kind):
+        least, most = np.iinfo(kind.to_pandas_dtype()).min, np.iinfo(kind.to_pandas_dtype()).max
+        return _extremes([least, most, 0, 1, most - 1], kind)
+    if pa.types.is_decimal128(kind):
+        nines = decimal.Decimal((0, (9,) * kind.precision, -kind.scale))
+        return ["the greatest number", "the least number", "zero"], pa.array([nines, -nines, decimal.Decimal(0)], kind)
+    if pa.types.is_boolean(kind):
+        return ["true", "false"], pa.array([True, False])
+    width = {"date32": 32, "time32": 32, "date64": 64, "time64": 64, "timestamp": 64, "duration": 64}.get(str(kind).partition("[")[0], 0)
+    if width and not pa.types.is_time(kind) and not pa.types.is_date64(kind):
+        words, ticks = _extremes([-(2 ** (width - 1)) + 1, 2 ** (width - 1) - 1, 0, -1], pa.int32() if width == 32 else pa.int64())
+        return words, ticks.view(kind)
+    return [], pa.array([], kind)
+
+
+def _extremes(numbers: Sequence[int], kind: pa.DataType) -> tuple[list[str], pa.Array]:
+    return [f"the number {number}" for number in numbers], pa.array(numbers, kind)

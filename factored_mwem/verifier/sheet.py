@@ -1,0 +1,273 @@
+"""Sheet: a private table as rows that can be put together anew, with strangers' rows beside its own. NOT PRIVATE: for `fmwem verify` alone.
+
+A table is then an order of row numbers, and a neighbour another order. Text files are put together from their bytes, all else from Arrow's rows;
+what comes out is of the kind that came in, for the way through its reader is part of what is verified.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.random import Generator
+
+from factored_mwem.errors import InputError
+from factored_mwem.reading import is_text, plain
+from factored_mwem.request import Request
+from factored_mwem.table import TEXT_SUFFIXES, Private
+from factored_mwem.verifier.hostile import breaks_lines, choose, lines, quoted_cells, raw_cells, typed_cells
+
+MISSING = (None, "")
+"""Privacy ids that name nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stranger:
+    """A row to make: a copy of row `like`, with a hostile cell of `column` (or, beyond the last, a hostile line) where `hostile`.
+
+    `person`: the privacy id it gets, where the table has one.
+    """
+
+    like: int
+    hostile: bool
+    person: Any = None
+
+
+class Sheet(Protocol):
+    """The rows of a table by number."""
+
+    @property
+    def owners(self) -> list[Any]:
+        """Of each row its privacy id; None where it has none, or the table has no such column."""
+
+    def grow(self, wanted: Sequence[Stranger], rng: Generator) -> tuple[Sheet, list[str], list[bool]]:
+        """A sheet with these rows after its own; what each is in words; whether a reader may refuse a whole table over it."""
+
+    def new_person(self, number: int) -> Any:
+        """A privacy id that nobody in the table has."""
+
+    def source(self, order: Sequence[int]) -> Any:
+        """The table of these rows, to be opened like any other."""
+
+
+def sheet_of(source: Any, request: Request, folder: Path) -> Sheet:
+    """The rows of a table. `folder` is private, for tables that must be files."""
+    by_id = request.policy.privacy_id
+    if isinstance(source, str | Path) and Path(source).name.lower().endswith(TEXT_SUFFIXES):
+        return Lines.read(Path(source), request.private.schema.names, request.policy.records, by_id, folder)
+    table = pa.Table.from_batches(list(request.private.batches(request.private.schema.names)), request.private.schema)
+    suffix = Path(source).suffix.lower() if isinstance(source, str | Path) else ""
+    types = source.dtypes if type(source).__module__.split(".")[0] == "pandas" else None
+    return Rows.of(table, by_id, folder, suffix, types)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Lines(Private):
+    """A text file: its header line and its records as bytes."""
+
+    header: bytes
+    records: list[bytes]
+    owners: list[Any]
+    delimiter: bytes
+    end: bytes
+    names: Sequence[str]
+    mode: str
+    privacy_id: str | None
+    target: Path
+
+    @classmethod
+    def read(cls, path: Path, names: Sequence[str], mode: str, privacy_id: str | None, folder: Path) -> Lines:
+        data = gzip.decompress(path.read_bytes()) if path.name.lower().endswith(".gz") else path.read_bytes()
+        first = data.partition(b"\n")[0]
+        end = b"\r\n" if first.endswith(b"\r") else b"\n"
+        header, *records = data.split(end)
+        if records and not records[-1]:
+            records.pop()
+        if mode == "multiline":
+            records = _joined(records, end)
+        if len(names) > 1:  # an empty line is no record
+            records = [record for record in records if record]
+        delimiter = b"\t" if path.name.lower().endswith((".tsv", ".tsv.gz")) else next((d for d in (b",", b"\t", b";") if d in header), b",")
+        suffix = next(s for s in sorted(TEXT_SUFFIXES, key=len, reverse=True) if path.name.lower().endswith(s))
+        sheet = cls(header, records, [], delimiter, end, names, mode, privacy_id, folder / f"neighbour{suffix}")
+        return replace(sheet, owners=[sheet._owner(record) for record in records])
+
+    def _owner(self, record: bytes) -> Any:
+        if self.privacy_id is None:
+            return None
+        fields, at = self._fields(record), self.names.index(self.privacy_id)
+        return fields[at] if at < len(fields) and fields[at] not in MISSING else None
+
+    def _fields(self, record: bytes) -> list[str]:
+        text = record.decode("utf-8", "surrogateescape").replace("\0", "\ue000")  # this parser stops at a NUL, too
+        found = next(csv.reader(text.splitlines(keepends=True) or [""], delimiter=self.delimiter.decode()), [])
+        return [field.replace("\ue000", "\0") for field in found]
+
+    def grow(self, wanted: Sequence[Stranger], rng: Generator) -> tuple[Lines, list[str], list[bool]]:
+        made = [self._row(stranger, rng) for stranger in wanted]
+        records = [*self.records, *(record for record, _, _ in made)]
+        grown = replace(self, records=records, owners=[*self.owners, *map(_person, wanted)])
+        return grown, [words for _, words, _ in made], [breaks for _, _, breaks in made]
+
+    def _row(self, stranger: Stranger, rng: Generator) -> tuple[bytes, str, bool]:
+        cells = [self._cell(field) for field in self._fields(self.records[stranger.like])]
+        cells = [*cells, *[b""] * (len(self.names) - len(cells))][: len(self.names)]
+        held = None if self.privacy_id is None else self.names.index(self.privacy_id)
+        if held is not None:
+            cells[held] = self._cell(str(stranger.person or ""))
+        if not stranger.hostile:
+            return self.delimiter.join(cells), "a copy of a row", False
+        free = [at for at in range(len(self.names)) if at != held]
+        if self.mode != "multiline" and held is None and rng.random() < 0.1:
+            words, record = choose([lines(self.delimiter.join(cells), self.delimiter, len(self.names))], rng)
+            return record, words, True
+        column = free[rng.integers(len(free))]
+        like = self._fields(self.records[stranger.like])
+        existing = (like[column] if column < len(like) else "").encode("utf-8", "surrogateescape")
+        existing = existing.replace(b'"', b"")
+        words, cells[column] = choose(quoted_cells(existing) if self.mode == "multiline" else raw_cells(existing, self.delimiter), rng)
+        breaks = breaks_lines(cells[column]) if self.mode != "multiline" else not cells[column].startswith(b'"')
+        breaks = breaks or (self.mode != "multiline" and "bare separator" in words)
+        return self.delimiter.join(cells), f"a row with {words} in column {self.names[column]!r}", breaks
+
+    def _cell(self, text: str) -> bytes:
+        raw = text.encode("utf-8", "surrogateescape")
+        return b'"' + raw.replace(b'"', b'""') + b'"' if any(c in raw for c in (self.delimiter, b'"', b"\r", b"\n")) else raw
+
+    def new_person(self, number: int) -> str:
+        return f"{number:d}\0new" if number % 3 == 0 else f"new {number:d}"
+
+    def source(self, order: Sequence[int]) -> Path:
+        data = self.end.join([self.header, *(self.records[number] for number in order), b""])
+        self.target.write_bytes(gzip.compress(data, 1) if self.target.name.endswith(".gz") else data)
+        return self.target
+
+
+def _joined(records: Sequence[bytes], end: bytes) -> list[bytes]:
+    """Lines put together to records: a record goes on while a quote is open."""
+    found: list[bytes] = []
+    is_open = False
+    for line in records:
+        if is_open:
+            found[-1] += end + line
+        else:
+            found.append(line)
+        is_open ^= line.count(b'"') % 2 == 1
+    return found
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Rows(Private):
+    """A typed table: Arrow's rows without dictionaries, which are made anew for every neighbour as a library would.
+
+    `schema` is that of the input; `dtypes` those of a pandas frame, which is what comes out then.
+    """
+
+    table: pa.Table
+    schema: pa.Schema
+    owners: list[Any]
+    privacy_id: str | None
+    target: Path
+    dtypes: Any
+
+    @classmethod
+    def of(cls, table: pa.Table, privacy_id: str | None, folder: Path, suffix: str, dtypes: Any) -> Rows:
+        columns = [_single(column) for column in table.columns]
+        columns = [plain(c) if pa.types.is_dictionary(c.type) or pa.types.is_string_view(c.type) else c for c in columns]
+        owners = _owners(columns[table.schema.names.index(privacy_id)]) if privacy_id is not None else [None] * len(table)
+        return cls(pa.table(columns, names=table.schema.names), table.schema, owners, privacy_id, folder / f"neighbour{suffix}", dtypes)
+
+    def grow(self, wanted: Sequence[Stranger], rng: Generator) -> tuple[Rows, list[str], list[bool]]:
+        names, words = self.table.schema.names, ["a copy of a row"] * len(wanted)
+        free = [at for at, name in enumerate(names) if name != self.privacy_id]
+        column_of = np.array([free[rng.integers(len(free))] if stranger.hostile else -1 for stranger in wanted], dtype=np.int64)
+        likes, columns = pa.array([stranger.like for stranger in wanted], pa.int64()), []
+        for at, name in enumerate(names):
+            column = _single(self.table.column(at))
+            copies = column.take(likes)
+            if name == self.privacy_id:
+                copies = pa.array([stranger.person for stranger in wanted], column.type)
+            here = np.flatnonzero(column_of == at)
+            options, values = typed_cells(column, nullable=self._nullable(name), frame=self.dtypes is not None, rng=rng) if len(here) else ([], None)
+            if options:
+                picked = rng.integers(len(options), size=len(here))
+                place = np.arange(len(wanted), dtype=np.int64)
+                place[here] = len(wanted) + picked
+                copies = pa.concat_arrays([copies, values]).take(pa.array(place))
+                for row, choice in zip(here, picked, strict=True):
+                    words[row] = f"a row with {options[choice]} in column {name!r}"
+            columns.append(pa.concat_arrays([column, copies]))
+        grown = replace(self, table=pa.table(columns, names=names), owners=[*self.owners, *map(_person, wanted)])
+        return grown, words, [False] * len(wanted)
+
+    def _nullable(self, name: str) -> bool:
+        return self.schema.field(name).nullable and (self.dtypes is None or getattr(self.dtypes[name], "kind", "O") not in "iub")
+
+    def new_person(self, number: int) -> Any:
+        assert self.privacy_id is not None
+        kind = self.table.schema.field(self.privacy_id).type
+        if is_text(kind):
+            return f"{number:d}\0new" if number % 3 == 0 else f"new {number:d}"
+        if not pa.types.is_integer(kind):
+            raise InputError(f"verify makes new persons where --privacy-id is a column of text or integers, not of {kind}")
+        taken = set(self.owners)
+        return next(n for n in range(number, number + len(taken) + 1) if n not in taken)
+
+    def source(self, order: Sequence[int]) -> Any:
+        taken = self.table.take(pa.array(order, pa.int64()))
+        if self.dtypes is not None:
+            return self._frame(taken)
+        columns = [_encoded(_single(taken.column(field.name)), field.type) for field in self.schema]
+        fields = [pa.field(f.name, column.type, f.nullable) for f, column in zip(self.schema, columns, strict=True)]
+        made = pa.Table.from_arrays(columns, schema=pa.schema(fields, metadata=self.schema.metadata))
+        if not self.target.suffix:
+            return made
+        if self.target.suffix in (".parquet", ".pq"):
+            import pyarrow.parquet as pq
+
+            pq.write_table(made, self.target)
+        else:
+            import pyarrow.feather as feather
+
+            feather.write_feather(made, str(self.target), compression="uncompressed")
+        return self.target
+
+    def _frame(self, taken: pa.Table) -> Any:
+        """A pandas frame of the same types; a categorical column chooses its codes anew."""
+        frame = taken.to_pandas()
+        for name, dtype in self.dtypes.items():
+            if type(dtype).__name__ == "CategoricalDtype":
+                column = frame[name].astype("category")
+                frame[name] = column.cat.as_ordered() if dtype.ordered else column
+            else:
+                frame[name] = frame[name].astype(dtype)
+        return frame
+
+
+def _person(stranger: Stranger) -> Any:
+    return None if stranger.person in MISSING else stranger.person
+
+
+def _owners(column: pa.Array) -> list[Any]:
+    return [None if owner in MISSING else owner for owner in column.to_pylist()]
+
+
+def _single(column: pa.ChunkedArray) -> pa.Array:
+    whole = column.combine_chunks()
+    return whole if isinstance(whole, pa.Array) else pa.concat_arrays(whole.chunks)
+
+
+def _encoded(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """A column in the input's type. A dictionary whose codes are narrower than Arrow's own was pandas': it takes the narrowest that hold them."""
+    if not pa.types.is_dictionary(kind):
+        return column.cast(kind)
+    made = column.cast(kind.value_type).dictionary_encode()
+    size = len(made.dictionary)
+    index = kind.index_type if kind.index_type == pa.int32() else pa.int8() if size < 2**7 - 1 else pa.int16() if size < 2**15 - 1 else pa.int32()
+    return pa.DictionaryArray.from_arrays(made.indices.cast(index), made.dictionary, ordered=kind.ordered)

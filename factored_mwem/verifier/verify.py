@@ -1,0 +1,238 @@
+"""Verify: NOT PRIVATE. Whether one person's rows move anything that a release shows by more than was charged, on the owner's own table.
+
+The real mechanism runs on the table with real noise; its transcript is replayed on neighbours of the table (`edits.py`), and what reached the sampler
+is compared draw by draw with what was charged (`watch.py`). It is a search for mistakes, not a proof: what it finds is one, and what it does
+not find may be there. Nothing of it may be published, and nothing is written but neighbours of the table, to a folder that goes at the end.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from factored_mwem.domain import Domain
+from factored_mwem.errors import Ambiguous, FmwemError, InputError
+from factored_mwem.flow import Release, make
+from factored_mwem.plan import Policy
+from factored_mwem.request import Request
+from factored_mwem.table import Private
+from factored_mwem.verifier.edits import Base, Edit, based, edited
+from factored_mwem.verifier.sheet import Sheet, sheet_of
+from factored_mwem.verifier.tap import Tap, tapped
+from factored_mwem.verifier.watch import Draw, Finding, Parted, Watched
+from factored_mwem.workload import Workload
+
+SLACK = 2.0**-30
+"""Losses and distances are floats, rounded a few times each, and sums of them: what uses up all of a charge may seem to use more."""
+A_BASE = 25
+"""Neighbours of a base before another is drawn: its noise decides what is asked, so there should be many."""
+FOLDER = "fmwem-verify-"
+"""How the folder of the neighbours begins."""
+SHOWN = 10
+"""Failures that are told in full."""
+SAMPLED = 100
+"""Synthetic rows that are compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """The draws of one stage: how many were compared, and the worst share of what was charged for one that was used up."""
+
+    name: str
+    compared: int
+    worst: float
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What did not hold: at which stage, over which neighbour of the table, and why."""
+
+    stage: str
+    neighbour: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """NOT PRIVATE. `refused`: neighbours of a text file that were refused for an open quote before anything was drawn, as documented.
+
+    `failed` counts all tables with a failure, that of a base run among them; `failures` has the first.
+    """
+
+    pairs: int
+    draws: int
+    stages: tuple[Stage, ...]
+    refused: int
+    failed: int
+    failures: tuple[Failure, ...]
+
+    @property
+    def holds(self) -> bool:
+        return not self.failed
+
+    @property
+    def worst(self) -> float:
+        """The worst ratio of all stages; 1 is all that was charged."""
+        return max((stage.worst for stage in self.stages), default=0.0)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The same as JSON; null for a ratio that is infinite."""
+        stages = [{**asdict(stage), "worst": stage.worst if math.isfinite(stage.worst) else None} for stage in self.stages]
+        return {"private": False, "holds": self.holds, **asdict(self), "stages": stages}
+
+
+def verify(
+    table: Any,
+    workload: Workload | int,
+    policy: Policy | None = None,
+    *,
+    domain: Domain | dict[str, Any] | str | Path | None = None,
+    columns: Sequence[str] | None = None,
+    pairs: int = 100,
+    seed: int | None = None,
+    report: Callable[[int], None] = lambda _: None,
+    **choices: Any,
+) -> Verified:
+    """NOT PRIVATE. What `pairs` neighbours of the table say of a release with these arguments, which are those of `release`.
+
+    `seed` decides which neighbours, not the noise, which has none. While it runs, no other thread should release anything. `report` hears of every
+    pair. Raises what a release of the table itself would raise.
+    """
+    if pairs < 1:
+        raise InputError(f"pairs={pairs}: must be a whole number, 1 or more")
+    request = Request.of(table, workload, policy, domain=domain, columns=columns, **choices)
+    rng = np.random.default_rng(seed)
+    with tempfile.TemporaryDirectory(prefix=FOLDER) as folder, tapped() as tap:
+        sheet = sheet_of(table, request, Path(folder))
+        rows = len(sheet.owners)
+        if rows <= request.policy.contributions:
+            raise InputError("the table has too few rows to have a neighbour")
+        return _Search(request, sheet, rows, tap, rng).run(pairs, report)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class _Transcript(Private):
+    """A base run: its draws, what it pinned, and what it would have published."""
+
+    draws: list[Draw]
+    pinned: dict[str, Any]
+    public: dict[str, Any]
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class _Search(Private):
+    """The pairs so far, and what was found."""
+
+    request: Request
+    sheet: Sheet
+    rows: int
+    tap: Tap
+    rng: Generator
+    stages: dict[str, list[float]] = field(default_factory=dict)
+    failures: list[Failure] = field(default_factory=list)
+    pairs: int = 0
+    draws: int = 0
+    refused: int = 0
+    failed: int = 0
+
+    def run(self, pairs: int, report: Callable[[int], None]) -> Verified:
+        primed = False
+        while self.pairs < pairs:
+            base = based(self.sheet, self.rows, self.request.policy, self.rng, primed=primed)
+            transcript = self._begin(base, primed)
+            for _ in range(min(A_BASE, pairs - self.pairs)):
+                if transcript is not None:
+                    self._compare(transcript, base.sheet, edited(base, self.rng))
+                self.pairs += 1
+                report(self.pairs)
+            primed = not primed
+        stages = tuple(Stage(name, int(count), worst) for name, (count, worst) in sorted(self.stages.items()))
+        return Verified(self.pairs, self.draws, stages, self.refused, self.failed, tuple(self.failures))
+
+    def _begin(self, base: Base, primed: bool) -> _Transcript | None:
+        """The base run. None where a table that is only primed cannot be released, which is a failure: the table itself can be."""
+        run, source = Watched(self.tap), base.sheet.source(base.order)
+        try:
+            made = self._make(source, run)
+        except Exception as error:
+            if not primed or isinstance(error, MemoryError):
+                raise
+            self._fail([Failure("reading", "the table with hostile rows in it", _refusal(error))])
+            return None
+        self._note(run.findings, "the table itself")
+        return _Transcript(run.draws, run.pinned, public(made))
+
+    def _make(self, source: Any, run: Watched) -> Release:
+        r = self.request
+        asked = Request.of(source, r.workload, r.policy, domain=r.declared, columns=r.columns, rows=r.rows, sample_seed=r.sample_seed)
+        return make(asked, run, lambda _: None)
+
+    def _compare(self, base: _Transcript, sheet: Sheet, edit: Edit) -> None:
+        """One pair: the neighbour goes the base run's way to its end, or the pair fails."""
+        run, source = Watched(self.tap, base.pinned, base.draws), sheet.source(edit.order)
+        try:
+            made = self._make(source, run)
+        except Parted:
+            pass
+        except Ambiguous as error:
+            if run.draws or self.request.policy.records != "checked":
+                self._fail([Failure("reading", edit.words, _refusal(error))])
+            else:
+                self.refused += 1
+            return
+        except MemoryError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, it did not happen on the base
+            self._note(run.findings, edit.words, [Failure("release", edit.words, _refusal(error))])
+            return
+        else:
+            found = public(made)
+            different = [name for name, value in base.public.items() if found[name] != value]
+            wrong = [Failure("release", edit.words, f"the released {name} depends on one person's rows") for name in different]
+            self._note(run.findings, edit.words, wrong)
+            return
+        self._note(run.findings, edit.words)
+
+    def _note(self, findings: Sequence[Finding], words: str, more: Sequence[Failure] = ()) -> None:
+        """Count the findings of a run; those beyond what was charged are failures."""
+        wrong = []
+        for finding in findings:
+            seen = self.stages.setdefault(finding.stage, [0, 0.0])
+            seen[0] += 1
+            seen[1] = max(seen[1], finding.ratio)
+            if not finding.ratio <= 1 + SLACK:
+                wrong.append(Failure(finding.stage, words, finding.wrong or f"moved by {finding.ratio:.6g} times what was charged"))
+        self.draws += len(findings)
+        self._fail([*wrong, *more])
+
+    def _fail(self, failures: Sequence[Failure]) -> None:
+        if failures:
+            self.failed += 1
+            if len(self.failures) < SHOWN:
+                self.failures.append(failures[0])
+
+
+def public(made: Release) -> dict[str, Any]:
+    """All that a release shows, by name, and some of the rows that may be drawn from it."""
+    rows = min(made.rows, SAMPLED)
+    return {
+        "schema": made.schema.serialize().to_pybytes(),
+        "domain": made.domain.to_dict(),
+        "manifest": made.manifest.model_dump_json(),
+        "number of rows": made.rows,
+        "synthetic rows": repr(made.sample(rows, seed=0).to_pylist()),
+    }
+
+
+def _refusal(error: Exception) -> str:
+    text = re.sub(rf"\S*{FOLDER}[^/]*/", "", str(error)) if isinstance(error, FmwemError) else f"an unexpected {type(error).__name__}"
+    return f"one person's row decides whether there is a release: {text}"

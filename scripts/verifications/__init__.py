@@ -1,0 +1,1 @@
+"""Parts of scripts/verify.py: configurations to run, and bugs to plant."""

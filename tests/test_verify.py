@@ -1,0 +1,354 @@
+"""`fmwem verify`: what must hold holds, with ratios that reach 1; planted bugs are found; the tap sees what the sampler saw."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
+
+from verifications.matrix import TEXT, Configuration, at_once, configuration, crowded, domain_of, matrix
+from verifications.plants import PLANTS, Plant
+
+from factored_mwem import InputError, Policy, Verified, cli, request, verify
+from factored_mwem.errors import Ambiguous
+from factored_mwem.privacy.ledger import Entry, Ledger, Mechanism
+from factored_mwem.privacy.noise import Composition, OpenDPNoise
+from factored_mwem.request import Request
+from factored_mwem.table import Table, open_table
+from factored_mwem.verifier.edits import based, edited
+from factored_mwem.verifier.hostile import choose, lines, quoted_cells, raw_cells, texts
+from factored_mwem.verifier.sheet import sheet_of
+from factored_mwem.verifier.tap import tapped
+from factored_mwem.verifier.watch import Draw, Parted, Recorder, losses, unfaithful
+
+TIGHT = 0.999
+
+
+def worst(found: Verified) -> dict[str, float]:
+    return {stage.name: stage.worst for stage in found.stages}
+
+
+FIRST = ("measure total", "measure 1 attributes")
+QUICK = (
+    (configuration("tree", "add-remove", 1, "arrow"), (*FIRST, "select")),
+    (configuration("tree", "add-remove", 3, "parquet", by_id=True, delta=0.0), ("measure 1 attributes",)),
+    (configuration("tree", "replace", 1, "arrow", learnt=True), ("discover kind", "discover categories", "measure 1 attributes")),
+    (configuration("tree", "replace", 3, "feather"), ("measure 1 attributes",)),
+    (configuration("tree", "add-remove", 1, "pandas", learnt=True, by_id=True), ("discover kind", "discover categories", "measure total")),
+    (configuration("mwem", "add-remove", 3, "arrow", "cube"), FIRST),
+    (configuration("mwem", "replace", 1, "pandas", "parities"), ("measure 1 attributes",)),
+    (configuration("mwem", "replace", 3, "arrow", "ranges", delta=0.0), ("measure 1 attributes",)),
+    (configuration("mwem", "add-remove", 1, "pandas", "mixture"), ("measure total",)),
+    (configuration("tree", "add-remove", 1, "csv"), FIRST),
+    (configuration("tree", "replace", 1, "csv.gz", by_id=True), ()),
+    (configuration("mwem", "add-remove", 3, "quoted csv", learnt=True), ("measure total",)),
+    (at_once("replace", 1, "arrow"), ("measure 2 attributes",)),
+    (at_once("add-remove", 3, "arrow", delta=0.0), ("measure total", "measure 2 attributes")),
+    *((made, ()) for made in crowded()),
+)
+"""Configurations, and the stages that must come close to what was charged for them: a check that never does has no power."""
+
+
+@pytest.mark.parametrize(("made", "tight"), QUICK, ids=[made.name for made, _ in QUICK])
+def test_nothing_moves_by_more_than_was_charged(made: Configuration, tight: tuple[str, ...], tmp_path: Path) -> None:
+    found = made.run(tmp_path, 20, seed=7)
+    assert found.holds, "\n".join(map(str, found.failures))
+    assert found.pairs == 20 and found.draws >= 20
+    assert all(ratio <= 1 + 1e-9 for ratio in worst(found).values())
+    assert {stage: ratio for stage in tight if (ratio := worst(found)[stage]) < TIGHT} == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("made", matrix(), ids=lambda made: made.name)
+def test_the_matrix_holds(made: Configuration, tmp_path: Path) -> None:
+    found = made.run(tmp_path, 25)
+    assert found.holds, "\n".join(map(str, found.failures))
+
+
+@pytest.mark.parametrize("planted", PLANTS, ids=lambda planted: planted.name)
+def test_a_planted_bug_is_found(planted: Plant, tmp_path: Path) -> None:
+    with planted.plant():
+        found = planted.where.run(tmp_path, planted.pairs, seed=1)
+    assert not found.holds
+    assert any(planted.seen in failure.why for failure in found.failures), "\n".join(map(str, found.failures))
+
+
+# ---- the tap
+
+
+def test_the_tap_sees_keys_cut_off_at_a_nul() -> None:
+    noise = OpenDPNoise(Composition.ZCDP)
+    domain = noise._dp.map_domain(noise._dp.atom_domain(T="String"), noise._dp.atom_domain(T="i64"))
+    metric = noise._dp.l02inf_distance(noise._dp.absolute_distance(T="f64"))
+    mechanism = noise._dp.m.make_gaussian_threshold(domain, metric, scale=1.0, threshold=100)
+    with tapped() as tap:
+        mechanism({"a\0x": 5, "b": 7})
+        (call,) = tap.take()
+    assert call.received == {"a": 5, "b": 7}
+    assert call.returned == {}
+    assert call.loss((1, 1.0, 1.0))[0] == pytest.approx(0.5)
+
+
+def test_the_tap_is_gone_afterwards_and_changes_nothing() -> None:
+    from opendp._lib import lib
+
+    before = lib.opendp_core__measurement_invoke
+    noise = OpenDPNoise(Composition.PURE)
+    with pytest.raises(RuntimeError), tapped() as tap:
+        found = noise.add(np.arange(10), scale=2.0)
+        (call,) = tap.take()
+        assert (call.received, call.returned) == (list(range(10)), found.tolist())
+        assert call.loss(3) == 1.5
+        raise RuntimeError
+    assert lib.opendp_core__measurement_invoke is before
+    noise.add(np.arange(10), scale=2.0)
+    assert tap.take() == []
+
+
+def test_chunks_come_in_order_with_one_worker() -> None:
+    noise = OpenDPNoise(Composition.ZCDP)
+    noise.workers = 1
+    values = np.arange(3 * noise.CHUNK + 5)
+    with tapped() as tap:
+        found = noise.add(values, scale=1.0)
+        calls = tap.take()
+    assert len(calls) == 4
+    assert [v for call in calls for v in call.received] == values.tolist()
+    assert [v for call in calls for v in call.returned] == found.tolist()
+
+
+def test_a_chunked_draw_costs_what_its_chunks_cost() -> None:
+    """Rho adds up over chunks that are noised apart; so does epsilon."""
+    for composition, mechanism, expected in ((Composition.ZCDP, Mechanism.GAUSSIAN, 1.0), (Composition.PURE, Mechanism.LAPLACE, 1.0)):
+        noise = OpenDPNoise(composition)
+        noise.workers = 1
+        values = np.zeros(noise.CHUNK * 2, dtype=np.int64)
+        near = values.copy()
+        near[0] += 1
+        near[-1] -= 1
+        draws = []
+        with tapped() as tap:
+            for given in (values, near):
+                answer = noise.add(given, scale=3.0)
+                draws.append(Draw("add", Entry("measure", mechanism, ("a",), 3.0, 2), 3.0, 0, given, answer, tap.take()))
+        assert [unfaithful(draw) for draw in draws] == [[], []]
+        assert losses(*draws)[0].ratio == pytest.approx(expected, rel=1e-9)
+
+
+# ---- the recorder
+
+
+class Lying:
+    """An adapter that hands over, or gives back, something else."""
+
+    def __init__(self, how: str) -> None:
+        self.composition, self._how, self._noise = Composition.ZCDP, how, OpenDPNoise(Composition.ZCDP)
+
+    def select(self, scores: np.ndarray, *, scale: float) -> int:
+        won = self._noise.select(scores + np.arange(len(scores)) * (self._how == "other scores"), scale=scale)
+        return (won + (self._how == "another winner")) % len(scores)
+
+    def add(self, values: np.ndarray, *, scale: float) -> np.ndarray:
+        if self._how == "no noise":
+            return values
+        found = self._noise.add(values[::-1] if self._how == "turned round" else values, scale=scale)
+        return found + (self._how == "shifted")
+
+    def threshold(self, counts: dict[str, int], *, scale: float, threshold: int) -> dict[str, int]:
+        found = self._noise.threshold({key: n + (self._how == "counts shifted") for key, n in counts.items()}, scale=scale, threshold=threshold)
+        if self._how == "keys swapped":
+            return dict(zip(found, reversed(found.values()), strict=True))
+        return {**found, "new": 1} if self._how == "a key more" else found
+
+
+ADD: Callable[[Any], Any] = lambda noise: noise.add(np.array([1, 200, 3]), scale=1.0)  # noqa: E731
+SELECT: Callable[[Any], Any] = lambda noise: noise.select(np.array([1, 200, 3]), scale=1.0)  # noqa: E731
+KEYS: Callable[[Any], Any] = lambda noise: noise.threshold({"a": 100, "b": 200}, scale=1.0, threshold=50)  # noqa: E731
+
+
+@pytest.mark.parametrize(
+    ("how", "call", "wrong"),
+    [
+        ("honest", ADD, None), ("honest", SELECT, None), ("honest", KEYS, None),
+        ("no noise", ADD, "did not receive"), ("turned round", ADD, "did not receive"), ("shifted", ADD, "not what came back"),
+        ("other scores", SELECT, "did not receive"), ("another winner", SELECT, "another score"),
+        ("counts shifted", KEYS, "did not receive"), ("keys swapped", KEYS, "not those that came back"), ("a key more", KEYS, "not handed over"),
+    ],
+)  # fmt: skip
+def test_an_adapter_that_lies_is_seen(how: str, call: Callable[[Any], Any], wrong: str | None) -> None:
+    ledger = Ledger(Policy.of(epsilon=100.0).budget(learn_domain=False))
+    ledger.charge(Entry("measure", Mechanism.GAUSSIAN, ("a",), 1.0, 1))
+    with tapped() as tap:
+        recorder = Recorder(Lying(how), ledger, tap, None)
+        call(recorder)
+    assert [f.wrong for f in recorder.findings] == [] if wrong is None else wrong in recorder.findings[0].wrong
+    assert all(math.isinf(f.ratio) for f in recorder.findings)
+
+
+def test_a_draw_more_and_a_draw_less_are_decisions() -> None:
+    def recorded(draws: int, base: list[Draw] | None) -> Recorder:
+        ledger = Ledger(Policy.of(epsilon=100.0).budget(learn_domain=False))
+        recorder = Recorder(OpenDPNoise(Composition.ZCDP), ledger, tap, base)
+        for _ in range(draws):
+            ledger.charge(Entry("measure", Mechanism.GAUSSIAN, ("a",), 1.0, 1))
+            ADD(recorder)
+        recorder.end()
+        return recorder
+
+    with tapped() as tap:
+        base = recorded(2, None).draws
+        assert [f.ratio for f in recorded(2, base).findings] == [0.0, 0.0]
+        for draws in (1, 3):
+            with pytest.raises(Parted):
+                recorded(draws, base)
+
+
+# ---- neighbours
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace"])
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize("source", ["csv", "quoted csv", "arrow", "pandas"])
+def test_neighbours_differ_by_one_person(relation: str, k: int, source: str, tmp_path: Path) -> None:
+    for by_id in (False, True):
+        made = Configuration("", source, by_id=by_id, choices={"neighbours": relation, "contributions": k})
+        table = made.table(tmp_path)
+        asked = Request.of(table, 1, **made.all_choices)
+        sheet, rng = sheet_of(table, asked, tmp_path), np.random.default_rng(0)
+        for primed in (False, True):
+            base = based(sheet, len(sheet.owners), asked.policy, rng, primed=primed)
+            for _ in range(50):
+                near = edited(base, rng)
+                gone, come = Counter(base.order) - Counter(near.order), Counter(near.order) - Counter(base.order)
+                if by_id:
+                    owners = [{base.sheet.owners[row] for row in rows} for rows in (gone, come)]
+                    assert all(len(found) <= 1 for found in owners)
+                    assert all(rows.total() <= k for rows, whose in zip((gone, come), owners, strict=True) if None in whose)
+                    stays = {base.sheet.owners[row] for row in near.order} - {None}
+                    assert not (owners[0] - {None}) & stays, "a person leaves with all rows"
+                else:
+                    assert max(gone.total(), come.total()) <= k
+                    assert relation != "replace" or k > 1 or gone.total() == come.total()
+                assert gone.total() == 0 or come.total() == 0 or relation == "replace"
+
+
+@pytest.mark.parametrize("source", ["csv", "csv.gz", "tsv, crlf", "quoted csv", "arrow", "parquet", "feather", "pandas", "crowded pandas"])
+def test_a_table_put_together_anew_is_the_table(source: str, tmp_path: Path) -> None:
+    made = crowded()[0] if "crowded" in source else Configuration("", source, choices=TEXT.get(source, {}))
+    table = made.table(tmp_path)
+    before, schema = _rows(table, made), open_table(table, made.records).schema
+    asked = Request.of(table, 1, **made.all_choices)
+    folder = tmp_path / "private"
+    folder.mkdir()
+    sheet = sheet_of(table, asked, folder)
+    again = sheet.source(range(len(sheet.owners)))
+    assert _rows(again, made) == before
+    assert open_table(again, made.records).schema.remove_metadata() == schema.remove_metadata()
+    assert _rows(sheet.source([3, 3, 0]), made) == [before[3], before[3], before[0]]
+
+
+def _rows(source: Any, made: Configuration) -> list[dict[str, Any]]:
+    table = open_table(source, made.records)
+    return pa.Table.from_batches(list(table.batches(table.schema.names))).to_pylist()
+
+
+def test_a_category_more_makes_the_codes_of_pandas_wider(tmp_path: Path) -> None:
+    made = crowded()[0]
+    frame = made.table(tmp_path)
+    assert frame["relationship"].cat.codes.dtype == np.int8
+    frame = pd.concat([frame, frame.iloc[:1].assign(relationship="one more")])
+    sheet = sheet_of(frame.astype({"relationship": "category"}), Request.of(frame, 1, **made.all_choices), tmp_path)
+    assert sheet.source(range(len(frame)))["relationship"].cat.codes.dtype == np.int16
+    assert sheet.source(range(len(frame) - 1))["relationship"].cat.codes.dtype == np.int8
+
+
+def test_hostile_cells_are_what_they_say() -> None:
+    rng = np.random.default_rng(0)
+    for family in raw_cells(b"male", b","):
+        for words, cell in family:
+            assert b"\n" not in cell, words
+    for family in quoted_cells(b"male"):
+        for words, cell in family:
+            assert cell.count(b'"') % 2 == 0, words
+    assert ("a NUL after a value", "male\0x") in texts("male")[0]
+    for words, line in lines(b"a,b,c", b",", 3):
+        assert (line.count(b",") != 2 or words == "a line of separators") and line, words
+    assert choose(raw_cells(b"male", b","), rng)[0]
+
+
+# ---- refusals, arguments and the command
+
+
+def test_a_refusal_of_an_open_quote_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the policy says that such a file is refused; an owner who said that lines are records must not hear of it."""
+
+    def opened(source: Any, records: Any) -> Table:
+        if isinstance(source, Path):
+            *all_lines, _ = source.read_bytes().split(b"\n")
+            if any(line.count(b'"') % 2 for line in all_lines):
+                raise Ambiguous("a line leaves a quote open")
+            rows = [line.decode("utf-8", "replace").replace('"', "").replace("\r", "").split(",") for line in all_lines]
+            rows = [(row + [""] * len(rows[0]))[: len(rows[0])] for row in rows]
+            return open_table(pa.table({name: [row[at] for row in rows[1:]] for at, name in enumerate(rows[0])}))
+        return open_table(source)
+
+    monkeypatch.setattr(request, "open_table", opened)
+    checked = Configuration("", "csv", choices={"delta": 0.0}).run(tmp_path, 50, seed=3)
+    assert checked.holds and checked.refused > 0
+    as_lines = Configuration("", "csv", choices={"delta": 0.0, "records": "lines"}).run(tmp_path, 50, seed=3)
+    assert as_lines.refused == 0 and any("decides whether there is a release" in f.why for f in as_lines.failures)
+
+
+def test_what_cannot_be_verified_is_refused(tmp_path: Path) -> None:
+    table = pa.table({"sex": ["Male", "Female"]})
+    domain = domain_of(("sex",))
+    with pytest.raises(InputError, match="pairs"):
+        verify(table, 1, domain=domain, pairs=0)
+    with pytest.raises(InputError, match="too few rows"):
+        verify(table, 1, domain=domain, contributions=2)
+    with pytest.raises(InputError, match="no column"):
+        verify(table, 1, domain=domain, columns=["age"])
+
+
+def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    made = Configuration("", "csv")
+    table = made.table(tmp_path)
+    verify(table, 1, domain=domain_of(made.columns), pairs=3, seed=0)
+    assert list(tmp_path.iterdir()) == [table]
+
+
+def run_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str) -> tuple[int, str]:
+    monkeypatch.setattr(sys, "argv", ["fmwem", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    return int(ended.value.code or 0), capsys.readouterr().out
+
+
+def test_the_command_says_that_it_is_not_private(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Configuration("", "parquet").table(tmp_path)
+    domain = tmp_path / "domain.json"
+    domain.write_text(json.dumps(domain_of(Configuration("", "csv").columns).to_dict()))
+    given = ("verify", str(table), "--marginals", "2", "--domain", str(domain), "--rounds", "2", "--max-cells", "2000", "--pairs", "5")
+    code, out = run_command(capsys, monkeypatch, *given)
+    assert code == 0
+    assert out.startswith("NOT PRIVATE") and "all hold" in out and "measure total" in out
+    code, out = run_command(capsys, monkeypatch, *given, "--json")
+    facts = json.loads(out)
+    assert code == 0 and facts["private"] is False and facts["holds"] and facts["pairs"] == 5
+    planted = next(plant for plant in PLANTS if plant.name == "noise at half scale")
+    with planted.plant():
+        code, out = run_command(capsys, monkeypatch, *given)
+    assert code == 1
+    assert "FAILED" in out and "moved by 4 times" in out
