@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from factored_mwem.attribute import Attribute
 from factored_mwem.domain import Domain
 from factored_mwem.errors import InputError
-from factored_mwem.reading import is_number, is_text, plain, read_units
+from factored_mwem.reading import check_writable, is_number, is_text, plain, read_units
 from factored_mwem.table import Table, spelt
 
 OWN_TYPE = {
@@ -78,27 +78,15 @@ def check_type(attribute: Attribute, arrow: pa.DataType) -> None:
         "date": pa.types.is_date(value) or pa.types.is_timestamp(value),
         "datetime": pa.types.is_date(value) or pa.types.is_timestamp(value),
     }
-    if pa.types.is_timestamp(value) and not _known_zone(value):
-        raise InputError(f"column {attribute.name!r} is {spelt(arrow)}, of a time zone that is not known here; convert it to UTC")
+    check_writable(attribute.name, arrow)
     if not (kinds[attribute.type] or is_text(value)):
         raise InputError(f"column {attribute.name!r} is {spelt(arrow)} in the table but {attribute.type} in the domain; correct the domain")
-    if pa.types.is_decimal(value) and value.scale < 0:
-        raise InputError(f"column {attribute.name!r} is {spelt(arrow)}, which Parquet cannot hold; convert it to whole numbers")
     try:
         fits = _survives(attribute, _typed(attribute, _extremes(attribute), arrow, safe=True))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         fits = False
     if not fits:
         raise InputError(f"column {attribute.name!r}: the domain's values do not fit its type {spelt(arrow)}; correct the domain")
-
-
-def _known_zone(moment: pa.DataType) -> bool:
-    """Whether values of a timestamp type can be written as text."""
-    try:
-        pa.scalar(0, moment).as_py()
-    except (ValueError, KeyError):
-        return False
-    return True
 
 
 def _survives(attribute: Attribute, extremes: pa.Array) -> bool:
@@ -230,6 +218,8 @@ def _typed(attribute: Attribute, values: pa.Array, arrow: pa.DataType, *, safe: 
         safe = False
     if pa.types.is_integer(arrow) and pa.types.is_floating(values.type) and not attribute.categorical:
         values = pc.floor(values)
+    if pa.types.is_floating(arrow) and pa.types.is_integer(values.type):
+        safe = False  # whole numbers beyond a float's digits are rounded; `_survives` asks whether that matters
     if pa.types.is_timestamp(arrow) and pa.types.is_timestamp(values.type) and arrow.tz is not None:
         values = pc.assume_timezone(values, "UTC")
     if is_text(arrow):

@@ -51,6 +51,10 @@ def without(table: Table, privacy_id: str) -> Table:
     value = kind.value_type if pa.types.is_dictionary(kind) else kind
     if pa.types.is_floating(value) or pa.types.is_nested(value):
         raise InputError(f"--privacy-id {privacy_id!r} is a column of {spelt(kind)}: one person may have several spellings; make it text or integers")
+    try:
+        pa.array([], value).dictionary_encode()
+    except pa.ArrowNotImplementedError:
+        raise InputError(f"--privacy-id {privacy_id!r} is a column of {spelt(kind)}, which cannot be grouped; make it text or integers") from None
     return replace(table, schema=table.schema.remove(table.schema.get_field_index(privacy_id)))
 
 
@@ -59,7 +63,8 @@ def _people(column: pa.Array, missing: Sequence[str]) -> pa.Array:
     column = plain(column)
     if not is_text(column.type):
         return column
-    return pc.if_else(pc.is_in(column, pa.array([*NOBODY, *missing], pa.string())), pa.scalar(None, pa.string()), column)
+    named = pc.if_else(pc.is_in(column, pa.array([*NOBODY, *missing], pa.string())), pa.scalar(None, pa.string()), column)
+    return named.cast(pa.large_string())  # all of them together may be longer than a string column can be
 
 
 def _first_rows(people: pa.Array, most: int) -> np.ndarray:

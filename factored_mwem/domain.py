@@ -35,7 +35,7 @@ class Domain:
 
     def __init__(self, attributes: Iterable[Attribute], *, draft: str | None = None) -> None:
         """`draft`: where the domain comes from, if it was read off the data and no person has reviewed it yet."""
-        self.draft = draft
+        self.draft: str | None = draft or (attributes.draft if isinstance(attributes, Domain) else None)
         self.attributes = tuple(attributes)
         self.names: Clique = tuple(a.name for a in self.attributes)
         if not self.attributes:

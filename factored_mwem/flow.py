@@ -15,6 +15,7 @@ import pyarrow as pa
 from factored_mwem import store
 from factored_mwem.asking import Asking, ask
 from factored_mwem.assumptions import assumptions_of
+from factored_mwem.attribute import Attribute
 from factored_mwem.candidates import Candidates
 from factored_mwem.codec import encode_table, fit_columns
 from factored_mwem.contributions import bound_contributions, without
@@ -36,6 +37,7 @@ from factored_mwem.privacy.discover import OTHER, discover
 from factored_mwem.privacy.ledger import Ledger
 from factored_mwem.privacy.noise import Noise, OpenDPNoise
 from factored_mwem.privacy.residuals import Residuals
+from factored_mwem.profile import kind_of
 from factored_mwem.request import Request
 from factored_mwem.run import Run
 from factored_mwem.sample import aims_of, sample
@@ -135,7 +137,7 @@ def _fit(
         domain, schema = fit_columns(declared, visible, columns)
         candidates, left_out = usable(workload, domain, policy, machine)
     else:
-        workload.check([name for name in visible.schema.names if columns is None or name in columns])
+        check_learnable(visible, columns, workload, policy, machine)
     if policy.engine == "tree":
         warm_up()
     if policy.privacy_id is not None:
@@ -174,6 +176,17 @@ def without_id(
         declared = declared.project([name for name in declared.names if name != policy.privacy_id])
     columns = None if columns is None else [name for name in columns if name != policy.privacy_id]
     return without(private, policy.privacy_id), declared, columns
+
+
+def check_learnable(visible: Table, columns: Sequence[str] | None, workload: Workload, policy: Policy, machine: Machine) -> None:
+    """What can be refused before a domain is learnt: by the names and types of the columns, and as if each had a single code."""
+    names = [name for name in visible.schema.names if columns is None or name in columns]
+    workload.check(names)
+    if not visible.text:
+        workload.check_kinds({name: kind_of(visible.schema.field(name)) for name in names})
+    if not workload.asked:
+        least = Domain(Attribute.model_validate({"name": name, "categories": [OTHER], "constraints": {"required": True}}) for name in names)
+        usable(workload, least, policy, machine)
 
 
 def missing_ids(policy: Policy, declared: Domain | None) -> tuple[str, ...]:

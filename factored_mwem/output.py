@@ -209,10 +209,20 @@ def _write_csv(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch])
     import csv
 
     with open(path, "w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
+        writer = csv.writer(_Lines(file), lineterminator="\r\n")  # the characters of the line's end are those that it puts into quotes
         writer.writerow(schema.names)
         for batch in batches:
             writer.writerows(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+
+
+class _Lines:
+    """Takes lines that end in CR LF, one at a time, and writes them with LF alone."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def write(self, line: str) -> None:
+        self._file.write(line.removesuffix("\r\n") + "\n")
 
 
 _WRITERS: dict[str, Callable[[Path, Any, Iterable[pa.RecordBatch]], None]] = {

@@ -6,6 +6,7 @@ import datetime
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,8 @@ import pyarrow.compute as pc
 
 from factored_mwem.attribute import Attribute
 from factored_mwem.errors import InputError, ResourceError
-from factored_mwem.reading import DECIMAL, MOMENT, is_number, is_text, plain, read_units
+from factored_mwem.privacy.noise import float_down
+from factored_mwem.reading import DECIMAL, MOMENT, check_writable, is_number, is_text, plain, read_units
 from factored_mwem.table import Private, Table, spelt
 
 KINDS = ("null", "boolean", "integer", "number", "date", "datetime", "code", "string")
@@ -153,7 +155,8 @@ def profile(table: Table, columns: Sequence[str]) -> dict[str, ColumnProfile]:
 
 
 def kind_of(field: pa.Field) -> str:
-    """What a typed column holds, from its type alone (public). InputError where no domain can describe it."""
+    """What a typed column holds, from its type alone (public). InputError where no domain can describe it, or nothing can write it."""
+    check_writable(field.name, field.type)
     arrow = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
     if is_text(arrow):
         return "string"
@@ -173,7 +176,7 @@ def limits_of(field: pa.Field) -> tuple[float, float]:
         info = np.iinfo(arrow.to_pandas_dtype())
         return float(info.min), float(info.max)
     if pa.types.is_decimal(arrow):
-        most = 10.0 ** (arrow.precision - arrow.scale) - 10.0**-arrow.scale
+        most = float_down(Fraction(10) ** (arrow.precision - arrow.scale) - Fraction(10) ** -arrow.scale)
         return -most, most
     if pa.types.is_float16(arrow):
         return -65504.0, 65504.0

@@ -7,6 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from factored_mwem.attribute import Attribute
+from factored_mwem.errors import InputError
+from factored_mwem.table import spelt
 
 WHOLE = r"^[+-]?[0-9]{1,18}$"
 DECIMAL = r"^[+-]?([0-9]{1,300}\.?[0-9]{0,300}|\.[0-9]{1,300})([eE][+-]?[0-9]{1,3})?$"
@@ -23,6 +25,24 @@ def is_text(arrow: pa.DataType) -> bool:
 
 def is_number(arrow: pa.DataType) -> bool:
     return pa.types.is_integer(arrow) or pa.types.is_floating(arrow) or pa.types.is_decimal(arrow)
+
+
+def check_writable(name: str, arrow: pa.DataType) -> None:
+    """InputError where values of a column's type could not be written again: a public fact, to be told before anything is spent."""
+    value = arrow.value_type if pa.types.is_dictionary(arrow) else arrow
+    if pa.types.is_timestamp(value) and not _known_zone(value):
+        raise InputError(f"column {name!r} is {spelt(arrow)}, of a time zone that is not known here; convert it to UTC")
+    if pa.types.is_decimal(value) and value.scale < 0:
+        raise InputError(f"column {name!r} is {spelt(arrow)}, which Parquet cannot hold; convert it to whole numbers")
+
+
+def _known_zone(moment: pa.DataType) -> bool:
+    """Whether values of a timestamp type can be written as text."""
+    try:
+        pa.scalar(0, moment).as_py()
+    except (ValueError, KeyError):
+        return False
+    return True
 
 
 def plain(column: pa.Array) -> pa.Array:

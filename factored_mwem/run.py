@@ -279,10 +279,17 @@ def fingerprint(private: Table, key: bytes) -> bytes:
         while block := stream.read(1 << 20):
             code.update(block)
         return code.digest()
-    whole = pa.Table.from_batches(private.batches(private.schema.names), private.schema.remove_metadata())
+    fields = [field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field for field in private.schema]
+    batches = (pa.RecordBatch.from_arrays([_decoded(c) for c in b.columns], schema=pa.schema(fields)) for b in private.batches(private.schema.names))
+    whole = pa.Table.from_batches(batches, pa.schema(fields))
     with pa.PythonFile(_Into(code), mode="w") as sink, pa.ipc.new_stream(sink, whole.schema) as writer:
-        writer.write_table(whole.unify_dictionaries().combine_chunks(), max_chunksize=2**16)
+        writer.write_table(whole.combine_chunks(), max_chunksize=2**16)
     return code.digest()
+
+
+def _decoded(column: pa.Array) -> pa.Array:
+    """Without its dictionary, which may hold a null, repeat a value, or be another one in every batch."""
+    return column.dictionary.take(column.indices) if pa.types.is_dictionary(column.type) else column
 
 
 class _Into:

@@ -24,6 +24,8 @@ BYTES_A_CELL = 16.0
 """Of those tables: shares, targets, and what is left between rows and targets."""
 AIM_CELLS, MOST_AIMS = 2**24, 5_000
 """Cells and number of those tables at most."""
+TEXT = 2**30
+"""Most bytes of a column of text in a batch: the library takes up to 2^31."""
 VALUES = 2**24
 """Most values at a time: a wide table comes in shorter batches, so that memory does not grow with its columns."""
 
@@ -35,7 +37,7 @@ def sample(
 
     Before that, in each batch the cells of every tree's root come out within one row of their share.
     """
-    batch = min(BATCH, max(VALUES // len(schema), 2**12))
+    batch = min(BATCH, max(VALUES // len(schema), 2**12), max(TEXT // _longest(domain), 1))
     shares = shares_of(model, aims) if rows else []
     for at in range(0, rows, batch):
         size = min(batch, rows - at)
@@ -44,6 +46,11 @@ def sample(
             codes = improved(model.levels, codes, aims, shares, proposals=enough(len(codes), rows) * size // rows, rng=rng)
         columns = [decode(a, c, field, rng) for a, c, field in zip(domain, codes, schema, strict=True)]
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _longest(domain: Domain) -> int:
+    """Bytes of the longest listed text."""
+    return max((len(value.encode()) for a in domain for value in a.values if isinstance(value, str)), default=1) or 1
 
 
 def shares_of(model: Forest, aims: Sequence[View]) -> list[np.ndarray]:
@@ -109,8 +116,8 @@ def _down(part: Component, rows: int, rng: np.random.Generator) -> dict[int, np.
     found: dict[int, np.ndarray] = {}
 
     def keep(clique: int, cells: np.ndarray) -> None:
-        view = tree.cliques[clique]
-        found.update(zip(view, np.unravel_index(cells, [int(levels.sizes[v]) for v in view]), strict=True))
+        for v in reversed(tree.cliques[clique]):  # by hand: numpy's own function takes up to 64 axes, and some have one code
+            cells, found[v] = np.divmod(cells, int(levels.sizes[v]))
 
     comb = (np.arange(rows) + rng.random()) / max(rows, 1)
     keep(0, rng.permutation(_at(np.cumsum(part.table(0)), comb * part.table(0).sum())))

@@ -112,18 +112,27 @@ def _open_object(source: Any) -> Table:
     except Exception as error:  # noqa: BLE001 - a frame may be a query not yet run: its library may raise anything, and quote a row
         reason = _reason(error, "its library cannot turn it into Arrow columns")
     else:
-        return Table(table.schema, False, lambda columns: _guarded("the table", lambda: iter(table.select(list(columns)).to_batches())))
+        return Table(
+            table.schema, False, lambda columns: _guarded("the table", lambda: iter(table.select(list(columns)).to_batches(max_chunksize=ROWS)))
+        )
     raise InputError(f"cannot read the {type(source).__name__}: {reason}")
 
 
 def _open_dataset(data: Any) -> Table:
-    for part in (data, *getattr(data, "children", ())):
+    for part in _parts(data):
         kind = getattr(getattr(part, "format", None), "default_extname", None)
         if kind in ("csv", "json"):
             raise InputError(f"the dataset is of {kind} files, whose reader lets a row decide how others are read; give the path of a file")
     return Table(
         data.schema, False, lambda columns: _guarded("the dataset", lambda: data.to_batches(columns=list(columns))), origin=DatasetFiles(data)
     )
+
+
+def _parts(data: Any) -> Iterator[Any]:
+    """A dataset and all those it is made of."""
+    yield data
+    for child in getattr(data, "children", ()):
+        yield from _parts(child)
 
 
 class DatasetFiles:
@@ -138,8 +147,8 @@ class DatasetFiles:
             raise Changed("the files of the dataset were changed while they were read; put back what was there, or release again what is there now")
 
     def _look(self) -> list[Any]:
-        files = getattr(self._data, "files", None)
-        return [(f.path, f.size, f.mtime_ns) for f in self._data.filesystem.get_file_info(files)] if files else []
+        found = [part.filesystem.get_file_info(part.files) for part in _parts(self._data) if getattr(part, "files", None)]
+        return [(f.path, f.size, f.mtime_ns) for files in found for f in files]
 
 
 def _whole(source: Any) -> pa.Table:
@@ -171,8 +180,9 @@ def _from_frame(source: Any) -> pa.Table:
 def _without_digits(table: pa.Table, dtypes: Any) -> pa.Table:
     """Decimals in a pandas column of objects have the digits of the longest value there, which a type must not show: they become floats."""
     for i, (field, dtype) in enumerate(zip(table.schema, dtypes, strict=True)):
-        if pa.types.is_decimal(field.type) and getattr(dtype, "kind", "") == "O":
-            table = table.set_column(i, field.with_type(pa.float64()), pc.cast(table.column(i), pa.float64(), safe=False))
+        value = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        if pa.types.is_decimal(value) and getattr(dtype, "kind", "") == "O":
+            table = table.set_column(i, field.with_type(pa.float64()), pc.cast(table.column(i).cast(value), pa.float64(), safe=False))
     return table
 
 
@@ -243,6 +253,9 @@ def _mended(column: pa.Array) -> pa.Array:
     column.validate()
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         column.view(pa.binary() if pa.types.is_string(column.type) else pa.large_binary()).validate(full=True)
+    if pa.types.is_string_view(column.type):  # for which the library has no `take`
+        broken = set(_broken(column, 0))
+        return pa.array([None if i in broken else cell.as_py() for i, cell in enumerate(column)], column.type)
     if pa.types.is_dictionary(column.type):
         indices, values = _mended(column.indices), _mended(column.dictionary)
         return pa.DictionaryArray.from_arrays(indices, values, ordered=column.type.ordered)

@@ -38,7 +38,8 @@ def split(shape: Sequence[int]) -> int:
 
 def arranged(table: np.ndarray, order: Sequence[int], wanted: Sequence[int], sizes: Sequence[int] | np.ndarray) -> np.ndarray:
     """A flat table whose axes are the variables in `order`, with axes as in `wanted`, flat again; `sizes[v]`: codes of variable v."""
-    axes = [order.index(v) for v in wanted]
+    order = [v for v in order if sizes[v] > 1]  # an axis of one code is in no other's way, and numpy takes up to 64 axes
+    axes = [order.index(v) for v in wanted if sizes[v] > 1]
     return np.ascontiguousarray(table.reshape([int(sizes[v]) for v in order]).transpose(axes)).ravel()
 
 

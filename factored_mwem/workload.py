@@ -7,7 +7,7 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -161,6 +161,13 @@ class Workload:
             if unknown:
                 raise InputError(f"the workload names {unknown[0]!r}, which is not among the attributes")
         self._check_size(len(names))
+
+    def check_kinds(self, kinds: Mapping[str, str]) -> None:
+        """InputError where ranges are asked for over columns of a kind (a type of attributes) whose values have no order."""
+        for asked in self.asked:
+            for name in asked.names if isinstance(asked, AskedRanges) else ():
+                if kinds[name] in ("string", "boolean"):
+                    raise InputError(f"ranges over {name!r}: its values have no order; declare it a number, or its categories as ordered")
 
     def _check_size(self, attributes: int) -> None:
         """ResourceError where there are too many candidates to list, from their numbers alone."""

@@ -84,8 +84,8 @@ def _text(cell: bytes) -> str | None:
         return None
 
 
-PIECES = (b"a", b",", b'"', b'""', b"\n", b"\r\n", b"\r", b"\xe9", b"\xc3\xa9", b"\0", b" ")
-CLEAN = (b"a", b'"x"', b'"a,b"', b"", b'"q""r"', b'"t"u', b"\xc3\xa9")
+PIECES = (b"a", b",", b'"', b'""', b"\n", b"\r\n", b"\r", b"\xe9", b"\xc3\xa9", b"\0", b" ", b"\xef\xbb\xbf")
+CLEAN = (b"a", b'"x"', b'"a,b"', b"", b'"q""r"', b'"t"u', b"\xc3\xa9", b"\xef\xbb\xbfm")
 
 
 @settings(max_examples=600, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck))
@@ -171,6 +171,16 @@ def test_the_fast_path_is_taken_for_clean_text(tmp_path: Path, monkeypatch: pyte
         assert calls == path
 
 
+@pytest.mark.parametrize("records", ["checked", "lines", "multiline"])
+@pytest.mark.parametrize("block", [1, 8, 64, delimited.BLOCK])
+def test_a_byte_order_mark_is_a_part_of_its_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: Records, block: int) -> None:
+    """The library takes one away from the front of what it is given: where blocks began, and so who stood before, decided what a cell held."""
+    mark = "\ufeff"
+    (tmp_path / "t.csv").write_text(f"{mark}a,b\n{mark}x,1\nz,2\n{mark}x,3\n{mark}{mark}x,4\n{mark},5\n", encoding="utf-8")
+    monkeypatch.setattr(delimited, "BLOCK", block)
+    assert records_of(tmp_path / "t.csv", records) == [(f"{mark}x", "1"), ("z", "2"), (f"{mark}x", "3"), (f"{mark}{mark}x", "4"), (mark, "5")]
+
+
 def test_gzip_is_read_alike(tmp_path: Path) -> None:
     text = b"a,b\n" + b"".join(b"%d,x\n" % i for i in range(1000)) + b'1,2,3\n"4","\xff"\n'
     (tmp_path / "t.csv").write_bytes(text)
@@ -238,6 +248,16 @@ def test_a_change_in_the_middle_of_a_pass_is_seen_at_its_end(tmp_path: Path) -> 
         list(batches)
 
 
+def test_a_time_that_is_put_back_hides_nothing(tmp_path: Path) -> None:
+    path = _write(tmp_path / "t.csv", 10)
+    table, before = open_table(path), path.stat()
+    with open(path, "r+b") as file:
+        file.write(b"b,a")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    with pytest.raises(InputError, match="was changed while it was read"):
+        rows_in(table)
+
+
 def test_of_a_parquet_file_the_footer_counts(tmp_path: Path) -> None:
     """Written again in the same size at the same time: the footer holds statistics and offsets."""
     path = _write(tmp_path / "t.parquet", 10)
@@ -255,11 +275,13 @@ def test_a_dataset_whose_files_change_stops_too(tmp_path: Path) -> None:
     import pyarrow.dataset as ds
 
     path = _write(tmp_path / "t.parquet", 10)
-    table = open_table(ds.dataset(path))
-    assert rows_in(table) == 10
+    whole = ds.dataset(path)
+    tables = [open_table(source) for source in (whole, ds.dataset([whole]), ds.dataset([ds.dataset([whole])]))]
+    assert [rows_in(table) for table in tables] == [10] * 3
     _write(path, 11)
-    with pytest.raises(InputError, match="dataset were changed"):
-        rows_in(table)
+    for table in tables:
+        with pytest.raises(InputError, match="dataset were changed"):
+            rows_in(table)
 
 
 def test_a_pipe_is_refused_before_it_is_waited_for(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from fakes import FakeNoise
 
-from factored_mwem import Cap, Domain, LedgerFile, Neighbours, Policy, Workload, draft, flow, release
+from factored_mwem import Cap, Domain, FmwemError, LedgerFile, Neighbours, Policy, Release, Workload, draft, flow, release, sample
 from factored_mwem.assumptions import assumptions_of
 from factored_mwem.console import say, visible
 from factored_mwem.delimited import Form
@@ -75,9 +75,10 @@ def test_one_more_category_does_not_show_in_the_schema(tmp_path: Path, kind: str
 
 
 @pytest.mark.parametrize("values", [["1.25", "2.50"], ["1.25", "12345.5"], ["1", "2.123456789"]])
-def test_the_digits_of_one_decimal_do_not_show(values: list[str]) -> None:
+@pytest.mark.parametrize("kind", ["object", "category"])
+def test_the_digits_of_one_decimal_do_not_show(values: list[str], kind: str) -> None:
     """Inferred decimal128(3, 2) refused a declared domain, and came out again."""
-    frame = pd.DataFrame({"c": [Decimal(v) for v in values]})
+    frame = pd.DataFrame({"c": pd.Series([Decimal(v) for v in values], dtype=object).astype(kind)})
     domain = {"fields": [{"name": "c", "type": "number", "constraints": {"minimum": 0, "maximum": 1000}}]}
     assert release(frame, 1, domain=domain, epsilon=1.0, rows=3).schema.field("c").type == pa.float64()
     declared = pa.table({"c": pa.array([Decimal(v) for v in values], pa.decimal128(20, 9))})  # a type that somebody chose stays
@@ -98,9 +99,10 @@ def test_a_column_without_a_value_is_text(tmp_path: Path) -> None:
 
 
 def test_a_bad_byte_in_a_typed_column_is_one_null(tmp_path: Path) -> None:
-    column = pa.array([b"v0", b"\xff", None, b"v1\xc3", b"v1"], pa.binary()).view(pa.string())
+    raw = pa.array([b"v0", b"\xff", None, b"v1\xc3", b"v1"], pa.binary())
+    column, views = raw.view(pa.string()), raw.cast(pa.binary_view()).view(pa.string_view())
     pq.write_table(pa.table({"c": column}), tmp_path / "t.parquet")
-    for source in (pa.table({"c": column}), tmp_path / "t.parquet"):
+    for source in (pa.table({"c": column}), tmp_path / "t.parquet", pa.table({"c": views})):
         (batch,) = open_table(source).batches(["c"])
         assert batch.column(0).to_pylist() == ["v0", None, None, None, "v1"]
 
@@ -212,6 +214,97 @@ def test_of_people_without_an_id_nobody_is_left(tmp_path: Path) -> None:
     assert all(np.sum(call.values) == 0 for call in calls.calls if call.method == "add")
 
 
+# --- what is known before anything is spent
+
+
+@pytest.mark.parametrize("choices", [{}, {"engine": "mwem"}, {"domain": "declared"}])
+def test_more_columns_than_an_array_has_axes(tmp_path: Path, choices: dict[str, Any]) -> None:
+    """65 columns of one code each in one clique: rows could not be drawn once the budget was spent."""
+    names = [f"c{i}" for i in range(70)]
+    table = pa.table({name: ["x"] * 20 for name in names})
+    if choices.get("domain"):
+        fields = [{"name": n, "categories": ["x"], "constraints": {"required": True}} for n in names[1:]]
+        choices = {"domain": {"fields": [{"name": "c0", "categories": ["x", "y"]}, *fields]}}
+    made = release(table, 1, epsilon=1.0, rows=5, **choices)
+    assert made.to_arrow().num_rows == 5
+    made.save(tmp_path / "m.fmwem")
+    assert Release.load(tmp_path / "m.fmwem").sample(7).num_rows == 7
+
+
+WIDE: dict[str, Any] = {
+    "float32, whole to 10^8": pa.array(np.arange(0, 10**8, 10**5), pa.int64()).cast(pa.float32(), safe=False),
+    "float32, whole above 2^24": pa.array(np.arange(17 * 10**6, 2 * 10**7, 3000), pa.int64()).cast(pa.float32(), safe=False),
+    "float64, whole to 2 x 10^16": pa.array(np.arange(0, 2 * 10**16, 2 * 10**13), pa.int64()).cast(pa.float64(), safe=False),
+    "dictionary of float32": pa.array(np.arange(0, 10**8, 10**5), pa.int64()).cast(pa.float32(), safe=False).dictionary_encode(),
+    "decimal of one digit": pa.array([Decimal(i % 10) for i in range(1000)], pa.decimal128(3, 2)),
+    "decimal of no digit": pa.array([Decimal(i % 2) * Decimal("0.99") for i in range(1000)], pa.decimal128(2, 2)),
+    "decimal near its end": pa.array([Decimal(10**18 - 1 - i) for i in range(1000)], pa.decimal128(18, 0)),
+    "small decimal near its end": pa.array([1 - Decimal(i + 1).scaleb(-18) for i in range(1000)], pa.decimal128(18, 18)),
+}
+
+
+@pytest.mark.parametrize("kind", WIDE)
+@pytest.mark.parametrize("epsilon", [1.0, 50.0])
+def test_learnt_bounds_fit_the_columns_type(kind: str, epsilon: float) -> None:
+    """The domain was refused once it was learnt, and paid for: "correct the domain", which nobody had written."""
+    for _ in range(2):
+        made = release(pa.table({"c": WIDE[kind]}), 1, epsilon=epsilon, rows=50)
+        assert made.to_arrow().num_rows == 50
+
+
+MARS = pa.timestamp("us", "Mars/Base")
+KNOWN: dict[str, tuple[pa.Table, Any, dict[str, Any], str]] = {
+    "ranges over text": (pa.table({"c": ["x"]}), Workload.ranges("c", count=5), {}, "its values have no order"),
+    "ranges over truth": (pa.table({"c": [True]}), Workload.ranges("c", count=5), {"engine": "mwem"}, "its values have no order"),
+    "no such time zone": (pa.table({"c": pa.nulls(3, MARS)}), 1, {}, "a time zone that is not known"),
+    "nor in a dictionary": (pa.table({"c": pa.nulls(3, pa.dictionary(pa.int8(), MARS))}), 1, {}, "a time zone that is not known"),
+    "tens of units": (pa.table({"c": pa.nulls(3, pa.decimal128(5, -2))}), 1, {}, "which Parquet cannot hold"),
+    "no memory": (pa.table({"c": ["x"], "d": ["y"]}), 2, {"max_memory": 1000}, "more than the"),
+}
+
+
+@pytest.mark.parametrize("what", KNOWN)
+def test_what_is_known_is_refused_before_a_domain_is_learnt(what: str) -> None:
+    table, workload, choices, message = KNOWN[what]
+    with pytest.raises(FmwemError, match=message) as refused:
+        release(table, workload, epsilon=1.0, **choices)
+    assert not refused.value.budget_spent
+
+
+def test_long_categories_come_in_shorter_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two categories of 200,000 characters in 12,000 rows were more than a column of text can hold at a time."""
+    monkeypatch.setattr(sample, "TEXT", 10_000)
+    texts = ["a" * 1000, "b" * 1000]
+    made = release(pa.table({"c": texts * 20}), 1, domain={"fields": [{"name": "c", "categories": texts}]}, epsilon=9.0, rows=100)
+    assert max(batch.num_rows for batch in made.batches()) == 10 and made.to_arrow().num_rows == 100
+
+
+def test_a_carriage_return_comes_back_from_csv(tmp_path: Path) -> None:
+    """It stood in the file without quotes: 1,498 rows were read where 999 had been released."""
+    texts = ["x\ry", "z", "a\nb", "c\r\nd", 'q"q', "p,q"]
+    made = release(pa.table({"c": texts * 200}), 1, domain={"fields": [{"name": "c", "categories": texts}]}, epsilon=30.0, rows=600)
+    made.write(tmp_path / "o.csv")
+    assert set(pd.read_csv(tmp_path / "o.csv", dtype=str)["c"].dropna()) == set(texts)
+    found = [row["c"] for batch in open_table(tmp_path / "o.csv", "multiline").batches(["c"]) for row in batch.to_pylist()]
+    assert len(found) == 600 and set(found) - {""} == set(texts)
+
+
+def test_an_input_is_known_again_whatever_its_dictionaries_hold(tmp_path: Path) -> None:
+    """Dictionaries with a null in them, or of too many values together, could not be made one: a run id decided whether there was a release."""
+    file = LedgerFile.create(tmp_path / "b.ledger")
+    file.add("d", Cap.of(10.0, 1e-6), Neighbours.ADD_REMOVE, 1)
+    parts = [pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int8()), pa.array([None, f"v{i}"])) for i in range(200)]
+    table = pa.table({"c": pa.chunked_array(parts)})
+    made = [release(table, 1, domain=DOMAIN, epsilon=1.0, ledger=file.path, dataset="d", run_id="r", rows=5) for _ in range(2)]
+    assert made[0].to_arrow() == made[1].to_arrow() and len(file.entries("d")) == 1
+
+
+@pytest.mark.parametrize("kind", [pa.list_(pa.int8()), pa.float32(), pa.decimal32(5, 1)], ids=str)
+def test_an_id_of_a_type_that_names_nobody_is_refused(kind: pa.DataType) -> None:
+    with pytest.raises(InputError, match="--privacy-id 'who' is a column of"):
+        release(pa.table({"who": pa.nulls(2, kind), "c": ["v0", "v1"]}), 1, domain=DOMAIN, epsilon=1.0, privacy_id="who")
+
+
 # --- a file that is written to
 
 
@@ -267,7 +360,7 @@ def test_a_draft_is_refused_until_a_person_has_looked(tmp_path: Path) -> None:
 def test_a_draft_object_is_refused_until_it_is_reviewed(tmp_path: Path) -> None:
     table = pa.table({"a": ["x", "y"]})
     found = draft(table)
-    for domain in (found, found.to_dict(), found.project(["a"])):
+    for domain in (found, found.to_dict(), found.project(["a"]), Domain(found)):
         with pytest.raises(InputError, match="is a draft that was read off the data"):
             release(table, 1, domain=domain, epsilon=1.0)
     assert release(table, 1, domain=found.reviewed(), epsilon=1.0).manifest.attributes[0].domain == "declared"

@@ -212,8 +212,10 @@ def test_a_broken_stream_quotes_nothing(tmp_path: Path) -> None:
 def test_a_dataset_of_text_files_is_refused(tmp_path: Path, kind: str) -> None:
     """Its reader takes what follows an open quote for one cell, and guesses types from the first rows."""
     (tmp_path / f"t.{kind}").write_text("a\n1\n" if kind == "csv" else '{"a": 1}\n')
-    with pytest.raises(InputError, match=f"dataset is of {kind} files"):
-        open_table(ds.dataset(tmp_path / f"t.{kind}", format=kind))
+    one = ds.dataset(tmp_path / f"t.{kind}", format=kind)
+    for source in (one, ds.dataset([one]), ds.dataset([ds.dataset([one])])):
+        with pytest.raises(InputError, match=f"dataset is of {kind} files"):
+            open_table(source)
 
 
 def test_dev_files_are_refused(tmp_path: Path) -> None:

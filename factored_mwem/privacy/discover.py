@@ -80,10 +80,13 @@ def _attribute(name: str, sealed: Sealed, table: Table, cost: Fraction, delta: F
     lower, upper, seen = _bounds(name, kind, sealed, rest, max(votes[1:].sum(), 1.0), access)
     if not seen:
         facts["description"] = UNSEEN
-    if not table.text:
-        lower, upper = _within(lower, upper, *limits_of(field))
+    least, most = (-math.inf, math.inf) if table.text else limits_of(field)
     if kind == "integer":
-        lower, upper = _within(lower, upper, -WIDEST, WIDEST)
+        least, most = math.ceil(max(least, -WIDEST)), math.floor(min(most, WIDEST))
+        if most <= least:  # of a type that holds fractions alone
+            kind = facts["type"] = "number"
+            least, most = limits_of(field)
+    lower, upper = _within(lower, upper, least, most)
     return Attribute.model_validate({**facts, "edges": edges_for(kind, lower, upper), "constraints": {"required": not nullable}})
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from factored_mwem import Domain
+from factored_mwem import Domain, delimited
 from factored_mwem.codec import encode_table, fit_columns
 from factored_mwem.contributions import bound_contributions
 from factored_mwem.delimited import Records
@@ -111,6 +111,7 @@ def run_lines(path: Path) -> bool:
     texts, at = _texts(OTHERS, suffix, crlf), random.randrange(len(OTHERS) + 1)
     texts[at:at] = [line + end for line in lines]
     before = _encoded_others(suffix, crlf, records, contributions, path.parent)
+    delimited.BLOCK = random.choice((7, 100, 1000, 4 << 20))  # so that any line may be the first of a block
     try:
         after = _encoded_file(path.with_name(f"with{suffix}"), _file(texts, suffix, crlf), records, contributions)
     except Ambiguous:
