@@ -184,7 +184,7 @@ def check_learnable(visible: Table, columns: Sequence[str] | None, workload: Wor
     workload.check(names)
     if not visible.text:
         workload.check_kinds({name: kind_of(visible.schema.field(name)) for name in names})
-    if not workload.asked:
+    if names and not workload.asked:
         least = Domain(Attribute.model_validate({"name": name, "categories": [OTHER], "constraints": {"required": True}}) for name in names)
         usable(workload, least, policy, machine)
 

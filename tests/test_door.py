@@ -121,7 +121,7 @@ def test_names_are_text_on_a_terminal(tmp_path: Path, flags: list[str]) -> None:
     fields = [{"name": n, "type": "integer", "constraints": {"minimum": 0, "maximum": 2, "required": True}} for n in NAMES]
     (tmp_path / "t.domain.json").write_text(json.dumps({"fields": fields}))
     shown, ours = pty.openpty()  # a terminal, as wide as it likes
-    command = ["fmwem", "release", "t.csv", "--marginals", "2", "--rounds", "40", *flags]
+    command = ["fmwem", "release", "t.csv", "--marginals", "2", "--engine", "mwem", "--rounds", "3", *flags]
     ended = subprocess.run(command, cwd=tmp_path, stderr=ours, stdout=subprocess.PIPE, check=False, env={**os.environ, "TERM": "xterm"})
     os.close(ours)
     text = b""

@@ -26,6 +26,7 @@ from factored_mwem.codec import encode_table, fit_columns
 from factored_mwem.contributions import bound_contributions
 from factored_mwem.delimited import Records
 from factored_mwem.errors import Ambiguous, InputError
+from factored_mwem.reading import is_text
 from factored_mwem.table import Table, open_table
 from fuzzing import hostile, tables
 from fuzzing.target import Target
@@ -111,7 +112,7 @@ def run_lines(path: Path) -> bool:
     texts, at = _texts(OTHERS, suffix, crlf), random.randrange(len(OTHERS) + 1)
     texts[at:at] = [line + end for line in lines]
     before = _encoded_others(suffix, crlf, records, contributions, path.parent)
-    delimited.BLOCK = random.choice((7, 100, 1000, 4 << 20))  # so that any line may be the first of a block
+    delimited.BLOCK = random.choice((300, 3000, 4 << 20) if len(data) < 10**5 else (4 << 20,))  # so that any line may be the first of a block
     try:
         after = _encoded_file(path.with_name(f"with{suffix}"), _file(texts, suffix, crlf), records, contributions)
     except Ambiguous:
@@ -144,7 +145,7 @@ def run_rows(path: Path) -> bool:
     random = Random(path.read_bytes())
     kind, k = random.choice(tables.TYPES), random.randrange(1, 4)
     attribute, file = random.choice(tables.ATTRIBUTES), random.random() < 0.5
-    if file and pa.types.is_dictionary(kind) and pa.types.is_string(kind.value_type):
+    if file and pa.types.is_dictionary(kind) and is_text(kind.value_type):
         return False  # the library itself reads no such column where a text in it is none
     others, theirs = tables.any_column(kind, random, 6), tables.any_column(kind, random, k)
     whole = {"before": [others], "after": _inside(others, theirs, random.randrange(7))}
