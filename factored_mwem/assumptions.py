@@ -40,6 +40,8 @@ class Assumptions(BaseModel):
     """Everything that the caller chose."""
     releases: Assumption
     """Other releases of the same people's records."""
+    ledger: Assumption | None = None
+    """How the ledger is kept."""
     surroundings: Assumption
     """What can be seen beside the released files."""
 
@@ -66,9 +68,10 @@ def assumptions_of(policy: Policy, form: Form | None, *, learnt: bool, ledger: b
         if learnt
         else _trust("the domain was declared without looking at this table: it is public"),
         parameters=_trust("columns, workload and all other settings were chosen without looking at this table"),
-        releases=_made_sure("all releases of this dataset under its ledger keep to its cap together; none goes past the ledger")
+        releases=_made_sure("all releases of this dataset under its ledger keep to its cap together")
         if ledger
         else _trust("no other release of these records is counted: the epsilons of several add up"),
+        ledger=_trust("every release of these records goes by this ledger, and no old copy of it is put back") if ledger else None,
         surroundings=_trust(
             "nobody but the table's keeper sees how long the run takes, its memory, its exit code, the terminal, the ledger and its journals"
         ),
@@ -85,7 +88,8 @@ def _records(form: Form | None) -> Assumption:
             "doubled the quotes in it (that no quote stays open, and none is followed by text, was checked before anything was spent)"
         )
     whole = "whatever its quotes" if form.records == "lines" else "none of which ends inside quotes, as was checked before anything was spent"
-    return _made_sure(f"a record is a line that is not empty and ends with {line}, {whole}; one that is not as wide as the header counts as nulls")
+    kept = "a line" if len(form.names) == 1 else "a line that is not empty"
+    return _made_sure(f"a record is {kept} and ends with {line}, {whole}; one that is not as wide as the header counts as nulls")
 
 
 def _contributions(policy: Policy) -> Assumption:
@@ -103,8 +107,13 @@ def _readable(form: Form | None) -> str:
     if form is None:
         return "that the table can be read is public: its file is whole, or its library made columns of one type each"
     if form.records == "checked":
-        return "that the file can be read is public: it is whole, and no line of it ends inside quotes (a line may say otherwise, and be refused)"
-    return "that the file can be read is public: it is whole" + (", and all its quotes are closed" if form.records == "multiline" else "")
+        return (
+            "that the file can be read is public: it is whole, and no line ends inside quotes, is longer than a record may be, or holds a line end "
+            "of another kind (one person's line may, and then there is no release)"
+        )
+    if form.records == "multiline":
+        return "that the file can be read is public: it is whole, all its quotes are closed, and none is followed by text"
+    return "that the file can be read is public: it is whole"
 
 
 def _made_sure(statement: str) -> Assumption:

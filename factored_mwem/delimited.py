@@ -129,7 +129,7 @@ def _blocks(file: InputFile, form: Form) -> Iterator[bytes]:
             yield rest[:cut]
         elif len(rest) > LONGEST:
             if form.records != "lines":
-                raise Ambiguous(f"{file.path}: {_LONG}{_WAYS_OUT}")
+                raise Ambiguous(f"{file.path}: {_LONG}{_WAYS_OUT[form.records]}")
             rest = _behind_line(stream, rest[-1:], form)
             yield form.too_wide
             continue
@@ -219,7 +219,7 @@ def _mended(block: bytes, form: Form, columns: Sequence[str], where: str, seen: 
     parts, whole, at = list[bytes](), list[int](), 0
     unread: dict[str, list[int]] = {name: [] for name in form.names}
     for begin, end, number, what in odd.tolist():
-        _refuse(what, form, f"{where}row {seen + number + 2:,} (the header is row 1)")
+        _refuse(what, form, f"{where}record {seen + number + 1:,}")
         cells = None if what & (RAGGED | OPEN | LONG) else _cells(block[begin:end].removesuffix(b"\n").removesuffix(b"\r"), form)
         if cells is None:
             whole.append(number)
@@ -262,7 +262,10 @@ def _cells(line: bytes, form: Form) -> list[bytes]:
 
 _PATTERNS = {d: re.compile(rb'(?:"([^"]*(?:""[^"]*)*)"([^%b]*)|([^%b]*))(%b|\Z)'.replace(b"%b", re.escape(d).encode())) for d in DELIMITERS}
 _LONG = f"a record is longer than {LONGEST >> 20} MB; is a quote missing?"
-_WAYS_OUT = " If cells hold line breaks, say --multiline; if every line is a record, whatever its quotes, say --lines"
+_WAYS_OUT = {
+    "checked": " If cells hold line breaks, say --multiline; if every line is a record, whatever its quotes, say --lines",
+    "multiline": " If every line is a record, whatever its quotes, say --lines",
+}
 
 
 def _refuse(what: int, form: Form, row: str) -> None:
@@ -270,13 +273,14 @@ def _refuse(what: int, form: Form, row: str) -> None:
     if form.records == "lines":
         return
     if what & LONG:
-        raise Ambiguous(f"{row}: {_LONG}{_WAYS_OUT}")
+        raise Ambiguous(f"{row}: {_LONG}{_WAYS_OUT[form.records]}")
     if what & FEED:
         raise Ambiguous(
-            f"{row} holds a line feed alone, where lines end in a carriage return and a line feed; make all line ends the same, or say --lines"
+            f"{row} holds a line feed alone, where the header ends in a carriage return and a line feed; make all line ends the same "
+            "(for example with dos2unix), for with --lines only such a pair would end a record"
         )
     if what & OPEN:
-        raise Ambiguous(f"{row}: a quote is open where the line ends.{_WAYS_OUT}")
+        raise Ambiguous(f"{row}: a quote is open where the line ends.{_WAYS_OUT[form.records]}")
     if what & TAIL:
         raise Ambiguous(f"{row} has text behind a closing quote, as no writer of --multiline files leaves it; mend it, or say --lines")
 

@@ -53,8 +53,10 @@ def evaluate(
 
     Without `domain` one is drafted from the real table. `records` says what a record of a text file is, see Policy.
     """
+    if records != "checked" and not any(map(_is_text_file, (real, synthetic))):
+        raise InputError(f"--{records} says how the lines of a text file are read; leave it out with typed tables")
     if domain is None:
-        domain = draft(real, records=records)
+        domain = draft(_open(real, records))
     elif not isinstance(domain, Domain):
         domain = Domain.load(domain)
     if columns is None:
@@ -97,8 +99,11 @@ def _errors_of(request: Asked, ours: list[np.ndarray], theirs: list[np.ndarray],
 
 def _open(source: Any, records: Records) -> Table:
     """The table; `records` is for those of the two that are text files."""
-    text = isinstance(source, str | Path) and str(source).lower().endswith(TEXT_SUFFIXES)
-    return open_table(source, records if text else "checked")
+    return open_table(source, records if _is_text_file(source) else "checked")
+
+
+def _is_text_file(source: Any) -> bool:
+    return isinstance(source, str | Path) and str(source).lower().endswith(TEXT_SUFFIXES)
 
 
 def _codes(table: Table, domain: Domain, columns: Sequence[str]) -> list[np.ndarray]:

@@ -26,9 +26,10 @@ class Origin(Protocol):
 
 
 class InputFile:
-    """`path`, opened once; identity is its device, inode, size and times of change and, with `footer`, the footer of a Parquet file.
+    """`path`, opened once; identity is its device, inode, size and time of writing and, with `footer`, the footer of a Parquet file.
 
-    A file that another takes the place of, by a rename, is read on to its end; one that is written to is Changed, whatever time it is given then.
+    A file that another takes the place of, by a rename, is read on to its end; one that is written to is Changed. Not seen is one that is written
+    over in its own size and given its old time again: who does that means to. The time at which mode, links or name changed says too little.
     """
 
     def __init__(self, path: Path, *, footer: bool = False) -> None:
@@ -40,10 +41,7 @@ class InputFile:
         self._identity = self._look()
 
     def check(self) -> None:
-        now, links = self._look()
-        then, before = self._identity
-        same = now[:-1] == then[:-1] if links < before else now == then  # to lose a name changes a file's own time, and nothing else
-        if not same:
+        if self._look() != self._identity:
             raise Changed(f"{self.path} was changed while it was read; put back what it was, or release again what it is now")
 
     def stream(self) -> io.RawIOBase:
@@ -54,11 +52,10 @@ class InputFile:
         """The same, for pyarrow."""
         return pa.PythonFile(self.stream(), mode="r")
 
-    def _look(self) -> tuple[tuple[Any, ...], int]:
-        """(identity, number of names)."""
+    def _look(self) -> tuple[Any, ...]:
         facts = os.fstat(self._handle)
         footer = self._footer_digest(facts.st_size) if self._footer else b""
-        return (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, footer, facts.st_ctime_ns), facts.st_nlink
+        return facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, footer
 
     def _footer_digest(self, size: int) -> bytes:
         end = os.pread(self._handle, FOOTER_END, max(size - FOOTER_END, 0))

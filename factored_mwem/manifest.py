@@ -20,8 +20,8 @@ from factored_mwem.privacy.noise import Composition, library_version
 from factored_mwem.privacy.residuals import Residuals
 from factored_mwem.workload import Workload
 
-VERSION = 1
-"""Version of the manifest's form. The meaning of a field never changes within a version."""
+VERSION = 2
+"""Version of the manifest's form. The meaning of a field never changes within a version; 2 lists assumptions, and names a ledger's head."""
 
 
 class _Part(BaseModel):

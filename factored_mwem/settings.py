@@ -78,6 +78,8 @@ def check_environment(environment: Mapping[str, str] = os.environ) -> None:
 def merge(flags: Mapping[str, Any], file: Mapping[str, Any]) -> dict[str, Any]:
     """The settings in force: what a flag (or its variable) gives, else what the file gives."""
     given = {key: value for key, value in flags.items() if value is not None and value != []}  # a repeatable flag not given is an empty list
+    if any(name in given for name in RECORDS):  # a flag says more than a file's `records`
+        file = {key: value for key, value in file.items() if key != "records"}
     return {**file, **given}
 
 

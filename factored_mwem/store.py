@@ -37,7 +37,9 @@ from factored_mwem.workload import Workload
 if TYPE_CHECKING:
     from factored_mwem.flow import Release
 
-VERSION = 2
+VERSION = 3
+READABLE = (2, 3)
+"""Versions that are read: 3 has the manifest's newer fields."""
 MOST_BYTES = 2**30
 """Of a file's arrays together, as they declare themselves: 200 measurements of the default's 2^19 cells are less. For what drawing rows lays out
 besides, the limit is that of a release, half of the machine's memory."""
@@ -99,7 +101,7 @@ def load(path: Path) -> dict[str, Any]:
             with zipfile.ZipFile(file) as archive:
                 _check_members(archive, path)
                 header = json.loads(_array(archive, "header", np.uint8).tobytes())
-                if header.get("fmwem_model") != VERSION:
+                if header.get("fmwem_model") not in READABLE:
                     version = ascii(header.get("fmwem_model"))[:20]
                     raise InputError(f"{path} is a model file of version {version}, this program reads version {VERSION}; update it")
                 return _fields(header, partial(_array, archive))

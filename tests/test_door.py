@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from fakes import FakeNoise
 
-from factored_mwem import Cap, Domain, FmwemError, LedgerFile, Neighbours, Policy, Release, Workload, draft, flow, release, sample
+from factored_mwem import Cap, Domain, FmwemError, LedgerFile, Neighbours, Policy, Release, Workload, draft, evaluate, flow, release, sample
 from factored_mwem.assumptions import assumptions_of
 from factored_mwem.console import say, visible
 from factored_mwem.delimited import Form
@@ -393,6 +393,7 @@ def test_the_reading_that_was_chosen_is_among_them(records: Any, enforced: bool,
     found = assumptions_of(Policy.of(records=records), form, learnt=False, ledger=True)
     assert found.records.enforced is enforced and words in found.records.statement and "carriage return" in found.records.statement
     assert not found.contributions.enforced and not found.domain.enforced and found.releases.enforced
+    assert found.ledger is not None and not found.ledger.enforced  # nobody can know what goes past it
     replaced = assumptions_of(Policy.of(neighbours="replace"), None, learnt=True, ledger=False)
     assert replaced.rows is not None and replaced.domain.enforced and replaced.people is None
 
@@ -412,3 +413,17 @@ def test_reading_flags_are_for_text(tmp_path: Path) -> None:
         assert ended.returncode == code, ended.stderr
         if not code:
             assert json.loads((tmp_path / "t.synthetic.manifest.json").read_text())["policy"]["records"] == flags[0][2:]
+
+
+def test_reading_flags_of_evaluate_and_files(tmp_path: Path) -> None:
+    (tmp_path / "r.csv").write_text('a\n"x\ny"\nz\n')
+    pq.write_table(pa.table({"a": ["x\ny", "z"]}), tmp_path / "t.parquet")
+    assert evaluate(tmp_path / "r.csv", tmp_path / "t.parquet", 1, records="multiline").by_order[1][0] == 0
+    assert evaluate(tmp_path / "t.parquet", tmp_path / "r.csv", 1, records="multiline").by_order[1][0] == 0
+    with pytest.raises(InputError, match="leave it out with typed tables"):
+        evaluate(tmp_path / "t.parquet", tmp_path / "t.parquet", 1, records="lines")
+    (tmp_path / "c.toml").write_text('records = "multiline"\nmarginals = 1\n')
+    for flags, kind in (([], "multiline"), (["--lines"], "lines")):  # a flag wins over a file
+        command = ["fmwem", "release", "r.csv", "--config", "c.toml", "--overwrite", "-q", *flags]
+        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+        assert json.loads((tmp_path / "r.synthetic.manifest.json").read_text())["policy"]["records"] == kind

@@ -225,7 +225,7 @@ def test_a_failure_tells_no_value(watch: Watch, failure: str, how: str) -> None:
 def test_a_broken_row_is_not_quoted(watch: Watch, name: str, how: str) -> None:
     write_table(watch.folder / name, broken=True)
     code, said = watch.run("release", name, *declared, *SAYING[how])
-    assert code == 2 and "row 202 (the header is row 1): a quote is open where the line ends" in said["stderr"]
+    assert code == 2 and "record 201: a quote is open where the line ends" in said["stderr"]
     assert not leaks(said)
 
 

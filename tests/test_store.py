@@ -268,3 +268,16 @@ def test_a_pickle_is_not_opened(path: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is not a model file"):
         Release.load(path)
     assert not trap.exists()
+
+
+def test_a_model_of_the_version_before_is_read(path: Path) -> None:
+    """Its manifest says nothing of assumptions, nor of a ledger's chain."""
+
+    def older(header: dict[str, Any], _: Any) -> None:
+        header["fmwem_model"] = 2
+        header["manifest"]["manifest_version"] = 1
+        del header["manifest"]["guarantee"]["assumptions"], header["manifest"]["chain_head"]
+
+    changed(path, older)
+    found = Release.load(path)
+    assert found.manifest.manifest_version == 1 and found.manifest.guarantee.assumptions is None and found.sample(3).num_rows == 3

@@ -71,10 +71,10 @@ def test_text_tables_come_as_text(tmp_path: Path, name: str, content: bytes, row
         (
             "open.csv",
             f'a,b\n"{CANARY},2\n3,4\n'.encode(),
-            r"row 2 \(the header is row 1\): a quote is open where the line ends. .* say --multiline; .* say --lines",
+            r"record 1: a quote is open where the line ends. .* say --multiline; .* say --lines",
         ),
-        ("late.csv", ("a,b\n" + "1,2\n" * 99 + f'{CANARY},"x\n3,4\n').encode(), r"row 101 \(the header is row 1\): a quote is open"),
-        ("mixed.csv", f"a,b\r\n1,2\r\n{CANARY},4\n5,6\r\n".encode(), r"row 3 \(the header is row 1\) holds a line feed alone"),
+        ("late.csv", ("a,b\n" + "1,2\n" * 99 + f'{CANARY},"x\n3,4\n').encode(), r"record 100: a quote is open"),
+        ("mixed.csv", f"a,b\r\n1,2\r\n{CANARY},4\n5,6\r\n".encode(), r"record 2 holds a line feed alone"),
         ("mac.csv", f"a,b\r1,{CANARY}\r".encode(), "the header holds a carriage return"),
         ("wide.csv", f"a,b\0\n1,{CANARY}\n".encode(), "the name of a column holds a NUL character; is the table UTF-16"),
         ("quote.csv", f'"a,b\n{CANARY},2\n'.encode(), "the header cannot be read; is a quote missing"),

@@ -4,8 +4,8 @@ and parities); engine.py, mwem.py and asking.py say what is asked. At the door s
 is), table.py, contributions.py (at most k of a person), reading.py and codec.py (values to codes).
 
 Neighbours. Two inputs are neighbours when one has the records of one person more (add-remove), or another person's records in place of one's
-(replace); a person has at most k. A record of a text file is a line that is not empty, as it lies in the file (with `multiline`: what lies between
-two line ends outside quotes); of a typed table, a row. `neighbours.py` holds every sensitivity that follows.
+(replace); a person has at most k. A record of a text file is a line, as it lies in the file, that is not empty where there are several columns (with
+`multiline`: what lies between two line ends outside quotes); of a typed table, a row. `neighbours.py` holds every sensitivity that follows.
 
 The door. What the mechanism counts are encoded records: one code for each attribute. Reading is a stable transformation: inputs that differ in k
 records become tables of codes that differ in at most k rows, whatever the bytes of those records are. Proof, step after step:
@@ -24,7 +24,8 @@ records become tables of codes that differ in at most k rows, whatever the bytes
     range. The attribute is declared, or learnt from noisy answers, and so the same for neighbours once those are given.
 The file is opened once, and looked at before and after every pass, so that all passes read the same records; where they do not, the run ends before
 it draws more. Types of what is released come from the domain and from the types of the columns, not from values. A refusal because a file is damaged,
-or because a quote stays open in it, is not covered: it is told to whoever runs the command, before anything is spent.
+or because it is not clear where a record of it ends (a quote stays open, a line end of another kind, a record of more than 8 MB), is not covered: it
+is told to whoever runs the command, before anything is spent.
 
 Composition. Every record has a value in every component, so the costs of measurements on different components ADD. The cells of one
 marginal are disjoint in records, so a whole marginal costs one sensitivity, however many cells it has, at whatever level of its attributes:

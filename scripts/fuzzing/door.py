@@ -7,12 +7,13 @@ quote of it stays open (`checked`) or the lines do not even name the person.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import gzip
 import io
 import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -112,15 +113,26 @@ def run_lines(path: Path) -> bool:
     texts, at = _texts(OTHERS, suffix, crlf), random.randrange(len(OTHERS) + 1)
     texts[at:at] = [line + end for line in lines]
     before = _encoded_others(suffix, crlf, records, contributions, path.parent)
-    delimited.BLOCK = random.choice((300, 3000, 4 << 20) if len(data) < 10**5 else (4 << 20,))  # so that any line may be the first of a block
+    block = random.choice((300, 3000, delimited.BLOCK) if len(data) < 10**5 else (delimited.BLOCK,))  # any line may be the first of one
     try:
-        after = _encoded_file(path.with_name(f"with{suffix}"), _file(texts, suffix, crlf), records, contributions)
+        with blocks_of(block):
+            after = _encoded_file(path.with_name(f"with{suffix}"), _file(texts, suffix, crlf), records, contributions)
     except Ambiguous:
         assert records == "checked", "one person's bytes decide whether there is a release"
         assert any(b'"' in line for line in lines) or crlf, "refused without a quote or a line feed"
         return False
     check(before, after, most)
     return True
+
+
+@contextlib.contextmanager
+def blocks_of(size: int) -> Iterator[None]:
+    """Text read in blocks of that many bytes."""
+    before, delimited.BLOCK = delimited.BLOCK, size
+    try:
+        yield
+    finally:
+        delimited.BLOCK = before
 
 
 def _written(line: bytes, suffix: str, random: Random) -> bytes:
