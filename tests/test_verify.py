@@ -7,6 +7,7 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from factored_mwem.request import Request
 from factored_mwem.table import Table, open_table
 from factored_mwem.verifier.edits import based, edited
 from factored_mwem.verifier.hostile import choose, lines, quoted_cells, raw_cells, texts
-from factored_mwem.verifier.sheet import sheet_of
+from factored_mwem.verifier.sheet import Stranger, sheet_of
 from factored_mwem.verifier.tap import tapped
 from factored_mwem.verifier.watch import Draw, Parted, Recorder, losses, unfaithful
 
@@ -273,6 +274,42 @@ def test_a_category_more_makes_the_codes_of_pandas_wider(tmp_path: Path) -> None
     assert sheet.source(range(len(frame) - 1))["relationship"].cat.codes.dtype == np.int8
 
 
+@pytest.mark.parametrize("records", ["checked", "lines", "multiline"])
+def test_a_long_cell_is_a_cell(records: str, tmp_path: Path) -> None:
+    """Python's own reader of delimited text refuses what is beyond 128 kB."""
+    table = tmp_path / "long.csv"
+    table.write_text("id,note\n" + "".join(f"{person},{'x' * 200_000}\n" for person in range(5)))
+    asked = Request.of(table, 1, privacy_id="id", records=records)
+    sheet = sheet_of(table, asked, tmp_path)
+    assert sheet.owners == list("01234")
+    based(sheet, 5, asked.policy, np.random.default_rng(0), primed=True)
+
+
+def owners_of(tmp_path: Path, text: bytes, records: str) -> list[Any]:
+    (tmp_path / "a.csv").write_bytes(text)
+    asked = Request.of(tmp_path / "a.csv", 1, privacy_id="id", records=records)
+    return sheet_of(tmp_path / "a.csv", asked, tmp_path).owners
+
+
+def test_ids_are_those_that_the_reader_finds(tmp_path: Path) -> None:
+    """A line that cannot be cut has none, nor has a cell that is no text; a quote counts where a cell begins with one."""
+    odd = b'id,a\none,1,2\n"two,1\n"th""ree"x,1\n\xff,1\nfi"ve,1\n\r\nsix,1\r\nse\0ven,1'
+    assert owners_of(tmp_path, odd, "lines") == [None, None, 'th"reex', None, 'fi"ve', "six", "se\0ven"]
+    broken = b'id,a\n"o\nne",1\ntw"o,1\n"th""\n\n""ree",1\nfour,"1\n"\n'
+    assert owners_of(tmp_path, broken, "multiline") == ["o\nne", 'tw"o', 'th"\n\n"ree', "four"]
+    both = b'id,a\r\n"o\r\nne",1\r\ntwo,1\r\n'
+    assert owners_of(tmp_path, both, "multiline") == ["o\r\nne", "two"]
+
+
+def test_a_copy_of_a_line_that_cannot_be_cut_is_that_line(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b'id,a\none,1,2\ntwo,"1\nthree,3\n')
+    asked = Request.of(tmp_path / "a.csv", 1, privacy_id="id", records="lines")
+    sheet = sheet_of(tmp_path / "a.csv", asked, tmp_path)
+    grown, _, breaks = sheet.grow([Stranger(like, False, "new") for like in range(3)], np.random.default_rng(0))
+    assert grown.owners[3:] == [None, None, "new"] and breaks == [True, True, False]
+    assert grown.source([3, 4, 5]).read_bytes() == b'id,a\none,1,2\ntwo,"1\nnew,3\n'
+
+
 def test_hostile_cells_are_what_they_say() -> None:
     rng = np.random.default_rng(0)
     for family in raw_cells(b"male", b","):
@@ -300,7 +337,8 @@ def test_a_refusal_of_an_open_quote_is_no_failure(tmp_path: Path, monkeypatch: p
                 raise Ambiguous("a line leaves a quote open")
             rows = [line.decode("utf-8", "replace").replace('"', "").replace("\r", "").split(",") for line in all_lines]
             rows = [(row + [""] * len(rows[0]))[: len(rows[0])] for row in rows]
-            return open_table(pa.table({name: [row[at] for row in rows[1:]] for at, name in enumerate(rows[0])}))
+            found = open_table(pa.table({name: [row[at] for row in rows[1:]] for at, name in enumerate(rows[0])}))
+            return replace(found, form=open_table(source, records).form)
         return open_table(source)
 
     monkeypatch.setattr(request, "open_table", opened)
