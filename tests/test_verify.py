@@ -310,6 +310,41 @@ def test_a_copy_of_a_line_that_cannot_be_cut_is_that_line(tmp_path: Path) -> Non
     assert grown.source([3, 4, 5]).read_bytes() == b'id,a\none,1,2\ntwo,"1\nnew,3\n'
 
 
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int16", "uint64", "int64"])
+@pytest.mark.parametrize("primed", [False, True])
+def test_strangers_get_ids_of_their_own(kind: str, primed: bool, tmp_path: Path) -> None:
+    """Within the type, whatever the number of rows; and nobody's twice, neither the table's nor another stranger's."""
+    ids = np.arange(40_000) % 100
+    table = pa.table({"id": pa.array(ids, getattr(pa, kind)()), "a": ["x"] * len(ids)})
+    asked = Request.of(table, 1, privacy_id="id", contributions=3)
+    sheet = sheet_of(table, asked, tmp_path)
+    base = based(sheet, len(ids), asked.policy, np.random.default_rng(0), primed=primed)
+    each = [{base.sheet.owners[row] for row in person.rows} - {None} for person in base.persons]
+    given = [owner for owners in each for owner in owners]
+    assert len(given) > 10 and len(set(given)) == len(given)
+    assert not set(given) & {base.sheet.owners[row] for row in base.order}
+    assert base.sheet.source(base.order).schema.field("id").type == getattr(pa, kind)()
+
+
+def test_new_ids_of_text_are_new(tmp_path: Path) -> None:
+    table = pa.table({"id": [f"new {n}" for n in range(60, 160)], "a": ["x"] * 100})
+    asked = Request.of(table, 1, privacy_id="id")
+    base = based(sheet_of(table, asked, tmp_path), 100, asked.policy, np.random.default_rng(0), primed=False)
+    assert not {base.sheet.owners[row] for person in base.persons for row in person.rows} & set(table["id"].to_pylist())
+
+
+def test_where_few_ids_are_free_some_strangers_have_none(tmp_path: Path) -> None:
+    def base_of(taken: int) -> Any:
+        table = pa.table({"id": pa.array(range(taken), pa.uint8()), "a": ["x"] * taken})
+        asked = Request.of(table, 1, privacy_id="id")
+        return based(sheet_of(table, asked, tmp_path), taken, asked.policy, np.random.default_rng(0), primed=False)
+
+    base = base_of(253)
+    assert {base.sheet.owners[row] for person in base.persons for row in person.rows} == {253, 254, 255, None}
+    with pytest.raises(InputError, match="every number of the type uint8"):
+        base_of(256)
+
+
 def test_hostile_cells_are_what_they_say() -> None:
     rng = np.random.default_rng(0)
     for family in raw_cells(b"male", b","):

@@ -7,6 +7,7 @@ what comes out is of the kind that came in, for the way through its reader is pa
 from __future__ import annotations
 
 import gzip
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -49,8 +50,8 @@ class Sheet(Protocol):
     def grow(self, wanted: Sequence[Stranger], rng: Generator) -> tuple[Sheet, list[str], list[bool]]:
         """A sheet with these rows after its own; what each is in words; whether a reader may refuse a whole table over it."""
 
-    def new_person(self, number: int) -> Any:
-        """A privacy id that nobody in the table has."""
+    def new_persons(self, most: int) -> list[Any]:
+        """Privacy ids that nobody in the table has, all different: `most`, or as many as there are. InputError where there is none."""
 
     def source(self, order: Sequence[int]) -> Any:
         """The table of these rows, to be opened like any other."""
@@ -139,8 +140,8 @@ class Lines(Private):
     def _cell(self, raw: bytes) -> bytes:
         return b'"' + raw.replace(b'"', b'""') + b'"' if any(c in raw for c in (self.delimiter, b'"', b"\r", b"\n")) else raw
 
-    def new_person(self, number: int) -> str:
-        return f"{number:d}\0new" if number % 3 == 0 else f"new {number:d}"
+    def new_persons(self, most: int) -> list[Any]:
+        return _new_texts(self.owners, most)
 
     def source(self, order: Sequence[int]) -> Path:
         data = self.form.line_end.join([self.header, *(self.records[number] for number in order), b""])
@@ -217,15 +218,20 @@ class Rows(Private):
     def _nullable(self, name: str) -> bool:
         return self.schema.field(name).nullable and (self.dtypes is None or getattr(self.dtypes[name], "kind", "O") not in "iub")
 
-    def new_person(self, number: int) -> Any:
+    def new_persons(self, most: int) -> list[Any]:
         assert self.privacy_id is not None
         kind = self.table.schema.field(self.privacy_id).type
         if is_text(kind):
-            return f"{number:d}\0new" if number % 3 == 0 else f"new {number:d}"
+            return _new_texts(self.owners, most)
         if not pa.types.is_integer(kind):
             raise InputError(f"verify makes new persons where --privacy-id is a column of text or integers, not of {kind}")
-        taken = set(self.owners)
-        return next(n for n in range(number, number + len(taken) + 1) if n not in taken)
+        bounds, taken = np.iinfo(kind.to_pandas_dtype()), set(self.owners)
+        begin = min(len(self.owners), int(bounds.max))
+        numbers = itertools.chain(range(begin, int(bounds.max) + 1), range(int(bounds.min), begin))
+        found = list(itertools.islice((n for n in numbers if n not in taken), most))
+        if not found:
+            raise InputError(f"every number of the type {kind} is somebody's --privacy-id, and verify needs new ones; make the column wider")
+        return found
 
     def source(self, order: Sequence[int]) -> Any:
         taken = self.table.take(pa.array(order, pa.int64()))
@@ -260,6 +266,13 @@ class Rows(Private):
 
 def _person(stranger: Stranger) -> Any:
     return None if stranger.person in MISSING else stranger.person
+
+
+def _new_texts(owners: Sequence[Any], most: int) -> list[Any]:
+    """Texts that are no owner's; some hold a NUL, where a program may end them."""
+    taken = set(owners)
+    texts = (f"{n:d}\0new" if n % 3 == 0 else f"new {n:d}" for n in itertools.count(len(owners)))
+    return list(itertools.islice((text for text in texts if text not in taken), most))
 
 
 def _owners(column: pa.Array) -> list[Any]:
