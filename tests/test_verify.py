@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -21,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 from verifications.matrix import TEXT, Configuration, at_once, configuration, crowded, domain_of, matrix
 from verifications.plants import PLANTS, Plant
 
-from factored_mwem import InputError, Policy, Verified, cli, request, verify
+from factored_mwem import InputError, Policy, Verified, cli, release, request, verify
 from factored_mwem.errors import Ambiguous
 from factored_mwem.privacy.ledger import Entry, Ledger, Mechanism
 from factored_mwem.privacy.noise import Composition, OpenDPNoise
@@ -392,6 +394,28 @@ def test_what_cannot_be_verified_is_refused(tmp_path: Path) -> None:
         verify(table, 1, domain=domain, contributions=2)
     with pytest.raises(InputError, match="no column"):
         verify(table, 1, domain=domain, columns=["age"])
+
+
+@pytest.mark.parametrize("columns", [None, ["id"]])
+@pytest.mark.parametrize("suffix", ["csv", "arrow"])
+def test_what_a_release_refuses_is_refused_first(suffix: str, columns: list[str] | None, tmp_path: Path) -> None:
+    """In the same words, and before a neighbour is made: there is none of a table whose only column is the id."""
+    table: Any = pa.table({"id": [str(person) for person in range(50)]})
+    if suffix == "csv":
+        table = tmp_path / "a.csv"
+        table.write_text("id\n" + "".join(f"{person}\n" for person in range(50)))
+    with pytest.raises(InputError) as refused:
+        release(table, 1, privacy_id="id", columns=columns)
+    with pytest.raises(InputError, match=f"^{re.escape(str(refused.value))}$"):
+        verify(table, 1, privacy_id="id", columns=columns)
+
+
+def test_a_damaged_file_is_refused_as_by_a_release(tmp_path: Path) -> None:
+    """Not by the sheet, which unpacks it, too."""
+    table, numbers = tmp_path / "a.csv.gz", np.random.default_rng(0).integers(2**62, size=100_000)
+    table.write_bytes(gzip.compress(b"a\n" + "\n".join(map(str, numbers)).encode())[:-20])
+    with pytest.raises(InputError, match="damaged"):
+        verify(table, 1)
 
 
 def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
