@@ -328,6 +328,41 @@ def test_strangers_get_ids_of_their_own(kind: str, primed: bool, tmp_path: Path)
     assert base.sheet.source(base.order).schema.field("id").type == getattr(pa, kind)()
 
 
+def frame_of_many_types() -> pd.DataFrame:
+    """Numpy's types, pandas' own that know a null, and Arrow's."""
+    big, moments = [2**63 - 1, 2**53 + 1, -(2**63)] * 10, pd.date_range("2020-01-01", periods=30)
+    return pd.DataFrame(
+        {
+            "Int64": pd.array([*big[:-1], None], "Int64"), "UInt8": pd.array([1, None, 255] * 10, "UInt8"), "int64": big,
+            "boolean": pd.array([True, None, False] * 10, "boolean"), "Float64": pd.array([0.5, None, 2.0] * 10, "Float64"),
+            "string": pd.array(["a", None, "b"] * 10, "string"), "arrow": pd.array([*big[:-1], None], pd.ArrowDtype(pa.int64())),
+            "words": pd.array(["a", None, "b"] * 10, pd.ArrowDtype(pa.string())), "object": ["a", None, "b"] * 10,
+            "zone": moments.tz_localize("Europe/Vienna"), "moment": moments, "category": pd.Categorical(["a", None, "b"] * 10, ordered=True),
+        }
+    )  # fmt: skip
+
+
+def test_neighbours_of_a_frame_have_its_types(tmp_path: Path) -> None:
+    frame = frame_of_many_types()
+    asked = Request.of(frame, 1)
+    sheet = sheet_of(frame, asked, tmp_path)
+    pd.testing.assert_frame_equal(sheet.source(range(30)), frame)
+    grown, words, _ = sheet.grow([Stranger(row % 30, True) for row in range(400)], np.random.default_rng(0))
+    near = grown.source(range(430))
+    types = frame.dtypes.drop("category")
+    assert near.dtypes.drop("category").to_dict() == types.to_dict()
+    assert near.iloc[:30]["Int64"].equals(frame["Int64"])
+    assert f"a row with the number {2**63 - 1} in column 'Int64'" in words and "a row with a null in column 'UInt8'" in words
+
+
+def test_a_frame_of_nullable_types_holds() -> None:
+    frame = frame_of_many_types()[["Int64", "string", "UInt8"]]
+    numbers = [{"name": name, "type": "integer", "edges": [0, 100, 200, 250]} for name in ("Int64", "UInt8")]
+    texts_of = {"name": "string", "type": "string", "categories": ["a", "b"]}
+    found = verify(frame, 1, domain={"fields": [*numbers, texts_of]}, pairs=30, seed=0, rounds=1)
+    assert found.holds, "\n".join(map(str, found.failures))
+
+
 def test_new_ids_of_text_are_new(tmp_path: Path) -> None:
     table = pa.table({"id": [f"new {n}" for n in range(60, 160)], "a": ["x"] * 100})
     asked = Request.of(table, 1, privacy_id="id")

@@ -216,7 +216,9 @@ class Rows(Private):
         return grown, words, [False] * len(wanted)
 
     def _nullable(self, name: str) -> bool:
-        return self.schema.field(name).nullable and (self.dtypes is None or getattr(self.dtypes[name], "kind", "O") not in "iub")
+        """Whether a null may be put in; numpy's integers and truth values have none."""
+        dtype = None if self.dtypes is None else self.dtypes[name]
+        return self.schema.field(name).nullable and not (isinstance(dtype, np.dtype) and dtype.kind in "iub")
 
     def new_persons(self, most: int) -> list[Any]:
         assert self.privacy_id is not None
@@ -254,14 +256,19 @@ class Rows(Private):
 
     def _frame(self, taken: pa.Table) -> Any:
         """A pandas frame of the same types; a categorical column chooses its codes anew."""
-        frame = taken.to_pandas()
-        for name, dtype in self.dtypes.items():
-            if type(dtype).__name__ == "CategoricalDtype":
-                column = frame[name].astype("category")
-                frame[name] = column.cat.as_ordered() if dtype.ordered else column
-            else:
-                frame[name] = frame[name].astype(dtype)
-        return frame
+        import pandas as pd  # type: ignore[import-untyped]
+
+        return pd.DataFrame({name: _series(taken.column(name), dtype) for name, dtype in self.dtypes.items()})
+
+
+def _series(column: pa.ChunkedArray, dtype: Any) -> Any:
+    """A column of a frame. Where the type knows nulls, it reads Arrow's columns itself: pandas would make floats of integers among which are some."""
+    if type(dtype).__name__ == "CategoricalDtype":
+        made = column.to_pandas().astype("category")
+        return made.cat.as_ordered() if dtype.ordered else made
+    if hasattr(dtype, "__from_arrow__"):
+        return column.to_pandas(types_mapper=lambda _: dtype)
+    return column.to_pandas().astype(dtype)
 
 
 def _person(stranger: Stranger) -> Any:
