@@ -5,8 +5,12 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import os
 import re
+import signal
+import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 from verifications.matrix import TEXT, Configuration, at_once, configuration, crowded, domain_of, matrix
 from verifications.plants import PLANTS, Plant
 
-from factored_mwem import InputError, Policy, Verified, cli, release, request, verify
+from factored_mwem import InputError, Policy, Verified, cli, console, release, request, verify
 from factored_mwem.errors import Ambiguous
 from factored_mwem.privacy.ledger import Entry, Ledger, Mechanism
 from factored_mwem.privacy.noise import Composition, OpenDPNoise
@@ -33,6 +37,7 @@ from factored_mwem.verifier.edits import based, edited
 from factored_mwem.verifier.hostile import choose, lines, quoted_cells, raw_cells, texts
 from factored_mwem.verifier.sheet import Stranger, sheet_of
 from factored_mwem.verifier.tap import tapped
+from factored_mwem.verifier.verify import sweep
 from factored_mwem.verifier.watch import Draw, Parted, Recorder, losses, unfaithful
 
 TIGHT = 0.999
@@ -459,6 +464,63 @@ def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     table = made.table(tmp_path)
     verify(table, 1, domain=domain_of(made.columns), pairs=3, seed=0)
     assert list(tmp_path.iterdir()) == [table]
+
+
+def test_what_killed_runs_left_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the process in a folder's name; only of this user, and only what verify itself made."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        pass
+    left, running = f"fmwem-verify-{ended.pid}-abc", f"fmwem-verify-{os.getpid()}-abc"
+    others = (running, "fmwem-verify-abcd1234", f"fmwem-{ended.pid}-abc", f"fmwem-verify-{ended.pid}x-abc")
+    for name in (left, *others):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "neighbour.csv").write_text("a")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / f"fmwem-verify-{ended.pid}-link").symlink_to(tmp_path / "elsewhere")
+    names = {path.name for path in tmp_path.iterdir()}
+    user = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: user + 1)
+    sweep()
+    assert {path.name for path in tmp_path.iterdir()} == names
+    monkeypatch.setattr(os, "getuid", lambda: user)
+    verify(pa.table({"sex": ["Male", "Female"] * 10}), 1, domain=domain_of(("sex",)), pairs=1, seed=0)
+    assert {path.name for path in tmp_path.iterdir()} == names - {left}
+    assert all((tmp_path / name / "neighbour.csv").exists() for name in others)
+
+
+@pytest.mark.parametrize("signal_sent", [signal.SIGTERM, signal.SIGKILL])
+def test_a_killed_run_is_swept_by_the_next(signal_sent: signal.Signals, tmp_path: Path) -> None:
+    table = Configuration("", "csv").table(tmp_path)
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    command = [sys.executable, "-c", "from factored_mwem.cli import main; main()", "verify", str(table), "--marginals", "1", "--rounds", "1"]
+    environment = {**os.environ, "TMPDIR": str(folder)}
+    with subprocess.Popen([*command, "--pairs", "1000000"], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+        try:
+            while not list(folder.glob("fmwem-verify-*/neighbour.csv")):
+                assert running.poll() is None
+                time.sleep(0.05)
+            (made,) = folder.iterdir()
+            assert made.name.startswith(f"fmwem-verify-{running.pid}-") and made.stat().st_mode & 0o777 == 0o700
+            running.send_signal(signal_sent)
+            running.wait(60)
+        finally:
+            running.kill()
+    assert list(folder.iterdir()) == ([made] if signal_sent == signal.SIGKILL else [])
+    subprocess.run([*command, "--pairs", "1"], env=environment, check=True, capture_output=True)
+    assert list(folder.iterdir()) == []
+
+
+def test_the_help_says_where_copies_go(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    _, out = run_command(capsys, monkeypatch, "verify", "--help")
+    words = " ".join(out.split())
+    assert "Copies of the table go to a private folder in TMPDIR, removed at the end; a killed run leaves it, and the next one removes it" in words
+
+
+def test_the_text_says_why_neighbours_were_refused() -> None:
+    """A quote that is open is one reason of several."""
+    assert "as documented: a record's end is not clear" in console.verified_text(Verified(10, 10, (), 3, 0, ()))
 
 
 def run_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str) -> tuple[int, str]:
