@@ -17,8 +17,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.random import Generator
 
-from factored_mwem.delimited import Form, cells_of, leaves_open
+from factored_mwem.delimited import Form, cells_of, leaves_open, read_form
 from factored_mwem.errors import InputError
+from factored_mwem.input_file import InputFile
 from factored_mwem.reading import is_text, plain
 from factored_mwem.request import Request
 from factored_mwem.table import TEXT_SUFFIXES, Private
@@ -61,8 +62,7 @@ def sheet_of(source: Any, request: Request, folder: Path) -> Sheet:
     """The rows of a table. `folder` is private, for tables that must be files."""
     by_id = request.policy.privacy_id
     if isinstance(source, str | Path) and Path(source).name.lower().endswith(TEXT_SUFFIXES):
-        form = request.private.form
-        assert form is not None  # as of every text file
+        form = request.private.form or read_form(InputFile(Path(source)), request.policy.records)  # a planted reader may not say
         return Lines.read(Path(source), form, by_id, folder)
     table = pa.Table.from_batches(list(request.private.batches(request.private.schema.names)), request.private.schema)
     suffix = Path(source).suffix.lower() if isinstance(source, str | Path) else ""
