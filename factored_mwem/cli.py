@@ -252,7 +252,8 @@ def verify(
 ) -> None:
     """NOT PRIVATE: release the table, replay that on neighbours of it, and compare what reached the noise with what was charged.
 
-    Exit code 1 where something moved by more. Nothing is published, written or entered in a ledger.
+    Exit code 1 where something moved by more. Nothing is published or entered in a ledger. Copies of the table go to a private folder in TMPDIR,
+    removed at the end; a killed run leaves it, and the next one removes it.
     """
     settings = _settings(locals())
     from factored_mwem import console, job

@@ -213,7 +213,7 @@ def verified_text(found: Verified) -> str:
     lines = ["NOT PRIVATE: these numbers look at the real table; do not publish them"]
     lines.append(f"{found.pairs:,} neighbours of the table, {found.draws:,} comparisons of a draw with what was charged for it")
     if found.refused:
-        lines.append(f"{found.refused:,} of the neighbours were refused before anything was drawn, as documented: a line leaves a quote open")
+        lines.append(f"{found.refused:,} of the neighbours were refused before anything was drawn, as documented: a record's end is not clear")
     width = max([len(stage.name) for stage in found.stages], default=0) + 3
     lines += [f"{'stage':{width}}{'draws':>9}   worst share of the charge"]
     lines += [f"{stage.name:{width}}{stage.compared:9,}   {stage.worst:.4f}" for stage in found.stages]

@@ -247,6 +247,22 @@ def _without(column: pa.Array, records: Sequence[int]) -> pa.Array:
     return pc.if_else(pa.array(mask), pa.scalar(None, column.type), column)
 
 
+def cells_of(record: bytes, form: Form) -> list[bytes] | None:
+    """The cells of a record without its line end; None where it cannot be cut: it is ragged, too long, or none at all, or leaves a quote open."""
+    line = record + form.line_end
+    records, odd, used = _scan(line, form)
+    if records != 1 or used != len(line) or any(what & (RAGGED | OPEN | LONG) for what in odd[:, 3].tolist()):
+        return None
+    return _cells(line.removesuffix(b"\n").removesuffix(b"\r"), form)
+
+
+def leaves_open(line: bytes, form: Form, *, is_open: bool) -> bool:
+    """Whether the record goes on behind a line, given without its end, of a file whose cells may hold line breaks. `is_open`: before it."""
+    if b'"' not in line:
+        return is_open
+    return not _scan((b'"' if is_open else b"") + line + form.line_end, form)[2]  # a quote first is one that was open
+
+
 def _cells(line: bytes, form: Form) -> list[bytes]:
     """The cells of a line all of whose quotes are closed: quotes count where a cell begins with one, and a doubled one inside is one."""
     pattern, cells, at = _PATTERNS[form.delimiter], [], 0

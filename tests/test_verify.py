@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
+import os
+import re
+import signal
+import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 from verifications.matrix import TEXT, Configuration, at_once, configuration, crowded, domain_of, matrix
 from verifications.plants import PLANTS, Plant
 
-from factored_mwem import InputError, Policy, Verified, cli, request, verify
+from factored_mwem import InputError, Policy, Verified, cli, console, release, request, verify
 from factored_mwem.errors import Ambiguous
 from factored_mwem.privacy.ledger import Entry, Ledger, Mechanism
 from factored_mwem.privacy.noise import Composition, OpenDPNoise
@@ -28,8 +34,9 @@ from factored_mwem.request import Request
 from factored_mwem.table import Table, open_table
 from factored_mwem.verifier.edits import based, edited
 from factored_mwem.verifier.hostile import choose, lines, quoted_cells, raw_cells, texts
-from factored_mwem.verifier.sheet import sheet_of
+from factored_mwem.verifier.sheet import Stranger, sheet_of
 from factored_mwem.verifier.tap import tapped
+from factored_mwem.verifier.verify import sweep
 from factored_mwem.verifier.watch import Draw, Parted, Recorder, losses, unfaithful
 
 TIGHT = 0.999
@@ -273,6 +280,112 @@ def test_a_category_more_makes_the_codes_of_pandas_wider(tmp_path: Path) -> None
     assert sheet.source(range(len(frame) - 1))["relationship"].cat.codes.dtype == np.int8
 
 
+@pytest.mark.parametrize("records", ["checked", "lines", "multiline"])
+def test_a_long_cell_is_a_cell(records: str, tmp_path: Path) -> None:
+    """Python's own reader of delimited text refuses what is beyond 128 kB."""
+    table = tmp_path / "long.csv"
+    table.write_text("id,note\n" + "".join(f"{person},{'x' * 200_000}\n" for person in range(5)))
+    asked = Request.of(table, 1, privacy_id="id", records=records)
+    sheet = sheet_of(table, asked, tmp_path)
+    assert sheet.owners == list("01234")
+    based(sheet, 5, asked.policy, np.random.default_rng(0), primed=True)
+
+
+def owners_of(tmp_path: Path, text: bytes, records: str) -> list[Any]:
+    (tmp_path / "a.csv").write_bytes(text)
+    asked = Request.of(tmp_path / "a.csv", 1, privacy_id="id", records=records)
+    return sheet_of(tmp_path / "a.csv", asked, tmp_path).owners
+
+
+def test_ids_are_those_that_the_reader_finds(tmp_path: Path) -> None:
+    """A line that cannot be cut has none, nor has a cell that is no text; a quote counts where a cell begins with one."""
+    odd = b'id,a\none,1,2\n"two,1\n"th""ree"x,1\n\xff,1\nfi"ve,1\n\r\nsix,1\r\nse\0ven,1'
+    assert owners_of(tmp_path, odd, "lines") == [None, None, 'th"reex', None, 'fi"ve', "six", "se\0ven"]
+    broken = b'id,a\n"o\nne",1\ntw"o,1\n"th""\n\n""ree",1\nfour,"1\n"\n'
+    assert owners_of(tmp_path, broken, "multiline") == ["o\nne", 'tw"o', 'th"\n\n"ree', "four"]
+    both = b'id,a\r\n"o\r\nne",1\r\ntwo,1\r\n'
+    assert owners_of(tmp_path, both, "multiline") == ["o\r\nne", "two"]
+
+
+def test_a_copy_of_a_line_that_cannot_be_cut_is_that_line(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b'id,a\none,1,2\ntwo,"1\nthree,3\n')
+    asked = Request.of(tmp_path / "a.csv", 1, privacy_id="id", records="lines")
+    sheet = sheet_of(tmp_path / "a.csv", asked, tmp_path)
+    grown, _, breaks = sheet.grow([Stranger(like, False, "new") for like in range(3)], np.random.default_rng(0))
+    assert grown.owners[3:] == [None, None, "new"] and breaks == [True, True, False]
+    assert grown.source([3, 4, 5]).read_bytes() == b'id,a\none,1,2\ntwo,"1\nnew,3\n'
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int16", "uint64", "int64"])
+@pytest.mark.parametrize("primed", [False, True])
+def test_strangers_get_ids_of_their_own(kind: str, primed: bool, tmp_path: Path) -> None:
+    """Within the type, whatever the number of rows; and nobody's twice, neither the table's nor another stranger's."""
+    ids = np.arange(40_000) % 100
+    table = pa.table({"id": pa.array(ids, getattr(pa, kind)()), "a": ["x"] * len(ids)})
+    asked = Request.of(table, 1, privacy_id="id", contributions=3)
+    sheet = sheet_of(table, asked, tmp_path)
+    base = based(sheet, len(ids), asked.policy, np.random.default_rng(0), primed=primed)
+    each = [{base.sheet.owners[row] for row in person.rows} - {None} for person in base.persons]
+    given = [owner for owners in each for owner in owners]
+    assert len(given) > 10 and len(set(given)) == len(given)
+    assert not set(given) & {base.sheet.owners[row] for row in base.order}
+    assert base.sheet.source(base.order).schema.field("id").type == getattr(pa, kind)()
+
+
+def frame_of_many_types() -> pd.DataFrame:
+    """Numpy's types, pandas' own that know a null, and Arrow's."""
+    big, moments = [2**63 - 1, 2**53 + 1, -(2**63)] * 10, pd.date_range("2020-01-01", periods=30)
+    return pd.DataFrame(
+        {
+            "Int64": pd.array([*big[:-1], None], "Int64"), "UInt8": pd.array([1, None, 255] * 10, "UInt8"), "int64": big,
+            "boolean": pd.array([True, None, False] * 10, "boolean"), "Float64": pd.array([0.5, None, 2.0] * 10, "Float64"),
+            "string": pd.array(["a", None, "b"] * 10, "string"), "arrow": pd.array([*big[:-1], None], pd.ArrowDtype(pa.int64())),
+            "words": pd.array(["a", None, "b"] * 10, pd.ArrowDtype(pa.string())), "object": ["a", None, "b"] * 10,
+            "zone": moments.tz_localize("Europe/Vienna"), "moment": moments, "category": pd.Categorical(["a", None, "b"] * 10, ordered=True),
+        }
+    )  # fmt: skip
+
+
+def test_neighbours_of_a_frame_have_its_types(tmp_path: Path) -> None:
+    frame = frame_of_many_types()
+    asked = Request.of(frame, 1)
+    sheet = sheet_of(frame, asked, tmp_path)
+    pd.testing.assert_frame_equal(sheet.source(range(30)), frame)
+    grown, words, _ = sheet.grow([Stranger(row % 30, True) for row in range(400)], np.random.default_rng(0))
+    near = grown.source(range(430))
+    types = frame.dtypes.drop("category")
+    assert near.dtypes.drop("category").to_dict() == types.to_dict()
+    assert near.iloc[:30]["Int64"].equals(frame["Int64"])
+    assert f"a row with the number {2**63 - 1} in column 'Int64'" in words and "a row with a null in column 'UInt8'" in words
+
+
+def test_a_frame_of_nullable_types_holds() -> None:
+    frame = frame_of_many_types()[["Int64", "string", "UInt8"]]
+    numbers = [{"name": name, "type": "integer", "edges": [0, 100, 200, 250]} for name in ("Int64", "UInt8")]
+    texts_of = {"name": "string", "type": "string", "categories": ["a", "b"]}
+    found = verify(frame, 1, domain={"fields": [*numbers, texts_of]}, pairs=30, seed=0, rounds=1)
+    assert found.holds, "\n".join(map(str, found.failures))
+
+
+def test_new_ids_of_text_are_new(tmp_path: Path) -> None:
+    table = pa.table({"id": [f"new {n}" for n in range(60, 160)], "a": ["x"] * 100})
+    asked = Request.of(table, 1, privacy_id="id")
+    base = based(sheet_of(table, asked, tmp_path), 100, asked.policy, np.random.default_rng(0), primed=False)
+    assert not {base.sheet.owners[row] for person in base.persons for row in person.rows} & set(table["id"].to_pylist())
+
+
+def test_where_few_ids_are_free_some_strangers_have_none(tmp_path: Path) -> None:
+    def base_of(taken: int) -> Any:
+        table = pa.table({"id": pa.array(range(taken), pa.uint8()), "a": ["x"] * taken})
+        asked = Request.of(table, 1, privacy_id="id")
+        return based(sheet_of(table, asked, tmp_path), taken, asked.policy, np.random.default_rng(0), primed=False)
+
+    base = base_of(253)
+    assert {base.sheet.owners[row] for person in base.persons for row in person.rows} == {253, 254, 255, None}
+    with pytest.raises(InputError, match="every number of the type uint8"):
+        base_of(256)
+
+
 def test_hostile_cells_are_what_they_say() -> None:
     rng = np.random.default_rng(0)
     for family in raw_cells(b"male", b","):
@@ -321,12 +434,91 @@ def test_what_cannot_be_verified_is_refused(tmp_path: Path) -> None:
         verify(table, 1, domain=domain, columns=["age"])
 
 
+@pytest.mark.parametrize("columns", [None, ["id"]])
+@pytest.mark.parametrize("suffix", ["csv", "arrow"])
+def test_what_a_release_refuses_is_refused_first(suffix: str, columns: list[str] | None, tmp_path: Path) -> None:
+    """In the same words, and before a neighbour is made: there is none of a table whose only column is the id."""
+    table: Any = pa.table({"id": [str(person) for person in range(50)]})
+    if suffix == "csv":
+        table = tmp_path / "a.csv"
+        table.write_text("id\n" + "".join(f"{person}\n" for person in range(50)))
+    with pytest.raises(InputError) as refused:
+        release(table, 1, privacy_id="id", columns=columns)
+    with pytest.raises(InputError, match=f"^{re.escape(str(refused.value))}$"):
+        verify(table, 1, privacy_id="id", columns=columns)
+
+
+def test_a_damaged_file_is_refused_as_by_a_release(tmp_path: Path) -> None:
+    """Not by the sheet, which unpacks it, too."""
+    table, numbers = tmp_path / "a.csv.gz", np.random.default_rng(0).integers(2**62, size=100_000)
+    table.write_bytes(gzip.compress(b"a\n" + "\n".join(map(str, numbers)).encode())[:-20])
+    with pytest.raises(InputError, match="damaged"):
+        verify(table, 1)
+
+
 def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     made = Configuration("", "csv")
     table = made.table(tmp_path)
     verify(table, 1, domain=domain_of(made.columns), pairs=3, seed=0)
     assert list(tmp_path.iterdir()) == [table]
+
+
+def test_what_killed_runs_left_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the process in a folder's name; only of this user, and only what verify itself made."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        pass
+    left, running = f"fmwem-verify-{ended.pid}-abc", f"fmwem-verify-{os.getpid()}-abc"
+    others = (running, "fmwem-verify-abcd1234", f"fmwem-{ended.pid}-abc", f"fmwem-verify-{ended.pid}x-abc")
+    for name in (left, *others):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "neighbour.csv").write_text("a")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / f"fmwem-verify-{ended.pid}-link").symlink_to(tmp_path / "elsewhere")
+    names = {path.name for path in tmp_path.iterdir()}
+    user = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: user + 1)
+    sweep()
+    assert {path.name for path in tmp_path.iterdir()} == names
+    monkeypatch.setattr(os, "getuid", lambda: user)
+    verify(pa.table({"sex": ["Male", "Female"] * 10}), 1, domain=domain_of(("sex",)), pairs=1, seed=0)
+    assert {path.name for path in tmp_path.iterdir()} == names - {left}
+    assert all((tmp_path / name / "neighbour.csv").exists() for name in others)
+
+
+@pytest.mark.parametrize("signal_sent", [signal.SIGTERM, signal.SIGKILL])
+def test_a_killed_run_is_swept_by_the_next(signal_sent: signal.Signals, tmp_path: Path) -> None:
+    table = Configuration("", "csv").table(tmp_path)
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    command = [sys.executable, "-c", "from factored_mwem.cli import main; main()", "verify", str(table), "--marginals", "1", "--rounds", "1"]
+    environment = {**os.environ, "TMPDIR": str(folder)}
+    with subprocess.Popen([*command, "--pairs", "1000000"], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+        try:
+            while not list(folder.glob("fmwem-verify-*/neighbour.csv")):
+                assert running.poll() is None
+                time.sleep(0.05)
+            (made,) = folder.iterdir()
+            assert made.name.startswith(f"fmwem-verify-{running.pid}-") and made.stat().st_mode & 0o777 == 0o700
+            running.send_signal(signal_sent)
+            running.wait(60)
+        finally:
+            running.kill()
+    assert list(folder.iterdir()) == ([made] if signal_sent == signal.SIGKILL else [])
+    subprocess.run([*command, "--pairs", "1"], env=environment, check=True, capture_output=True)
+    assert list(folder.iterdir()) == []
+
+
+def test_the_help_says_where_copies_go(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    _, out = run_command(capsys, monkeypatch, "verify", "--help")
+    words = " ".join(out.split())
+    assert "Copies of the table go to a private folder in TMPDIR, removed at the end; a killed run leaves it, and the next one removes it" in words
+
+
+def test_the_text_says_why_neighbours_were_refused() -> None:
+    """A quote that is open is one reason of several."""
+    assert "as documented: a record's end is not clear" in console.verified_text(Verified(10, 10, (), 3, 0, ()))
 
 
 def run_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str) -> tuple[int, str]:

@@ -66,12 +66,13 @@ def based(sheet: Sheet, rows: int, policy: Policy, rng: Generator, *, primed: bo
 def _strangers(sheet: Sheet, rows: int, policy: Policy, rng: Generator) -> tuple[Sheet, list[Person]]:
     """Persons with copies of a row, with one hostile row several times, or with several hostile rows."""
     k, wanted, sizes, kinds = policy.contributions, list[Stranger](), list[int](), list[str]()
-    for number in range(STRANGERS):
+    fresh = sheet.new_persons(STRANGERS) if policy.privacy_id is not None else []
+    for _ in range(STRANGERS):
         kind = ("copies", "same", "same", "several")[rng.integers(4)]
-        nameless = policy.privacy_id is not None and rng.random() < 0.4
+        nameless = policy.privacy_id is not None and (rng.random() < 0.4 or not fresh)
         most = k if policy.privacy_id is None or nameless else 2 * k + 1
         size = k if policy.privacy_id is None else int(rng.integers(1, most + 1))
-        person = sheet.new_person(rows + number) if policy.privacy_id is not None and not nameless else None
+        person = fresh.pop(0) if policy.privacy_id is not None and not nameless else None
         different = size if kind == "several" else 1
         wanted += [Stranger(int(rng.integers(rows)), kind != "copies", person) for _ in range(different)]
         sizes.append(size)

@@ -6,8 +6,8 @@ what comes out is of the kind that came in, for the way through its reader is pa
 
 from __future__ import annotations
 
-import csv
 import gzip
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +17,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.random import Generator
 
+from factored_mwem.delimited import Form, cells_of, leaves_open, read_form
 from factored_mwem.errors import InputError
+from factored_mwem.input_file import InputFile
 from factored_mwem.reading import is_text, plain
 from factored_mwem.request import Request
 from factored_mwem.table import TEXT_SUFFIXES, Private
@@ -49,8 +51,8 @@ class Sheet(Protocol):
     def grow(self, wanted: Sequence[Stranger], rng: Generator) -> tuple[Sheet, list[str], list[bool]]:
         """A sheet with these rows after its own; what each is in words; whether a reader may refuse a whole table over it."""
 
-    def new_person(self, number: int) -> Any:
-        """A privacy id that nobody in the table has."""
+    def new_persons(self, most: int) -> list[Any]:
+        """Privacy ids that nobody in the table has, all different: `most`, or as many as there are. InputError where there is none."""
 
     def source(self, order: Sequence[int]) -> Any:
         """The table of these rows, to be opened like any other."""
@@ -60,7 +62,8 @@ def sheet_of(source: Any, request: Request, folder: Path) -> Sheet:
     """The rows of a table. `folder` is private, for tables that must be files."""
     by_id = request.policy.privacy_id
     if isinstance(source, str | Path) and Path(source).name.lower().endswith(TEXT_SUFFIXES):
-        return Lines.read(Path(source), request.private.schema.names, request.policy.records, by_id, folder)
+        form = request.private.form or read_form(InputFile(Path(source)), request.policy.records)  # a planted reader may not say
+        return Lines.read(Path(source), form, by_id, folder)
     table = pa.Table.from_batches(list(request.private.batches(request.private.schema.names)), request.private.schema)
     suffix = Path(source).suffix.lower() if isinstance(source, str | Path) else ""
     types = source.dtypes if type(source).__module__.split(".")[0] == "pandas" else None
@@ -69,97 +72,103 @@ def sheet_of(source: Any, request: Request, folder: Path) -> Sheet:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Lines(Private):
-    """A text file: its header line and its records as bytes."""
+    """A text file: its header line and its records as bytes, without their line ends."""
 
     header: bytes
     records: list[bytes]
     owners: list[Any]
-    delimiter: bytes
-    end: bytes
-    names: Sequence[str]
-    mode: str
+    form: Form
     privacy_id: str | None
     target: Path
 
     @classmethod
-    def read(cls, path: Path, names: Sequence[str], mode: str, privacy_id: str | None, folder: Path) -> Lines:
-        data = gzip.decompress(path.read_bytes()) if path.name.lower().endswith(".gz") else path.read_bytes()
-        first = data.partition(b"\n")[0]
-        end = b"\r\n" if first.endswith(b"\r") else b"\n"
-        header, *records = data.split(end)
-        if records and not records[-1]:
+    def read(cls, path: Path, form: Form, privacy_id: str | None, folder: Path) -> Lines:
+        data, end = gzip.decompress(path.read_bytes()) if form.gzip else path.read_bytes(), form.line_end
+        header, records = data[: form.begins].removesuffix(end), data[form.begins :].split(end)
+        if not records[-1]:
             records.pop()
-        if mode == "multiline":
-            records = _joined(records, end)
-        if len(names) > 1:  # an empty line is no record
-            records = [record for record in records if record]
-        delimiter = b"\t" if path.name.lower().endswith((".tsv", ".tsv.gz")) else next((d for d in (b",", b"\t", b";") if d in header), b",")
+        if form.records == "multiline":
+            records = _joined(records, form)
+        if len(form.names) > 1:  # an empty line is no record
+            records = [record for record in records if record and (form.both or record != b"\r")]
         suffix = next(s for s in sorted(TEXT_SUFFIXES, key=len, reverse=True) if path.name.lower().endswith(s))
-        sheet = cls(header, records, [], delimiter, end, names, mode, privacy_id, folder / f"neighbour{suffix}")
+        sheet = cls(header, records, [], form, privacy_id, folder / f"neighbour{suffix}")
         return replace(sheet, owners=[sheet._owner(record) for record in records])
 
-    def _owner(self, record: bytes) -> Any:
-        if self.privacy_id is None:
-            return None
-        fields, at = self._fields(record), self.names.index(self.privacy_id)
-        return fields[at] if at < len(fields) and fields[at] not in MISSING else None
+    @property
+    def delimiter(self) -> bytes:
+        return self.form.delimiter.encode()
 
-    def _fields(self, record: bytes) -> list[str]:
-        text = record.decode("utf-8", "surrogateescape").replace("\0", "\ue000")  # this parser stops at a NUL, too
-        found = next(csv.reader(text.splitlines(keepends=True) or [""], delimiter=self.delimiter.decode()), [])
-        return [field.replace("\ue000", "\0") for field in found]
+    def _owner(self, record: bytes) -> Any:
+        """The id as the reader finds it: none in a line that cannot be cut, nor in a cell that is no text."""
+        cells = None if self.privacy_id is None else cells_of(record, self.form)
+        if cells is None:
+            return None
+        try:
+            return cells[self.form.names.index(str(self.privacy_id))].decode() or None
+        except UnicodeDecodeError:
+            return None
 
     def grow(self, wanted: Sequence[Stranger], rng: Generator) -> tuple[Lines, list[str], list[bool]]:
         made = [self._row(stranger, rng) for stranger in wanted]
-        records = [*self.records, *(record for record, _, _ in made)]
-        grown = replace(self, records=records, owners=[*self.owners, *map(_person, wanted)])
-        return grown, [words for _, words, _ in made], [breaks for _, _, breaks in made]
+        records = [*self.records, *(row.record for row in made)]
+        grown = replace(self, records=records, owners=[*self.owners, *(row.owner for row in made)])
+        return grown, [row.words for row in made], [row.breaks for row in made]
 
-    def _row(self, stranger: Stranger, rng: Generator) -> tuple[bytes, str, bool]:
-        cells = [self._cell(field) for field in self._fields(self.records[stranger.like])]
-        cells = [*cells, *[b""] * (len(self.names) - len(cells))][: len(self.names)]
-        held = None if self.privacy_id is None else self.names.index(self.privacy_id)
+    def _row(self, stranger: Stranger, rng: Generator) -> _Row:
+        multiline, names, owner = self.form.records == "multiline", self.form.names, _person(stranger)
+        like = cells_of(self.records[stranger.like], self.form)
+        if like is None and not stranger.hostile:
+            return _Row(self.records[stranger.like], "a copy of a line that is no row", True, None)
+        like = like or [b""] * len(names)
+        cells = [self._cell(cell) for cell in like]
+        held = None if self.privacy_id is None else names.index(self.privacy_id)
         if held is not None:
-            cells[held] = self._cell(str(stranger.person or ""))
+            cells[held] = self._cell(str(stranger.person or "").encode())
         if not stranger.hostile:
-            return self.delimiter.join(cells), "a copy of a row", False
-        free = [at for at in range(len(self.names)) if at != held]
-        if self.mode != "multiline" and held is None and rng.random() < 0.1:
-            words, record = choose([lines(self.delimiter.join(cells), self.delimiter, len(self.names))], rng)
-            return record, words, True
+            return _Row(self.delimiter.join(cells), "a copy of a row", False, owner)
+        free = [at for at in range(len(names)) if at != held]
+        if not multiline and held is None and rng.random() < 0.1:
+            words, record = choose([lines(self.delimiter.join(cells), self.delimiter, len(names))], rng)
+            return _Row(record, words, True, owner)
         column = free[rng.integers(len(free))]
-        like = self._fields(self.records[stranger.like])
-        existing = (like[column] if column < len(like) else "").encode("utf-8", "surrogateescape")
-        existing = existing.replace(b'"', b"")
-        words, cells[column] = choose(quoted_cells(existing) if self.mode == "multiline" else raw_cells(existing, self.delimiter), rng)
-        breaks = breaks_lines(cells[column]) if self.mode != "multiline" else not cells[column].startswith(b'"')
-        breaks = breaks or (self.mode != "multiline" and "bare separator" in words)
-        return self.delimiter.join(cells), f"a row with {words} in column {self.names[column]!r}", breaks
+        existing = like[column].replace(b'"', b"")
+        words, cells[column] = choose(quoted_cells(existing) if multiline else raw_cells(existing, self.delimiter), rng)
+        breaks = not cells[column].startswith(b'"') if multiline else breaks_lines(cells[column]) or "bare separator" in words
+        return _Row(self.delimiter.join(cells), f"a row with {words} in column {names[column]!r}", breaks, owner)
 
-    def _cell(self, text: str) -> bytes:
-        raw = text.encode("utf-8", "surrogateescape")
+    def _cell(self, raw: bytes) -> bytes:
         return b'"' + raw.replace(b'"', b'""') + b'"' if any(c in raw for c in (self.delimiter, b'"', b"\r", b"\n")) else raw
 
-    def new_person(self, number: int) -> str:
-        return f"{number:d}\0new" if number % 3 == 0 else f"new {number:d}"
+    def new_persons(self, most: int) -> list[Any]:
+        return _new_texts(self.owners, most)
 
     def source(self, order: Sequence[int]) -> Path:
-        data = self.end.join([self.header, *(self.records[number] for number in order), b""])
-        self.target.write_bytes(gzip.compress(data, 1) if self.target.name.endswith(".gz") else data)
+        data = self.form.line_end.join([self.header, *(self.records[number] for number in order), b""])
+        self.target.write_bytes(gzip.compress(data, 1) if self.form.gzip else data)
         return self.target
 
 
-def _joined(records: Sequence[bytes], end: bytes) -> list[bytes]:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class _Row(Private):
+    """A line that was made: what it is in words, whether a reader may refuse a whole table over it, and whose it is."""
+
+    record: bytes
+    words: str
+    breaks: bool
+    owner: Any
+
+
+def _joined(lines_read: Sequence[bytes], form: Form) -> list[bytes]:
     """Lines put together to records: a record goes on while a quote is open."""
-    found: list[bytes] = []
-    is_open = False
-    for line in records:
-        if is_open:
-            found[-1] += end + line
-        else:
-            found.append(line)
-        is_open ^= line.count(b'"') % 2 == 1
-    return found
+    found, record, is_open = list[bytes](), list[bytes](), False
+    for line in lines_read:
+        record.append(line)
+        is_open = leaves_open(line, form, is_open=is_open)
+        if not is_open:
+            found.append(form.line_end.join(record))
+            record = []
+    return [*found, form.line_end.join(record)] if record else found
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -207,17 +216,24 @@ class Rows(Private):
         return grown, words, [False] * len(wanted)
 
     def _nullable(self, name: str) -> bool:
-        return self.schema.field(name).nullable and (self.dtypes is None or getattr(self.dtypes[name], "kind", "O") not in "iub")
+        """Whether a null may be put in; numpy's integers and truth values have none."""
+        dtype = None if self.dtypes is None else self.dtypes[name]
+        return self.schema.field(name).nullable and not (isinstance(dtype, np.dtype) and dtype.kind in "iub")
 
-    def new_person(self, number: int) -> Any:
+    def new_persons(self, most: int) -> list[Any]:
         assert self.privacy_id is not None
         kind = self.table.schema.field(self.privacy_id).type
         if is_text(kind):
-            return f"{number:d}\0new" if number % 3 == 0 else f"new {number:d}"
+            return _new_texts(self.owners, most)
         if not pa.types.is_integer(kind):
             raise InputError(f"verify makes new persons where --privacy-id is a column of text or integers, not of {kind}")
-        taken = set(self.owners)
-        return next(n for n in range(number, number + len(taken) + 1) if n not in taken)
+        bounds, taken = np.iinfo(kind.to_pandas_dtype()), set(self.owners)
+        begin = min(len(self.owners), int(bounds.max))
+        numbers = itertools.chain(range(begin, int(bounds.max) + 1), range(int(bounds.min), begin))
+        found = list(itertools.islice((n for n in numbers if n not in taken), most))
+        if not found:
+            raise InputError(f"every number of the type {kind} is somebody's --privacy-id, and verify needs new ones; make the column wider")
+        return found
 
     def source(self, order: Sequence[int]) -> Any:
         taken = self.table.take(pa.array(order, pa.int64()))
@@ -240,18 +256,30 @@ class Rows(Private):
 
     def _frame(self, taken: pa.Table) -> Any:
         """A pandas frame of the same types; a categorical column chooses its codes anew."""
-        frame = taken.to_pandas()
-        for name, dtype in self.dtypes.items():
-            if type(dtype).__name__ == "CategoricalDtype":
-                column = frame[name].astype("category")
-                frame[name] = column.cat.as_ordered() if dtype.ordered else column
-            else:
-                frame[name] = frame[name].astype(dtype)
-        return frame
+        import pandas as pd  # type: ignore[import-untyped]
+
+        return pd.DataFrame({name: _series(taken.column(name), dtype) for name, dtype in self.dtypes.items()})
+
+
+def _series(column: pa.ChunkedArray, dtype: Any) -> Any:
+    """A column of a frame. Where the type knows nulls, it reads Arrow's columns itself: pandas would make floats of integers among which are some."""
+    if type(dtype).__name__ == "CategoricalDtype":
+        made = column.to_pandas().astype("category")
+        return made.cat.as_ordered() if dtype.ordered else made
+    if hasattr(dtype, "__from_arrow__"):
+        return column.to_pandas(types_mapper=lambda _: dtype)
+    return column.to_pandas().astype(dtype)
 
 
 def _person(stranger: Stranger) -> Any:
     return None if stranger.person in MISSING else stranger.person
+
+
+def _new_texts(owners: Sequence[Any], most: int) -> list[Any]:
+    """Texts that are no owner's; some hold a NUL, where a program may end them."""
+    taken = set(owners)
+    texts = (f"{n:d}\0new" if n % 3 == 0 else f"new {n:d}" for n in itertools.count(len(owners)))
+    return list(itertools.islice((text for text in texts if text not in taken), most))
 
 
 def _owners(column: pa.Array) -> list[Any]:

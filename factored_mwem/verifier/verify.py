@@ -2,13 +2,17 @@
 
 The real mechanism runs on the table with real noise; its transcript is replayed on neighbours of the table (`edits.py`), and what reached the sampler
 is compared draw by draw with what was charged (`watch.py`). It is a search for mistakes, not a proof: what it finds is one, and what it does
-not find may be there. Nothing of it may be published, and nothing is written but neighbours of the table, to a folder that goes at the end.
+not find may be there. Nothing of it may be published. Neighbours of a table that is a file are files, too: copies of it, in a private folder that
+goes at the end; what a killed run leaves, the next one removes.
 """
 
 from __future__ import annotations
 
 import math
+import os
 import re
+import shutil
+import stat
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -35,7 +39,7 @@ SLACK = 2.0**-30
 A_BASE = 25
 """Neighbours of a base before another is drawn: its noise decides what is asked, so there should be many."""
 FOLDER = "fmwem-verify-"
-"""How the folder of the neighbours begins."""
+"""How the name of the folder of the neighbours begins; the process's number follows."""
 SHOWN = 10
 """Failures that are told in full."""
 SAMPLED = 100
@@ -62,7 +66,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """NOT PRIVATE. `refused`: neighbours of a text file that were refused for an open quote before anything was drawn, as documented.
+    """NOT PRIVATE. `refused`: neighbours of a text file that were refused, as a record's end was not clear, before anything was drawn, as documented.
 
     `failed` counts all tables with a failure, that of a base run among them; `failures` has the first.
     """
@@ -105,18 +109,37 @@ def verify(
     """NOT PRIVATE. What `pairs` neighbours of the table say of a release with these arguments, which are those of `release`.
 
     `seed` decides which neighbours, not the noise, which has none. While it runs, no other thread should release anything. `report` hears of every
-    pair. Raises what a release of the table itself would raise.
+    pair. Raises what a release of the table itself would raise. Copies of a table that is a file go to a private folder in TMPDIR, removed at the
+    end; a killed run leaves it, and the next one removes it.
     """
     if pairs < 1:
         raise InputError(f"pairs={pairs}: must be a whole number, 1 or more")
     request = Request.of(table, workload, policy, domain=domain, columns=columns, **choices)
     rng = np.random.default_rng(seed)
-    with tempfile.TemporaryDirectory(prefix=FOLDER) as folder, tapped() as tap:
+    sweep()
+    with tempfile.TemporaryDirectory(prefix=f"{FOLDER}{os.getpid()}-") as folder, tapped() as tap:
+        make(request, Watched(tap), lambda _: None)  # what a release refuses is refused in its words, before there are neighbours
         sheet = sheet_of(table, request, Path(folder))
         rows = len(sheet.owners)
         if rows <= request.policy.contributions:
             raise InputError("the table has too few rows to have a neighbour")
         return _Search(request, sheet, rows, tap, rng).run(pairs, report)
+
+
+def sweep() -> None:
+    """Remove what runs of this user that were killed left in TMPDIR: copies of their tables. Their process's number is in the name."""
+    for left in Path(tempfile.gettempdir()).glob(f"{FOLDER}*"):
+        process = re.fullmatch(rf"{FOLDER}([0-9]{{1,9}})-.*", left.name)
+        if process is None:
+            continue
+        try:
+            facts = os.lstat(left)
+            os.kill(int(process[1]), 0)
+        except ProcessLookupError:
+            if stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.getuid():
+                shutil.rmtree(left, ignore_errors=True)
+        except OSError:
+            continue
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
