@@ -26,7 +26,7 @@ DAMAGED = (KeyError, ValueError, TypeError, AttributeError, ArithmeticError, Rec
 
 
 def check_books(path: Path, manifests: Sequence[Path] = ()) -> dict[str, Any]:
-    """Plain facts: what was looked at, and `problems`, a line for each thing that does not fit. Nothing is written."""
+    """Plain facts: what was looked at, `problems`, a line for each thing that does not fit, and `notes`. Nothing is written."""
     file = LedgerFile(path)
     lost = unknown(file)  # before the books are read: see there
     kept = file.snapshot()
@@ -35,10 +35,11 @@ def check_books(path: Path, manifests: Sequence[Path] = ()) -> dict[str, Any]:
     problems += [*_broken(kept, file.key), *_differing(kept), *wrong]
     problems += [f"journal {one.name}: it holds draws that the books do not know, so this is an old copy of the ledger" for one in lost]
     found = [check_manifest(kept, manifest) for manifest in manifests]
-    problems += [problem for _, more in found for problem in more]
+    problems += [problem for _, more, _ in found for problem in more]
+    notes = [note for _, _, more in found for note in more]
     head = str(kept.events[-1].head) if kept.events else None
     facts = {"ledger": str(path), "ledger_version": kept.version, "events": len(kept.events), "head": head, "datasets": sums}
-    return {**facts, "manifests": [said for said, _ in found], "fits": not problems, "problems": problems}
+    return {**facts, "manifests": [said for said, _, _ in found], "fits": not problems, "problems": problems, "notes": notes}
 
 
 def _broken(kept: Snapshot, key: bytes) -> Iterator[str]:

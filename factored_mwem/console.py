@@ -180,6 +180,7 @@ def books_check_text(found: dict[str, Any]) -> str:
         lines.append(f"  {d['dataset']!r}: {d['releases']} releases, spent {d['unit']} {d['spent']:.6g} of {d['cap']:g}")
     known = (m for m in found["manifests"] if m["release"] is not None)
     lines += [f"  {m['manifest']}: release {m['release']} of {m['dataset']!r}" for m in known]
+    lines += [f"note: {note}" for note in found["notes"]]
     lines += [f"does not fit: {problem}" for problem in found["problems"]]
     return "\n".join([*lines, *(["all fits"] if found["fits"] else [])])
 

@@ -21,11 +21,12 @@ from test_cli_ledger import books as command_books  # noqa: F401 - a fixture
 from test_ledger_file import sql
 from test_run import DOMAIN, books, died, go, table  # noqa: F401 - books: a fixture
 
-from factored_mwem import chain, faults, ledger_file, release
+from factored_mwem import Workload, chain, faults, ledger_file, release
 from factored_mwem.book_check import check_books
 from factored_mwem.books import books as read_books
 from factored_mwem.books import export
 from factored_mwem.chain import Row
+from factored_mwem.console import books_check_text
 from factored_mwem.errors import BudgetExceeded, InputError
 from factored_mwem.ledger_file import LedgerFile
 from factored_mwem.ledger_form import CHAIN
@@ -387,11 +388,88 @@ def test_a_repeated_run_says_the_same_head(books: Path) -> None:
     assert release(table(), 2, domain=DOMAIN, epsilon=0.5).manifest.chain_head is None
 
 
-def test_a_release_from_python_fits_by_its_charges(books: Path, tmp_path: Path) -> None:
-    """The books list no file of it: what it costs must do."""
-    made = release(table(), 2, domain=DOMAIN, epsilon=0.5, ledger=books, dataset="t")
-    made.write(tmp_path / "made.parquet")
-    assert check_books(books, [tmp_path / "made.manifest.json"])["problems"] == []
+def from_python(books: Path, **choices: Any) -> Path:
+    """The manifest of a release of which the books list no file."""
+    settings = {"table": table(), "workload": 2, "domain": DOMAIN, "epsilon": 0.5, "rows": 50, "sample_seed": 3, **choices}
+    release(**settings, ledger=books, dataset="t").write(books.with_name("made.parquet"))
+    return books.with_name("made.manifest.json")
+
+
+def test_a_release_from_python_fits_by_what_the_books_say_of_it(books: Path) -> None:
+    """The books list no file of it, and the check says so."""
+    manifest = from_python(books)
+    found = check_books(books, [manifest])
+    assert found["fits"] and found["problems"] == []
+    assert found["notes"] == [f"{manifest}: the books list no file of this release: only its costs, policy, workload and domain were compared"]
+    assert f"note: {found['notes'][0]}\n" in books_check_text(found) and books_check_text(found).endswith("all fits")
+
+
+FORGED: dict[str, tuple[str, Callable[[dict[str, Any]], object]]] = {
+    "epsilon": ("guarantee.epsilon", lambda m: m["guarantee"].update(epsilon=0.9)),
+    "delta": ("guarantee.delta", lambda m: m["guarantee"].update(delta=1e-8)),
+    "neighbours": ("guarantee.neighbours", lambda m: m["guarantee"].update(neighbours="replace")),
+    "contributions": ("guarantee.contributions", lambda m: m["guarantee"].update(contributions=100)),
+    "statement": ("guarantee.statement", lambda m: m["guarantee"].update(statement="0.5-differential privacy against everything")),
+    "assumption": ("guarantee.assumptions", lambda m: m["guarantee"]["assumptions"]["domain"].update(statement="it was learnt", enforced=True)),
+    "enforced": ("guarantee.assumptions", lambda m: m["guarantee"]["assumptions"]["contributions"].update(enforced=True)),
+    "policy": ("policy", lambda m: m["policy"].update(contributions=100)),
+    "another field": ("policy", lambda m: m["policy"].update(safe=True)),
+    "workload": ("workload", lambda m: m["workload"].update(marginals=[3])),
+    "seed": ("sample_seed", lambda m: m.update(sample_seed=None)),
+    "rows": ("output.rows", lambda m: m["output"].update(rows=51)),
+    "bounds": ("domain of 'a'", lambda m: m["domain"]["fields"][0]["constraints"].update(maximum=9)),
+    "no column": ("domain is not of the columns", lambda m: (m["domain"]["fields"].pop(), m["attributes"].pop())),
+    "a name": ("domain is not of the columns", lambda m: m["domain"]["fields"][0].update(name="z")),
+    "a field twice": ("its domain is none", lambda m: m["domain"]["fields"].append(m["domain"]["fields"][0])),
+    "no domain": ("its domain is none", lambda m: m.update(domain={"fields": [7]})),
+    "attributes": ("attributes are not those of its domain", lambda m: m["attributes"][0].update(domain="learnt")),
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_a_forged_promise_is_named_though_no_file_is_listed(books: Path, name: str) -> None:
+    """Its charges and its head are as they were."""
+    words, change = FORGED[name]
+    manifest = from_python(books)
+    edit(change)(manifest)
+    problems = check_books(books, [manifest])["problems"]
+    assert any(words in problem for problem in problems), problems
+
+
+CHOICES: dict[str, dict[str, Any]] = {
+    "columns": {"columns": ["c", "a"]},
+    "learnt": {"domain": None, "rows": None, "sample_seed": None},
+    "pure": {"delta": 0.0},
+    "mwem": {"engine": "mwem", "rounds": 3, "max_cells": 4000},
+    "limits": {"max_memory": 2**30, "time_budget": 60.0},
+    "asked": {"workload": Workload.cube("a", "b") + Workload.marginals(1)},
+    "by id": {"table": table().append_column("p", table()["a"]), "privacy_id": "p", "domain": {**DOMAIN, "p": 4}},
+    "by id, learnt": {"table": table().append_column("p", table()["a"]), "privacy_id": "p", "domain": None, "columns": ["a", "p"], "workload": 1},
+    "replace": {"neighbours": "replace"},
+}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_whatever_was_asked_for_fits(tmp_path: Path, name: str) -> None:
+    file = LedgerFile.create(tmp_path / "books")
+    choices = CHOICES[name]
+    file.add("t", Cap.of(1.0, 1e-9), Neighbours(choices.get("neighbours", "add-remove")), 1, choices.get("privacy_id"))
+    found = check_books(file.path, [from_python(file.path, **choices)])
+    assert found["problems"] == [] and len(found["notes"]) == 1
+
+
+def test_another_attempt_may_bear_less(books: Path) -> None:
+    died(books, "before draw", 3, max_cells=4000)
+    go(books, max_cells=5000)[0].write(books.with_name("made.parquet"))
+    found = check_books(books, [books.with_name("made.manifest.json")])
+    assert found["problems"] == [] and "another version of this program" in found["notes"][1]
+
+
+def test_a_domain_that_the_books_do_not_keep_is_their_fault(books: Path) -> None:
+    manifest = from_python(books)
+    for parameters in ("{}", '{"policy": 1}', '{"policy": {"epsilon": 0.5}, "workload": 1, "sample_seed": 1, "rows": 1, "domain": 1, "columns": 1}'):
+        sql(books, f"UPDATE releases SET parameters = '{parameters}'")
+        assert f"{manifest}: the row of its release is not as this program writes it" in check_books(books, [manifest])["problems"]
 
 
 # --- a ledger of version 1 ---
