@@ -12,6 +12,7 @@ from pathlib import Path
 
 from factored_mwem.errors import InputError, Lost, RolledBack
 from factored_mwem.ledger_file import LedgerFile
+from factored_mwem.ledger_form import JOURNAL
 from factored_mwem.privacy.journal import Journal
 
 SUFFIX = ".journal"
@@ -44,7 +45,8 @@ def refuse_older(file: LedgerFile) -> None:
 
 def _files(file: LedgerFile) -> list[Path]:
     try:
-        return sorted(path for path in (file.journals / name for name in os.listdir(file.journals)) if path.suffix == SUFFIX and path.is_file())
+        paths = [file.journals / name for name in os.listdir(file.journals) if JOURNAL.fullmatch(name)]
+        return sorted(path for path in paths if path.is_file())
     except FileNotFoundError:
         return []
     except OSError as error:

@@ -17,6 +17,7 @@ from test_cli_ledger import books as command_books  # noqa: F401 - a fixture
 from test_run import DOMAIN, books, died, go, table  # noqa: F401 - books: a fixture
 
 from factored_mwem import faults, journals, release
+from factored_mwem.book_check import check_books
 from factored_mwem.books import books as show
 from factored_mwem.console import books_text
 from factored_mwem.errors import InputError, RolledBack
@@ -170,9 +171,9 @@ def test_journals_of_another_ledger_prove_nothing(books: Path, tmp_path: Path) -
 def test_what_is_no_journal_is_passed_over(books: Path, size: int) -> None:
     folder = Path(f"{books}.journals")
     folder.mkdir()
-    (folder / "x.journal").mkdir()
-    os.mkfifo(folder / "y.journal")
-    with open(folder / "z.journal", "wb") as file:
+    (folder / f"{'a' * 32}.journal").mkdir()
+    os.mkfifo(folder / f"{'b' * 32}.journal")
+    with open(folder / f"{'c' * 32}.journal", "wb") as file:
         file.truncate(size)
     assert unknown(LedgerFile(books)) == []
 
@@ -180,8 +181,8 @@ def test_what_is_no_journal_is_passed_over(books: Path, size: int) -> None:
 def test_a_length_that_a_disk_made_up_takes_no_memory(books: Path) -> None:
     folder = Path(f"{books}.journals")
     folder.mkdir()
-    for name, length in (("x", 2**40), ("y", 2**64 - 1)):
-        (folder / f"{name}.journal").write_bytes(HEAD.pack(MAGIC, 0, length) + bytes(50))
+    for name, length in (("a", 2**40), ("b", 2**64 - 1)):
+        (folder / f"{name * 32}.journal").write_bytes(HEAD.pack(MAGIC, 0, length) + bytes(50))
     assert unknown(LedgerFile(books)) == []
 
 
@@ -193,6 +194,33 @@ def test_only_the_start_of_a_journal_is_read(books: Path, monkeypatch: pytest.Mo
         file.truncate(2**40)
     monkeypatch.setattr(LedgerFile, "marks", lambda self: set())
     assert unknown(LedgerFile(books)) == [path]
+
+
+STRAY = [b"\xff.journal", b"x.journal", b"\xff" * 32 + b".journal", ("\u0663" * 32).encode() + b".journal", b"a" * 32 + b".journal\n", b".DS_Store"]
+
+
+def stray(books: Path) -> Path:
+    folder = Path(f"{books}.journals")
+    folder.mkdir(exist_ok=True)
+    for name in STRAY:
+        with open(os.path.join(os.fsencode(folder), name), "wb") as file:
+            file.write(b"anything")
+    return folder
+
+
+def test_a_file_of_another_name_is_no_journal(books: Path) -> None:
+    stray(books)
+    assert unknown(LedgerFile(books)) == [] and not show(books)["older_than_its_journals"] and check_books(books)["fits"]
+    go(books)
+    assert len(list(Path(f"{books}.journals").iterdir())) == len(STRAY) + 1
+
+
+def test_a_file_of_another_name_does_not_keep_a_new_ledger_away(tmp_path: Path) -> None:
+    folder = stray(tmp_path / "new")
+    LedgerFile.create(tmp_path / "new").path.unlink()
+    (folder / f"{'0f' * 16}.journal").touch()
+    with pytest.raises(InputError, match="journals of an earlier ledger"):
+        LedgerFile.create(tmp_path / "new")
 
 
 def test_journals_that_cannot_be_read_are_said(books: Path) -> None:
