@@ -26,7 +26,7 @@ from factored_mwem.book_check import check_books
 from factored_mwem.books import books as read_books
 from factored_mwem.books import export
 from factored_mwem.chain import Row
-from factored_mwem.console import books_check_text
+from factored_mwem.console import books_check_text, books_text
 from factored_mwem.errors import BudgetExceeded, InputError
 from factored_mwem.ledger_file import LedgerFile
 from factored_mwem.ledger_form import CHAIN
@@ -119,6 +119,32 @@ def test_any_cell_that_was_changed_is_named(two: Path, table: str, column: str, 
     else:
         name = ("dataset 'b'" if last else "dataset 'a'") if table == "datasets" else f"release {3 if last else 1}"
         assert f"{name}: {column} in the books is not what the chain says" in said
+
+
+EVIL = "\x1b[2J\rall fits\nall fits\u202e\x9b"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE events SET head = {} WHERE number = 12",
+        "UPDATE releases SET run_id = {} WHERE id = 1",
+        "UPDATE releases SET reserved = {} WHERE id = 1",
+        "UPDATE releases SET dataset = {} WHERE id = 1",
+        "UPDATE releases SET parameters = json_object('policy', json_object('privacy_id', {})) WHERE id = 1",
+        "UPDATE datasets SET name = {} WHERE name = 'a'",
+        "UPDATE datasets SET privacy_id = {} WHERE name = 'a'",
+    ],
+    ids=range(7),
+)
+def test_what_a_file_says_steers_no_terminal(two: Path, change: str) -> None:
+    """Nor begins a line of its own: the file may be anybody's."""
+    path = two.rename(two.with_name("two\x1b[2J\nall fits"))
+    sql(path, change.format("'" + EVIL + "'"))
+    checked, shown = books_check_text(check_books(path, [path])), books_text(read_books(path))
+    for line in (checked + "\n" + shown).split("\n"):
+        assert line.isprintable() and line != "all fits"
+    assert ("head " in checked) and "[2J\\rall" not in checked.split("\n")[0]
 
 
 def test_every_column_is_changed_by_a_test(two: Path) -> None:
