@@ -15,7 +15,7 @@ from factored_mwem import chain
 from factored_mwem.chain import Row, canonical
 from factored_mwem.entries import Dataset, Entry, Snapshot, dataset_of, entry_of
 from factored_mwem.errors import FmwemError
-from factored_mwem.journals import unknown
+from factored_mwem.journals import Unreadable, unknown
 from factored_mwem.ledger_file import LedgerFile
 from factored_mwem.manifest_check import check_manifest
 from factored_mwem.privacy.cap import Cost
@@ -28,18 +28,28 @@ DAMAGED = (KeyError, ValueError, TypeError, AttributeError, ArithmeticError, Rec
 def check_books(path: Path, manifests: Sequence[Path] = ()) -> dict[str, Any]:
     """Plain facts: what was looked at, `problems`, a line for each thing that does not fit, and `notes`. Nothing is written."""
     file = LedgerFile(path)
-    lost = unknown(file)  # before the books are read: see there
+    journals = list(_journals(file))  # before the books are read: see `unknown`
     kept = file.snapshot()
     sums, wrong = _sums(kept)
     problems = [] if kept.whole else ["SQLite finds the file damaged"]
     problems += [*_broken(kept, file.key), *_differing(kept), *wrong]
-    problems += [f"journal {one.name}: it holds draws that the books do not know, so this is an old copy of the ledger" for one in lost]
+    problems += journals
     found = [check_manifest(kept, manifest) for manifest in manifests]
     problems += [problem for _, more, _ in found for problem in more]
     notes = [note for _, _, more in found for note in more]
     head = str(kept.events[-1].head) if kept.events else None
     facts = {"ledger": str(path), "ledger_version": kept.version, "events": len(kept.events), "head": head, "datasets": sums}
     return {**facts, "manifests": [said for said, _, _ in found], "fits": not problems, "problems": problems, "notes": notes}
+
+
+def _journals(file: LedgerFile) -> Iterator[str]:
+    """What the journals say against the books; whatever cannot be read, the rest can be checked."""
+    try:
+        lost = unknown(file)
+    except Unreadable as error:
+        yield f"the journals could not be looked at: {error.why}"
+        return
+    yield from (f"journal {one.name}: it holds draws that the books do not know, so this is an old copy of the ledger" for one in lost)
 
 
 def _broken(kept: Snapshot, key: bytes) -> Iterator[str]:

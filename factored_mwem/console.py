@@ -174,9 +174,11 @@ def books_text(found: dict[str, Any]) -> str:
             lines.append(f"  {r['number']:4} {r['state']:9} {promise}{cost}{learnt}  {piece(r['reserved_at'])}{name}")
     if any(r["state"] in ("reserved", "failed") for d in found["datasets"] for r in d["releases"]):
         lines.append("reserved: under way, or killed; failed: ended by an error. What they list counts; the same run id, if any, completes them.")
-    if found["older_than_its_journals"]:
+    if found["older_than_its_journals"] is None:
+        lines.append("WARNING: the journals could not be looked at: no release will start before they can be")
+    elif found["older_than_its_journals"]:
         lines.append("WARNING: this ledger is older than its journals: what was spent since is missing from it, and no release will start")
-    return "\n".join(lines) or "no datasets; `fmwem ledger add FILE --dataset NAME --epsilon E` adds one"
+    return "\n".join(lines if found["datasets"] else ["no datasets; `fmwem ledger add FILE --dataset NAME --epsilon E` adds one", *lines])
 
 
 def books_check_text(found: dict[str, Any]) -> str:

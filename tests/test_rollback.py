@@ -225,8 +225,23 @@ def test_a_file_of_another_name_does_not_keep_a_new_ledger_away(tmp_path: Path) 
 
 def test_journals_that_cannot_be_read_are_said(books: Path) -> None:
     Path(f"{books}.journals").write_text("a file where the folder should be")
-    with pytest.raises(InputError, match="cannot read the journals"):
+    with pytest.raises(InputError, match="cannot read the journals.*nothing is spent before"):
         go(books)
+
+
+def test_books_are_read_though_their_journals_cannot_be(command_books: Path, fmwem: Fmwem) -> None:
+    """An auditor may have the ledger alone, or no right to the folder."""
+    Path(f"{command_books}.journals").write_text("a file where the folder should be")
+    done = fmwem("ledger", "show", "books", "--json")
+    assert (done.code, done.facts["older_than_its_journals"]) == (0, None) and done.facts["datasets"]
+    text = fmwem("ledger", "show", "books")
+    assert text.code == 0 and "adult: cap" in text.out and "the journals could not be looked at" in text.out
+    done = fmwem("ledger", "verify", "books", "--json")
+    assert (done.code, done.err) == (2, "") and done.facts["datasets"]
+    assert done.facts["problems"] == [f"the journals could not be looked at: {command_books}.journals: Not a directory"]
+    assert "nothing is spent" not in fmwem("ledger", "verify", "books").out
+    refused = fmwem(*JOB, "--epsilon", 0.4)
+    assert refused.code == 2 and "nothing is spent before they can be looked at" in refused.err
 
 
 def test_a_new_ledger_does_not_take_over_the_journals_of_another(command_books: Path, fmwem: Fmwem) -> None:
