@@ -32,7 +32,8 @@ def check_manifest(kept: Snapshot, path: Path) -> tuple[dict[str, Any], list[str
         return facts, [f"{path}: cannot read it: {error.strerror}"], []
     except (ValueError, RecursionError):
         return facts, [f"{path}: it is no manifest"], []
-    problems, notes = [*_own(manifest)], []
+    cost = _cost(manifest)
+    problems, notes = [*_own(manifest, cost)], []
     try:
         row, missing = _release(kept, manifest, digest)
         if row is None:
@@ -40,7 +41,7 @@ def check_manifest(kept: Snapshot, path: Path) -> tuple[dict[str, Any], list[str
         else:
             facts |= {"dataset": str(row["dataset"]), "release": row["id"]}
             entry = entry_of(row)
-            problems += [*_against(entry, manifest, digest), *_asked(entry, manifest)]
+            problems += [*_against(entry, manifest, cost, digest), *_asked(entry, manifest)]
             notes += [] if any(entry.files) else [NO_FILE]
             notes += [] if _same_words(entry, manifest) else [NO_WORDS]
     except (KeyError, ValueError, TypeError, ArithmeticError, RecursionError):
@@ -48,11 +49,11 @@ def check_manifest(kept: Snapshot, path: Path) -> tuple[dict[str, Any], list[str
     return facts, [f"{path}: {problem}" for problem in problems], [f"{path}: {note}" for note in notes]
 
 
-def _own(manifest: Manifest) -> Iterator[str]:
-    """Where a manifest disagrees with itself."""
+def _own(manifest: Manifest, cost: tuple[Fraction, Fraction] | None) -> Iterator[str]:
+    """Where a manifest disagrees with itself; `cost`: its charges' exact sums, if it has any."""
     promise = manifest.guarantee
     try:
-        _check(manifest)
+        _check(manifest, cost)
         found = manifest.recompute()
         if not math.isclose(found, promise.spent_epsilon, rel_tol=1e-9):  # another machine may round otherwise
             yield f"it states spent_epsilon {promise.spent_epsilon:g}, and its charges amount to {found:g}"
@@ -62,19 +63,27 @@ def _own(manifest: Manifest) -> Iterator[str]:
         yield f"it states spent_epsilon {promise.spent_epsilon:g}, more than the epsilon {promise.epsilon:g} that it promises"
 
 
-def _check(manifest: Manifest) -> None:
+def _check(manifest: Manifest, cost: tuple[Fraction, Fraction] | None) -> None:
     """ValueError where its numbers are none that a release has: it may be anybody's file."""
-    promise, delta = manifest.guarantee, _cost(manifest)[1]
+    if cost is None:
+        raise ValueError("charges")
+    promise, delta = manifest.guarantee, cost[1]
     if any(charge.scale <= 0 or charge.sensitivity < 1 for charge in manifest.ledger):
         raise ValueError("charge")
     if promise.composition is Composition.ZCDP and not (1e-200 <= promise.delta < 1 and Fraction(promise.delta) - delta >= Fraction(1e-300)):
         raise ValueError("delta")
 
 
-def _cost(manifest: Manifest) -> tuple[Fraction, Fraction]:
-    """(amount, delta): the exact sums of its charges."""
-    amounts = (price(c.mechanism, scale=c.scale, sensitivity=c.sensitivity) for c in manifest.ledger)
-    return sum(amounts, Fraction(0)), sum((fraction_of(c.delta) for c in manifest.ledger), Fraction(0))
+def _cost(manifest: Manifest) -> tuple[Fraction, Fraction] | None:
+    """(amount, delta): the exact sums of its charges; None where they cannot be added up, which is the manifest's fault and not the books'."""
+    amount = delta = Fraction(0)
+    try:
+        for charge in manifest.ledger:
+            amount += price(charge.mechanism, scale=charge.scale, sensitivity=charge.sensitivity)
+            delta = fraction_of(str(delta + fraction_of(charge.delta)))  # the books could not hold a longer sum; one would take all time
+    except (ValueError, TypeError, ArithmeticError):
+        return None
+    return amount, delta
 
 
 def _release(kept: Snapshot, manifest: Manifest, digest: str) -> tuple[dict[str, Any] | None, str]:
@@ -99,12 +108,12 @@ def _files(listed: list[dict[str, str]]) -> set[str]:
     return {digest for files in listed for digest in files.values()}
 
 
-def _against(entry: Entry, manifest: Manifest, digest: str) -> Iterator[str]:
+def _against(entry: Entry, manifest: Manifest, cost: tuple[Fraction, Fraction] | None, digest: str) -> Iterator[str]:
     """Where the books say other than the manifest."""
     release = f"release {entry.number}"
     if entry.spent is None:
         yield f"the books do not say what {release} spent"
-    elif (entry.spent.amount, entry.spent.delta) != _cost(manifest):
+    elif cost is not None and (entry.spent.amount, entry.spent.delta) != cost:
         yield f"its charges do not add up to what {release} spent in the books"
     if manifest.guarantee.composition is not entry.reserved.composition:
         yield f"its composition is not that of {release} in the books"

@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import sqlite3
+import time
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -496,6 +497,28 @@ def test_a_domain_that_the_books_do_not_keep_is_their_fault(books: Path) -> None
     for parameters in ("{}", '{"policy": 1}', '{"policy": {"epsilon": 0.5}, "workload": 1, "sample_seed": 1, "rows": 1, "domain": 1, "columns": 1}'):
         sql(books, f"UPDATE releases SET parameters = '{parameters}'")
         assert f"{manifest}: the row of its release is not as this program writes it" in check_books(books, [manifest])["problems"]
+
+
+@pytest.mark.parametrize(
+    "charge",
+    [{"delta": "1e999999999"}, {"delta": "1/0"}, {"delta": "1/" + "9" * 2000}, {"delta": "-1"}, {"scale": 0.0}, {"scale": -1.0}, {"scale": 1e999}],
+    ids=range(7),
+)
+def test_a_charge_that_is_none_is_the_fault_of_its_manifest(released: tuple[Path, Path], charge: dict[str, Any]) -> None:
+    path, manifest = released
+    edit(lambda m: m["ledger"][0].update(charge))(manifest)
+    problems = check_books(path, [manifest])["problems"]
+    assert f"{manifest}: its charges cannot be added up" in problems
+    assert not any("the row of its release" in problem for problem in problems)
+
+
+def test_charges_whose_sum_only_grows_are_given_up(released: tuple[Path, Path]) -> None:
+    """Denominators without a common factor: each is short, and their sum is as long as all of them."""
+    path, manifest = released
+    edit(lambda m: m.update(ledger=[{**m["ledger"][0], "delta": f"1/{10**900 + i}"} for i in range(5000)]))(manifest)
+    began = time.monotonic()
+    assert f"{manifest}: its charges cannot be added up" in check_books(path, [manifest])["problems"]
+    assert time.monotonic() - began < 5
 
 
 # --- a ledger of version 1 ---

@@ -225,7 +225,7 @@ def test_a_file_of_another_name_does_not_keep_a_new_ledger_away(tmp_path: Path) 
 
 def test_journals_that_cannot_be_read_are_said(books: Path) -> None:
     Path(f"{books}.journals").write_text("a file where the folder should be")
-    with pytest.raises(InputError, match="cannot read the journals.*nothing is spent before"):
+    with pytest.raises(InputError, match=r"cannot read the journals.*nothing is spent before"):
         go(books)
 
 
