@@ -18,7 +18,7 @@ from factored_mwem.errors import FmwemError
 from factored_mwem.journals import Unreadable, unknown
 from factored_mwem.ledger_file import LedgerFile
 from factored_mwem.manifest_check import check_manifest
-from factored_mwem.privacy.cap import Cost
+from factored_mwem.privacy.cap import Cost, Total
 from factored_mwem.privacy.noise import Composition
 
 DAMAGED = (KeyError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError, FmwemError)
@@ -202,9 +202,10 @@ def _overspent(dataset: Dataset, entries: Sequence[Entry]) -> Iterator[str]:
     all_of_it = [Cost(Composition.ZCDP, dataset.limits.rho)]
     if dataset.limits.rho and dataset.cap.spent(all_of_it, dataset.limits) > _whole(dataset) * (1 + Fraction(1, 10**9)):  # by another's rounding
         yield "its limits allow more than its cap"
-    for place, entry in enumerate(entries):
-        before = [earlier.cost for earlier in entries[:place]]  # they have spent no more than was reserved, so there was room for this one then
-        if not dataset.cap.admits([*before, entry.reserved], dataset.limits):
+    before = Total()
+    for entry in entries:  # those before it have spent no more than was reserved, so there was room for this one then
+        if not dataset.cap.holds(before.plus(entry.reserved), dataset.limits):
             yield f"its cap does not admit release {entry.number} after those before it"
         if entry.cost.amount > entry.reserved.amount or entry.cost.delta > entry.reserved.delta:
             yield f"release {entry.number} spent more than was reserved"
+        before = before.plus(entry.cost)
