@@ -91,6 +91,15 @@ def test_the_command_says_so_in_one_line(command_books: Path, fmwem: Fmwem) -> N
     assert everything(command_books.parent) == before
 
 
+def test_no_dataset_is_added_to_an_old_copy(command_books: Path, fmwem: Fmwem) -> None:
+    shutil.copy(command_books, command_books.with_name("copy"))
+    assert fmwem(*JOB, "--epsilon", 0.4, "--run-id", "a").code == 0
+    os.replace(command_books.with_name("copy"), command_books)
+    before = everything(command_books.parent)
+    refused = fmwem("ledger", "add", "books", "--dataset", "more", "--epsilon", 1)
+    assert refused.code == 2 and "older than its journals" in refused.err and everything(command_books.parent) == before
+
+
 @pytest.mark.parametrize("point", ["before reserve", "after reserve", "before commit"])
 def test_a_journal_without_a_draw_is_no_proof(books: Path, point: str) -> None:
     """A run that died between its journal and its entry has drawn nothing."""
