@@ -183,7 +183,9 @@ def books_text(found: dict[str, Any]) -> str:
 
 def books_check_text(found: dict[str, Any]) -> str:
     head = found["head"] if re.fullmatch("[0-9a-f]{64}", found["head"] or "") else "that is none"
-    chain = f"chain of {found['events']} events, head {head}" if found["events"] else "no chain yet: the next release begins it"
+    empty = "no events yet" if not (found["datasets"] or found["problems"]) else "its chain has no events"
+    none = "no chain yet: what is entered next begins it" if found["ledger_version"] == 1 else empty
+    chain = f"chain of {found['events']} events, head {head}" if found["events"] else none
     lines = [f"{piece(found['ledger'])}: {chain}"]
     for d in found["datasets"]:
         lines.append(f"  {d['dataset']!r}: {d['releases']} releases, spent {d['unit']} {d['spent']:.6g} of {d['cap']:g}")

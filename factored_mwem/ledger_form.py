@@ -83,7 +83,7 @@ def clear(path: Path) -> Iterator[None]:
         if "full" in text or "disk I/O" in text:
             raise Busy(f"no space left to write the ledger {path}; free some and try again") from None
         raise InputError(
-            f"cannot write the ledger {path}: {'it is read-only' if 'readonly' in text else 'it is damaged or cannot be opened'}"
+            f"cannot read or write the ledger {path}: {'it is read-only' if 'readonly' in text else 'it is damaged or cannot be opened'}"
         ) from None
     except (sqlite3.Error, ValueError, TypeError, ArithmeticError, RecursionError):
         raise InputError(f"{path} is not a ledger, or is damaged; put back a whole copy (a new or an older one forgets what was spent)") from None

@@ -122,6 +122,38 @@ def test_any_cell_that_was_changed_is_named(two: Path, table: str, column: str, 
         assert f"{name}: {column} in the books is not what the chain says" in said
 
 
+def test_a_chain_that_was_taken_out_is_not_one_to_come(two: Path, old: Path, tmp_path: Path) -> None:
+    sql(two, "DELETE FROM events")
+    assert "its chain has no events" in books_check_text(check_books(two)) and "no chain yet" not in books_check_text(check_books(two))
+    assert "no chain yet: what is entered next begins it" in books_check_text(check_books(old))
+    assert "no events yet" in books_check_text(check_books(LedgerFile.create(tmp_path / "new").path))
+
+
+def test_costs_are_added_up_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not anew for every release."""
+    file = LedgerFile.create(tmp_path / "many")
+    file.add("t", Cap.of(1.0, 1e-9), Neighbours.ADD_REMOVE, 1)
+    for _ in range(30):
+        enter(file, Cost(Composition.ZCDP, Fraction(1, 2**20)))
+    asked, rho = [0], Cost.rho.fget  # type: ignore[attr-defined]
+
+    def counted(cost: Cost) -> Fraction:
+        asked[0] += 1
+        return rho(cost)
+
+    monkeypatch.setattr(Cost, "rho", property(counted))
+    assert check_books(file.path)["fits"] and asked[0] < 5 * 30
+
+
+def test_who_only_reads_is_not_told_of_writing(two: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def connect(path: Path, patience: float) -> sqlite3.Connection:
+        raise sqlite3.OperationalError("unable to open database file")
+
+    monkeypatch.setattr(ledger_file, "_connect", connect)
+    with pytest.raises(InputError, match="cannot read or write the ledger"):
+        check_books(two)
+
+
 EVIL = "\x1b[2J\rall fits\nall fits\u202e\x9b"
 
 
