@@ -78,6 +78,13 @@ def assumptions_of(policy: Policy, form: Form | None, *, learnt: bool, ledger: b
     )
 
 
+def possible(policy: Policy, *, learnt: bool, ledger: bool) -> list[Assumptions]:
+    """What a release under `policy` may rest on, of a table of any form: it matters only whether it is a text file, and how its lines end."""
+    ends = (b"\n", b"\r\n")
+    forms = [None, *(Form(names=(), delimiter=",", line_end=end, begins=0, gzip=False, records=policy.records) for end in ends)]
+    return [assumptions_of(policy, form, learnt=learnt, ledger=ledger) for form in forms]
+
+
 def _records(form: Form | None) -> Assumption:
     if form is None:
         return _made_sure("a record is a row of the table")

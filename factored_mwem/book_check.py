@@ -15,10 +15,10 @@ from factored_mwem import chain
 from factored_mwem.chain import Row, canonical
 from factored_mwem.entries import Dataset, Entry, Snapshot, dataset_of, entry_of
 from factored_mwem.errors import FmwemError
-from factored_mwem.journals import unknown
+from factored_mwem.journals import Unreadable, unknown
 from factored_mwem.ledger_file import LedgerFile
 from factored_mwem.manifest_check import check_manifest
-from factored_mwem.privacy.cap import Cost
+from factored_mwem.privacy.cap import Cost, Total
 from factored_mwem.privacy.noise import Composition
 
 DAMAGED = (KeyError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError, FmwemError)
@@ -26,19 +26,30 @@ DAMAGED = (KeyError, ValueError, TypeError, AttributeError, ArithmeticError, Rec
 
 
 def check_books(path: Path, manifests: Sequence[Path] = ()) -> dict[str, Any]:
-    """Plain facts: what was looked at, and `problems`, a line for each thing that does not fit. Nothing is written."""
+    """Plain facts: what was looked at, `problems`, a line for each thing that does not fit, and `notes`. Nothing is written."""
     file = LedgerFile(path)
-    lost = unknown(file)  # before the books are read: see there
+    journals = list(_journals(file))  # before the books are read: see `unknown`
     kept = file.snapshot()
     sums, wrong = _sums(kept)
     problems = [] if kept.whole else ["SQLite finds the file damaged"]
     problems += [*_broken(kept, file.key), *_differing(kept), *wrong]
-    problems += [f"journal {one.name}: it holds draws that the books do not know, so this is an old copy of the ledger" for one in lost]
+    problems += journals
     found = [check_manifest(kept, manifest) for manifest in manifests]
-    problems += [problem for _, more in found for problem in more]
+    problems += [problem for _, more, _ in found for problem in more]
+    notes = [note for _, _, more in found for note in more]
     head = str(kept.events[-1].head) if kept.events else None
     facts = {"ledger": str(path), "ledger_version": kept.version, "events": len(kept.events), "head": head, "datasets": sums}
-    return {**facts, "manifests": [said for said, _ in found], "fits": not problems, "problems": problems}
+    return {**facts, "manifests": [said for said, _, _ in found], "fits": not problems, "problems": problems, "notes": notes}
+
+
+def _journals(file: LedgerFile) -> Iterator[str]:
+    """What the journals say against the books; whatever cannot be read, the rest can be checked."""
+    try:
+        lost = unknown(file)
+    except Unreadable as error:
+        yield f"the journals could not be looked at: {error.why}"
+        return
+    yield from (f"journal {one.name}: it holds draws that the books do not know, so this is an old copy of the ledger" for one in lost)
 
 
 def _broken(kept: Snapshot, key: bytes) -> Iterator[str]:
@@ -191,9 +202,10 @@ def _overspent(dataset: Dataset, entries: Sequence[Entry]) -> Iterator[str]:
     all_of_it = [Cost(Composition.ZCDP, dataset.limits.rho)]
     if dataset.limits.rho and dataset.cap.spent(all_of_it, dataset.limits) > _whole(dataset) * (1 + Fraction(1, 10**9)):  # by another's rounding
         yield "its limits allow more than its cap"
-    for place, entry in enumerate(entries):
-        before = [earlier.cost for earlier in entries[:place]]  # they have spent no more than was reserved, so there was room for this one then
-        if not dataset.cap.admits([*before, entry.reserved], dataset.limits):
+    before = Total()
+    for entry in entries:  # those before it have spent no more than was reserved, so there was room for this one then
+        if not dataset.cap.holds(before.plus(entry.reserved), dataset.limits):
             yield f"its cap does not admit release {entry.number} after those before it"
         if entry.cost.amount > entry.reserved.amount or entry.cost.delta > entry.reserved.delta:
             yield f"release {entry.number} spent more than was reserved"
+        before = before.plus(entry.cost)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from factored_mwem import chain
 from factored_mwem.entries import Dataset, Entry, dataset_of, entry_of
-from factored_mwem.journals import unknown
+from factored_mwem.journals import Unreadable, unknown
 from factored_mwem.ledger_file import LedgerFile
 from factored_mwem.ledger_form import clear
 from factored_mwem.privacy.cap import Cost
 
 
 def books(path: Path) -> dict[str, Any]:
-    """Every dataset's cap, cost and rest, and a line for each release; and whether journals hold draws that these books know nothing of."""
+    """Every dataset's cap, cost and rest, and a line for each release; and whether journals hold draws that these books know nothing of.
+
+    None where the journals could not be looked at: what the books say can still be shown.
+    """
     file = LedgerFile(path)
     found = []
     for dataset in file.datasets():
@@ -30,7 +34,10 @@ def books(path: Path) -> dict[str, Any]:
                 "releases": [_line(entry) for entry in entries],
             }
         )
-    return {"ledger": str(path), "datasets": found, "older_than_its_journals": bool(unknown(file))}
+    older: bool | None = None
+    with contextlib.suppress(Unreadable):
+        older = bool(unknown(file))
+    return {"ledger": str(path), "datasets": found, "older_than_its_journals": older}
 
 
 def export(path: Path) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import resource
 import sys
 import time
@@ -38,6 +39,11 @@ def say(text: str) -> None:
 def visible(text: str) -> str:
     """Text with what would steer a terminal spelt out, as Python spells it: names of columns and files may hold anything."""
     return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
+
+
+def piece(text: object) -> str:
+    """A text out of a file that may be anybody's, within a line of ours: a line break of its own would begin a line that we did not say."""
+    return visible(str(text)).replace("\n", "\\n")
 
 
 @contextlib.contextmanager
@@ -155,32 +161,38 @@ def books_text(found: dict[str, Any]) -> str:
     for d in found["datasets"]:
         unit = "epsilon" if d["rho"] is None else "rho"
         delta = f" at delta {d['delta']:g}" if d["delta"] else ""
-        by = f", whom column {d['privacy_id']!r} names" if d["privacy_id"] is not None else ""
-        lines.append(f"{d['dataset']}: cap {unit} {d[unit]:g}{delta}, {d['neighbours']}, up to {_rows(d['contributions'])} of one person{by}")
+        by = f", whom column {piece(repr(d['privacy_id']))} names" if d["privacy_id"] is not None else ""
+        lines.append(f"{piece(d['dataset'])}: cap {unit} {d[unit]:g}{delta}, {d['neighbours']}, up to {_rows(d['contributions'])} of one person{by}")
         rest = ([f"{unit} {d['left']:g}{delta}"] if delta or unit == "rho" else []) + [f"epsilon {d['left_pure']:g} if it is pure"]
         lines.append(f"  spent {unit} {d['spent']:.6g}, left for one more release {' or '.join(rest)}")
         for r in d["releases"]:
             cost = f"counts epsilon {r['epsilon']:.6g}" if "epsilon" in r else f"counts rho {r['rho']:.6g}"
             asked = r["promised"]
             promise = f"({asked['epsilon']:g}, {asked['delta']:g})-DP, " if asked["epsilon"] is not None and asked["delta"] is not None else ""
-            name = (f" run {r['run_id']}" if r["run_id"] else "") + (f" by {asked['privacy_id']}" if asked["privacy_id"] else "")
+            name = (f" run {piece(r['run_id'])}" if r["run_id"] else "") + (f" by {piece(asked['privacy_id'])}" if asked["privacy_id"] else "")
             learnt = f", delta {r['delta']:.3g}" if r["delta"] else ""
-            lines.append(f"  {r['number']:4} {r['state']:9} {promise}{cost}{learnt}  {r['reserved_at']}{name}")
+            lines.append(f"  {r['number']:4} {r['state']:9} {promise}{cost}{learnt}  {piece(r['reserved_at'])}{name}")
     if any(r["state"] in ("reserved", "failed") for d in found["datasets"] for r in d["releases"]):
         lines.append("reserved: under way, or killed; failed: ended by an error. What they list counts; the same run id, if any, completes them.")
-    if found["older_than_its_journals"]:
+    if found["older_than_its_journals"] is None:
+        lines.append("WARNING: the journals could not be looked at: no release will start before they can be")
+    elif found["older_than_its_journals"]:
         lines.append("WARNING: this ledger is older than its journals: what was spent since is missing from it, and no release will start")
-    return "\n".join(lines) or "no datasets; `fmwem ledger add FILE --dataset NAME --epsilon E` adds one"
+    return "\n".join(lines if found["datasets"] else ["no datasets; `fmwem ledger add FILE --dataset NAME --epsilon E` adds one", *lines])
 
 
 def books_check_text(found: dict[str, Any]) -> str:
-    chain = f"chain of {found['events']} events, head {found['head']}" if found["events"] else "no chain yet: the next release begins it"
-    lines = [f"{found['ledger']}: {chain}"]
+    head = found["head"] if re.fullmatch("[0-9a-f]{64}", found["head"] or "") else "that is none"
+    empty = "no events yet" if not (found["datasets"] or found["problems"]) else "its chain has no events"
+    none = "no chain yet: what is entered next begins it" if found["ledger_version"] == 1 else empty
+    chain = f"chain of {found['events']} events, head {head}" if found["events"] else none
+    lines = [f"{piece(found['ledger'])}: {chain}"]
     for d in found["datasets"]:
         lines.append(f"  {d['dataset']!r}: {d['releases']} releases, spent {d['unit']} {d['spent']:.6g} of {d['cap']:g}")
     known = (m for m in found["manifests"] if m["release"] is not None)
-    lines += [f"  {m['manifest']}: release {m['release']} of {m['dataset']!r}" for m in known]
-    lines += [f"does not fit: {problem}" for problem in found["problems"]]
+    lines += [f"  {piece(m['manifest'])}: release {piece(m['release'])} of {m['dataset']!r}" for m in known]
+    lines += [f"note: {piece(note)}" for note in found["notes"]]
+    lines += [f"does not fit: {piece(problem)}" for problem in found["problems"]]
     return "\n".join([*lines, *(["all fits"] if found["fits"] else [])])
 
 

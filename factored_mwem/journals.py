@@ -12,6 +12,7 @@ from pathlib import Path
 
 from factored_mwem.errors import InputError, Lost, RolledBack
 from factored_mwem.ledger_file import LedgerFile
+from factored_mwem.ledger_form import JOURNAL
 from factored_mwem.privacy.journal import Journal
 
 SUFFIX = ".journal"
@@ -27,8 +28,16 @@ def key_of(file: LedgerFile, path: Path) -> bytes:
     return hmac.digest(file.key, path.name.removesuffix(SUFFIX).encode(), "sha256")
 
 
+class Unreadable(InputError):
+    """Journals that cannot be looked at; `why`: what the system says, for those who only read."""
+
+    def __init__(self, file: LedgerFile, error: OSError) -> None:
+        self.why = f"{file.journals}: {error.strerror}"
+        super().__init__(f"cannot read the journals in {self.why}; nothing is spent before they can be looked at")
+
+
 def unknown(file: LedgerFile) -> list[Path]:
-    """The journals that hold draws of releases which the books do not know. InputError where they cannot be read."""
+    """The journals that hold draws of releases which the books do not know. Unreadable where they cannot be looked at."""
     # Journals first, books second: what another process enters meanwhile is in the books before it is in its journal. The other way round,
     # its journal would be taken for one of a newer copy.
     found = [(path, mark) for path in _files(file) if (mark := _mark(file, path)) is not None]
@@ -44,11 +53,12 @@ def refuse_older(file: LedgerFile) -> None:
 
 def _files(file: LedgerFile) -> list[Path]:
     try:
-        return sorted(path for path in (file.journals / name for name in os.listdir(file.journals)) if path.suffix == SUFFIX and path.is_file())
+        paths = [file.journals / name for name in os.listdir(file.journals) if JOURNAL.fullmatch(name)]
+        return sorted(path for path in paths if path.is_file())
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise _unreadable(file, error) from None
+        raise Unreadable(file, error) from None
 
 
 def _mark(file: LedgerFile, path: Path) -> str | None:
@@ -58,9 +68,5 @@ def _mark(file: LedgerFile, path: Path) -> str | None:
     except Lost:
         return None  # our code over what is no record: not a journal of this program's
     except OSError as error:
-        raise _unreadable(file, error) from None
+        raise Unreadable(file, error) from None
     return None if header is None else str(header.get("entry"))
-
-
-def _unreadable(file: LedgerFile, error: OSError) -> InputError:
-    return InputError(f"cannot read the journals in {file.journals}: {error.strerror}; nothing is spent before they can be looked at")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +27,8 @@ ROWS = (
 CHAIN = "CREATE TABLE events (number INTEGER PRIMARY KEY, reserved INTEGER UNIQUE, event TEXT NOT NULL, head TEXT NOT NULL, code BLOB NOT NULL)"
 TABLES = {1: set(ROWS), 2: {*ROWS, CHAIN}}
 """By version. Version 1 keeps no chain."""
+JOURNAL = re.compile(r"[0-9a-f]{32}\.journal")
+"""Names of journals. Whatever else lies in their folder, a system's own files among them, is not ours, and its name may not even be text."""
 
 
 def check_form(db: sqlite3.Connection, path: Path) -> int:
@@ -80,7 +83,7 @@ def clear(path: Path) -> Iterator[None]:
         if "full" in text or "disk I/O" in text:
             raise Busy(f"no space left to write the ledger {path}; free some and try again") from None
         raise InputError(
-            f"cannot write the ledger {path}: {'it is read-only' if 'readonly' in text else 'it is damaged or cannot be opened'}"
+            f"cannot read or write the ledger {path}: {'it is read-only' if 'readonly' in text else 'it is damaged or cannot be opened'}"
         ) from None
     except (sqlite3.Error, ValueError, TypeError, ArithmeticError, RecursionError):
         raise InputError(f"{path} is not a ledger, or is damaged; put back a whole copy (a new or an older one forgets what was spent)") from None
@@ -96,7 +99,7 @@ def refuse_journals(path: Path) -> None:
     """InputError where there are journals of an earlier ledger: what they hold was paid for there, and a new one would not know it."""
     folder = journals_of(path)
     try:
-        left = os.listdir(folder)
+        left = any(JOURNAL.fullmatch(name) for name in os.listdir(folder))
     except FileNotFoundError:
         return
     except OSError as error:

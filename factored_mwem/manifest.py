@@ -211,12 +211,17 @@ def tool_version() -> str:
         return "not installed"
 
 
-def _guarantee(policy: Policy, ledger: Ledger, assumptions: Assumptions) -> Guarantee:
-    epsilon, delta = ledger.guarantee()
+def statement(policy: Policy, delta: float) -> str:
+    """The promise of a policy in one sentence."""
     bound = "" if policy.privacy_id is None else f" (bounded by {policy.privacy_id!r})"
     who = f"one person with at most {policy.contributions} row{'s' * (policy.contributions > 1)}{bound}"
     change = f"{who} added or removed" if policy.neighbours == "add-remove" else f"{who} exchanged for another"
     kind = f"({policy.epsilon:g}, {delta:g})-differential privacy" if delta else f"{policy.epsilon:g}-differential privacy"
+    return f"{kind} against tables with {change}, under the assumptions listed"
+
+
+def _guarantee(policy: Policy, ledger: Ledger, assumptions: Assumptions) -> Guarantee:
+    epsilon, delta = ledger.guarantee()
     return Guarantee(
         epsilon=policy.epsilon,
         delta=delta,
@@ -224,7 +229,7 @@ def _guarantee(policy: Policy, ledger: Ledger, assumptions: Assumptions) -> Guar
         neighbours=policy.neighbours.value,
         contributions=policy.contributions,
         composition=ledger.budget.composition,
-        statement=f"{kind} against tables with {change}, under the assumptions listed",
+        statement=statement(policy, delta),
         assumptions=assumptions,
     )
 

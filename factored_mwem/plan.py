@@ -20,6 +20,8 @@ MAX_ROUNDS = 128
 """Most rounds chosen by default; a user may ask for more."""
 
 
+BEARABLE = ("max_cells", "max_memory")
+"""Fields of a policy that say what a machine can bear: another attempt of a run may have others, as far as the journal's draws fit them."""
 MWEM_ONLY = {"initial": "one-way", "replay": True, "step": "scaled", "components": "grow", "iterate": "last"}
 """Fields of Policy that only the faithful engine knows, with their defaults."""
 
@@ -122,6 +124,12 @@ class Policy(BaseModel):
         """The budget of this promise; a share of delta is kept apart where categories are learnt."""
         share = Fraction(self.domain_budget) if learn_domain else Fraction(0)
         return Budget.of(self.epsilon, self.delta, discovery_share=share)
+
+
+def split_policy(found: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The fields of a policy in JSON that no attempt of a run may change, and those that one may. What is in a file may be anything."""
+    policy = {**Policy().model_dump(mode="json"), **found} if isinstance(found, dict) else {}  # a field that came later had its default
+    return {k: v for k, v in policy.items() if k not in BEARABLE}, {name: policy.get(name) for name in BEARABLE}
 
 
 @dataclass(frozen=True, slots=True)

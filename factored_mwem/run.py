@@ -25,7 +25,7 @@ from factored_mwem.input_file import InputFile
 from factored_mwem.journals import key_of, place_of, refuse_older
 from factored_mwem.ledger_file import LedgerFile
 from factored_mwem.output import sha256
-from factored_mwem.plan import Policy
+from factored_mwem.plan import BEARABLE, Policy, split_policy
 from factored_mwem.privacy.cap import Cost
 from factored_mwem.privacy.journal import Journal, Journaled, does_not_fit
 from factored_mwem.privacy.ledger import Ledger
@@ -34,8 +34,6 @@ from factored_mwem.request import Request
 from factored_mwem.table import Table
 
 MOST_ID = 200
-BEARABLE = ("max_cells", "max_memory")
-"""Fields of a policy that say what a machine can bear: another attempt of a run may have others, as far as the journal's draws fit them."""
 PATIENCE = 5.0
 """Seconds that a run which ends by an error waits to tell the books: they count it in full in any case."""
 GOES_ON = {
@@ -249,9 +247,8 @@ class Run:
 
 def _split(parameters: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The parameters that no attempt of a run may change, and those that one may. The books' may be anything."""
-    found = parameters.get("policy")
-    policy = {**Policy().model_dump(mode="json"), **found} if isinstance(found, dict) else {}  # a field that came later had its default
-    return {**parameters, "policy": {k: v for k, v in policy.items() if k not in BEARABLE}}, {name: policy.get(name) for name in BEARABLE}
+    lasting, bearable = split_policy(parameters.get("policy"))
+    return {**parameters, "policy": lasting}, bearable
 
 
 def _check_terms(dataset: Dataset, policy: Policy) -> None:

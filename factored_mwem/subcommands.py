@@ -86,13 +86,16 @@ def ledger_add(
     ] = None,
 ) -> None:
     """Put a dataset on the books. Its cap is set once."""
+    from factored_mwem.journals import refuse_older
     from factored_mwem.ledger_file import LedgerFile
     from factored_mwem.privacy.cap import Cap
     from factored_mwem.privacy.neighbours import Neighbours
 
     if neighbours not in list(Neighbours):
         raise InputError(f"neighbours={neighbours!r}: must be add-remove or replace")
-    LedgerFile(file).add(dataset, Cap.of(epsilon, delta, rho), Neighbours(neighbours), contributions, privacy_id)
+    books = LedgerFile(file)
+    refuse_older(books)  # what is entered in an old copy is lost when the newest one is put back
+    books.add(dataset, Cap.of(epsilon, delta, rho), Neighbours(neighbours), contributions, privacy_id)
     print(json.dumps({"ledger": str(file), "dataset": dataset}))
 
 

@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import sqlite3
+import time
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -21,11 +22,12 @@ from test_cli_ledger import books as command_books  # noqa: F401 - a fixture
 from test_ledger_file import sql
 from test_run import DOMAIN, books, died, go, table  # noqa: F401 - books: a fixture
 
-from factored_mwem import chain, faults, ledger_file, release
+from factored_mwem import Workload, chain, faults, ledger_file, release
 from factored_mwem.book_check import check_books
 from factored_mwem.books import books as read_books
 from factored_mwem.books import export
 from factored_mwem.chain import Row
+from factored_mwem.console import books_check_text, books_text
 from factored_mwem.errors import BudgetExceeded, InputError
 from factored_mwem.ledger_file import LedgerFile
 from factored_mwem.ledger_form import CHAIN
@@ -118,6 +120,64 @@ def test_any_cell_that_was_changed_is_named(two: Path, table: str, column: str, 
     else:
         name = ("dataset 'b'" if last else "dataset 'a'") if table == "datasets" else f"release {3 if last else 1}"
         assert f"{name}: {column} in the books is not what the chain says" in said
+
+
+def test_a_chain_that_was_taken_out_is_not_one_to_come(two: Path, old: Path, tmp_path: Path) -> None:
+    sql(two, "DELETE FROM events")
+    assert "its chain has no events" in books_check_text(check_books(two)) and "no chain yet" not in books_check_text(check_books(two))
+    assert "no chain yet: what is entered next begins it" in books_check_text(check_books(old))
+    assert "no events yet" in books_check_text(check_books(LedgerFile.create(tmp_path / "new").path))
+
+
+def test_costs_are_added_up_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not anew for every release."""
+    file = LedgerFile.create(tmp_path / "many")
+    file.add("t", Cap.of(1.0, 1e-9), Neighbours.ADD_REMOVE, 1)
+    for _ in range(30):
+        enter(file, Cost(Composition.ZCDP, Fraction(1, 2**20)))
+    asked, rho = [0], Cost.rho.fget  # type: ignore[attr-defined]
+
+    def counted(cost: Cost) -> Fraction:
+        asked[0] += 1
+        return rho(cost)
+
+    monkeypatch.setattr(Cost, "rho", property(counted))
+    assert check_books(file.path)["fits"] and asked[0] < 5 * 30
+
+
+def test_who_only_reads_is_not_told_of_writing(two: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def connect(path: Path, patience: float) -> sqlite3.Connection:
+        raise sqlite3.OperationalError("unable to open database file")
+
+    monkeypatch.setattr(ledger_file, "_connect", connect)
+    with pytest.raises(InputError, match="cannot read or write the ledger"):
+        check_books(two)
+
+
+EVIL = "\x1b[2J\rall fits\nall fits\u202e\x9b"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE events SET head = {} WHERE number = 12",
+        "UPDATE releases SET run_id = {} WHERE id = 1",
+        "UPDATE releases SET reserved = {} WHERE id = 1",
+        "UPDATE releases SET dataset = {} WHERE id = 1",
+        "UPDATE releases SET parameters = json_object('policy', json_object('privacy_id', {})) WHERE id = 1",
+        "UPDATE datasets SET name = {} WHERE name = 'a'",
+        "UPDATE datasets SET privacy_id = {} WHERE name = 'a'",
+    ],
+    ids=range(7),
+)
+def test_what_a_file_says_steers_no_terminal(two: Path, change: str) -> None:
+    """Nor begins a line of its own: the file may be anybody's."""
+    path = two.rename(two.with_name("two\x1b[2J\nall fits"))
+    sql(path, change.format("'" + EVIL + "'"))
+    checked, shown = books_check_text(check_books(path, [path])), books_text(read_books(path))
+    for line in (checked + "\n" + shown).split("\n"):
+        assert line.isprintable() and line != "all fits"
+    assert ("head " in checked) and "[2J\\rall" not in checked.split("\n")[0]
 
 
 def test_every_column_is_changed_by_a_test(two: Path) -> None:
@@ -387,11 +447,110 @@ def test_a_repeated_run_says_the_same_head(books: Path) -> None:
     assert release(table(), 2, domain=DOMAIN, epsilon=0.5).manifest.chain_head is None
 
 
-def test_a_release_from_python_fits_by_its_charges(books: Path, tmp_path: Path) -> None:
-    """The books list no file of it: what it costs must do."""
-    made = release(table(), 2, domain=DOMAIN, epsilon=0.5, ledger=books, dataset="t")
-    made.write(tmp_path / "made.parquet")
-    assert check_books(books, [tmp_path / "made.manifest.json"])["problems"] == []
+def from_python(books: Path, **choices: Any) -> Path:
+    """The manifest of a release of which the books list no file."""
+    settings = {"table": table(), "workload": 2, "domain": DOMAIN, "epsilon": 0.5, "rows": 50, "sample_seed": 3, **choices}
+    release(**settings, ledger=books, dataset="t").write(books.with_name("made.parquet"))
+    return books.with_name("made.manifest.json")
+
+
+def test_a_release_from_python_fits_by_what_the_books_say_of_it(books: Path) -> None:
+    """The books list no file of it, and the check says so."""
+    manifest = from_python(books)
+    found = check_books(books, [manifest])
+    assert found["fits"] and found["problems"] == []
+    assert found["notes"] == [f"{manifest}: the books list no file of this release: only its costs, policy, workload and domain were compared"]
+    assert f"note: {found['notes'][0]}\n" in books_check_text(found) and books_check_text(found).endswith("all fits")
+
+
+FORGED: dict[str, tuple[str, Callable[[dict[str, Any]], object]]] = {
+    "epsilon": ("guarantee.epsilon", lambda m: m["guarantee"].update(epsilon=0.9)),
+    "delta": ("guarantee.delta", lambda m: m["guarantee"].update(delta=1e-8)),
+    "neighbours": ("guarantee.neighbours", lambda m: m["guarantee"].update(neighbours="replace")),
+    "contributions": ("guarantee.contributions", lambda m: m["guarantee"].update(contributions=100)),
+    "statement": ("guarantee.statement", lambda m: m["guarantee"].update(statement="0.5-differential privacy against everything")),
+    "assumption": ("guarantee.assumptions", lambda m: m["guarantee"]["assumptions"]["domain"].update(statement="it was learnt", enforced=True)),
+    "enforced": ("guarantee.assumptions", lambda m: m["guarantee"]["assumptions"]["contributions"].update(enforced=True)),
+    "policy": ("policy", lambda m: m["policy"].update(contributions=100)),
+    "another field": ("policy", lambda m: m["policy"].update(safe=True)),
+    "workload": ("workload", lambda m: m["workload"].update(marginals=[3])),
+    "seed": ("sample_seed", lambda m: m.update(sample_seed=None)),
+    "rows": ("output.rows", lambda m: m["output"].update(rows=51)),
+    "bounds": ("domain of 'a'", lambda m: m["domain"]["fields"][0]["constraints"].update(maximum=9)),
+    "no column": ("domain is not of the columns", lambda m: (m["domain"]["fields"].pop(), m["attributes"].pop())),
+    "a name": ("domain is not of the columns", lambda m: m["domain"]["fields"][0].update(name="z")),
+    "a field twice": ("its domain is none", lambda m: m["domain"]["fields"].append(m["domain"]["fields"][0])),
+    "no domain": ("its domain is none", lambda m: m.update(domain={"fields": [7]})),
+    "attributes": ("attributes are not those of its domain", lambda m: m["attributes"][0].update(domain="learnt")),
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_a_forged_promise_is_named_though_no_file_is_listed(books: Path, name: str) -> None:
+    """Its charges and its head are as they were."""
+    words, change = FORGED[name]
+    manifest = from_python(books)
+    edit(change)(manifest)
+    problems = check_books(books, [manifest])["problems"]
+    assert any(words in problem for problem in problems), problems
+
+
+CHOICES: dict[str, dict[str, Any]] = {
+    "columns": {"columns": ["c", "a"]},
+    "learnt": {"domain": None, "rows": None, "sample_seed": None},
+    "pure": {"delta": 0.0},
+    "mwem": {"engine": "mwem", "rounds": 3, "max_cells": 4000},
+    "limits": {"max_memory": 2**30, "time_budget": 60.0},
+    "asked": {"workload": Workload.cube("a", "b") + Workload.marginals(1)},
+    "by id": {"table": table().append_column("p", table()["a"]), "privacy_id": "p", "domain": {**DOMAIN, "p": 4}},
+    "by id, learnt": {"table": table().append_column("p", table()["a"]), "privacy_id": "p", "domain": None, "columns": ["a", "p"], "workload": 1},
+    "replace": {"neighbours": "replace"},
+}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_whatever_was_asked_for_fits(tmp_path: Path, name: str) -> None:
+    file = LedgerFile.create(tmp_path / "books")
+    choices = CHOICES[name]
+    file.add("t", Cap.of(1.0, 1e-9), Neighbours(choices.get("neighbours", "add-remove")), 1, choices.get("privacy_id"))
+    found = check_books(file.path, [from_python(file.path, **choices)])
+    assert found["problems"] == [] and len(found["notes"]) == 1
+
+
+def test_another_attempt_may_bear_less(books: Path) -> None:
+    died(books, "before draw", 3, max_cells=4000)
+    go(books, max_cells=5000)[0].write(books.with_name("made.parquet"))
+    found = check_books(books, [books.with_name("made.manifest.json")])
+    assert found["problems"] == [] and "another version of this program" in found["notes"][1]
+
+
+def test_a_domain_that_the_books_do_not_keep_is_their_fault(books: Path) -> None:
+    manifest = from_python(books)
+    for parameters in ("{}", '{"policy": 1}', '{"policy": {"epsilon": 0.5}, "workload": 1, "sample_seed": 1, "rows": 1, "domain": 1, "columns": 1}'):
+        sql(books, f"UPDATE releases SET parameters = '{parameters}'")
+        assert f"{manifest}: the row of its release is not as this program writes it" in check_books(books, [manifest])["problems"]
+
+
+@pytest.mark.parametrize(
+    "charge",
+    [{"delta": "1e999999999"}, {"delta": "1/0"}, {"delta": "1/" + "9" * 2000}, {"delta": "-1"}, {"scale": 0.0}, {"scale": -1.0}, {"scale": 1e999}],
+    ids=range(7),
+)
+def test_a_charge_that_is_none_is_the_fault_of_its_manifest(released: tuple[Path, Path], charge: dict[str, Any]) -> None:
+    path, manifest = released
+    edit(lambda m: m["ledger"][0].update(charge))(manifest)
+    problems = check_books(path, [manifest])["problems"]
+    assert f"{manifest}: its charges cannot be added up" in problems
+    assert not any("the row of its release" in problem for problem in problems)
+
+
+def test_charges_whose_sum_only_grows_are_given_up(released: tuple[Path, Path]) -> None:
+    """Denominators without a common factor: each is short, and their sum is as long as all of them."""
+    path, manifest = released
+    edit(lambda m: m.update(ledger=[{**m["ledger"][0], "delta": f"1/{10**900 + i}"} for i in range(5000)]))(manifest)
+    began = time.monotonic()
+    assert f"{manifest}: its charges cannot be added up" in check_books(path, [manifest])["problems"]
+    assert time.monotonic() - began < 5
 
 
 # --- a ledger of version 1 ---

@@ -17,6 +17,7 @@ from test_cli_ledger import books as command_books  # noqa: F401 - a fixture
 from test_run import DOMAIN, books, died, go, table  # noqa: F401 - books: a fixture
 
 from factored_mwem import faults, journals, release
+from factored_mwem.book_check import check_books
 from factored_mwem.books import books as show
 from factored_mwem.console import books_text
 from factored_mwem.errors import InputError, RolledBack
@@ -88,6 +89,15 @@ def test_the_command_says_so_in_one_line(command_books: Path, fmwem: Fmwem) -> N
         assert (refused.code, refused.facts["budget_spent"], refused.facts["retryable"]) == (2, False, False)
         assert "older than its journals" in refused.facts["error"] and refused.err.count("\n") == 1
     assert everything(command_books.parent) == before
+
+
+def test_no_dataset_is_added_to_an_old_copy(command_books: Path, fmwem: Fmwem) -> None:
+    shutil.copy(command_books, command_books.with_name("copy"))
+    assert fmwem(*JOB, "--epsilon", 0.4, "--run-id", "a").code == 0
+    os.replace(command_books.with_name("copy"), command_books)
+    before = everything(command_books.parent)
+    refused = fmwem("ledger", "add", "books", "--dataset", "more", "--epsilon", 1)
+    assert refused.code == 2 and "older than its journals" in refused.err and everything(command_books.parent) == before
 
 
 @pytest.mark.parametrize("point", ["before reserve", "after reserve", "before commit"])
@@ -170,9 +180,9 @@ def test_journals_of_another_ledger_prove_nothing(books: Path, tmp_path: Path) -
 def test_what_is_no_journal_is_passed_over(books: Path, size: int) -> None:
     folder = Path(f"{books}.journals")
     folder.mkdir()
-    (folder / "x.journal").mkdir()
-    os.mkfifo(folder / "y.journal")
-    with open(folder / "z.journal", "wb") as file:
+    (folder / f"{'a' * 32}.journal").mkdir()
+    os.mkfifo(folder / f"{'b' * 32}.journal")
+    with open(folder / f"{'c' * 32}.journal", "wb") as file:
         file.truncate(size)
     assert unknown(LedgerFile(books)) == []
 
@@ -180,8 +190,8 @@ def test_what_is_no_journal_is_passed_over(books: Path, size: int) -> None:
 def test_a_length_that_a_disk_made_up_takes_no_memory(books: Path) -> None:
     folder = Path(f"{books}.journals")
     folder.mkdir()
-    for name, length in (("x", 2**40), ("y", 2**64 - 1)):
-        (folder / f"{name}.journal").write_bytes(HEAD.pack(MAGIC, 0, length) + bytes(50))
+    for name, length in (("a", 2**40), ("b", 2**64 - 1)):
+        (folder / f"{name * 32}.journal").write_bytes(HEAD.pack(MAGIC, 0, length) + bytes(50))
     assert unknown(LedgerFile(books)) == []
 
 
@@ -195,10 +205,52 @@ def test_only_the_start_of_a_journal_is_read(books: Path, monkeypatch: pytest.Mo
     assert unknown(LedgerFile(books)) == [path]
 
 
+STRAY = [b"\xff.journal", b"x.journal", b"\xff" * 32 + b".journal", ("\u0663" * 32).encode() + b".journal", b"a" * 32 + b".journal\n", b".DS_Store"]
+
+
+def stray(books: Path) -> Path:
+    folder = Path(f"{books}.journals")
+    folder.mkdir(exist_ok=True)
+    for name in STRAY:
+        with open(os.path.join(os.fsencode(folder), name), "wb") as file:
+            file.write(b"anything")
+    return folder
+
+
+def test_a_file_of_another_name_is_no_journal(books: Path) -> None:
+    stray(books)
+    assert unknown(LedgerFile(books)) == [] and not show(books)["older_than_its_journals"] and check_books(books)["fits"]
+    go(books)
+    assert len(list(Path(f"{books}.journals").iterdir())) == len(STRAY) + 1
+
+
+def test_a_file_of_another_name_does_not_keep_a_new_ledger_away(tmp_path: Path) -> None:
+    folder = stray(tmp_path / "new")
+    LedgerFile.create(tmp_path / "new").path.unlink()
+    (folder / f"{'0f' * 16}.journal").touch()
+    with pytest.raises(InputError, match="journals of an earlier ledger"):
+        LedgerFile.create(tmp_path / "new")
+
+
 def test_journals_that_cannot_be_read_are_said(books: Path) -> None:
     Path(f"{books}.journals").write_text("a file where the folder should be")
-    with pytest.raises(InputError, match="cannot read the journals"):
+    with pytest.raises(InputError, match=r"cannot read the journals.*nothing is spent before"):
         go(books)
+
+
+def test_books_are_read_though_their_journals_cannot_be(command_books: Path, fmwem: Fmwem) -> None:
+    """An auditor may have the ledger alone, or no right to the folder."""
+    Path(f"{command_books}.journals").write_text("a file where the folder should be")
+    done = fmwem("ledger", "show", "books", "--json")
+    assert (done.code, done.facts["older_than_its_journals"]) == (0, None) and done.facts["datasets"]
+    text = fmwem("ledger", "show", "books")
+    assert text.code == 0 and "adult: cap" in text.out and "the journals could not be looked at" in text.out
+    done = fmwem("ledger", "verify", "books", "--json")
+    assert (done.code, done.err) == (2, "") and done.facts["datasets"]
+    assert done.facts["problems"] == [f"the journals could not be looked at: {command_books}.journals: Not a directory"]
+    assert "nothing is spent" not in fmwem("ledger", "verify", "books").out
+    refused = fmwem(*JOB, "--epsilon", 0.4)
+    assert refused.code == 2 and "nothing is spent before they can be looked at" in refused.err
 
 
 def test_a_new_ledger_does_not_take_over_the_journals_of_another(command_books: Path, fmwem: Fmwem) -> None:

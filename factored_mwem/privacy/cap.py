@@ -47,6 +47,19 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
+class Total:
+    """The exact sums of some costs; `amount` means something only where all are `pure`."""
+
+    pure: bool = True
+    amount: Fraction = Fraction(0)
+    rho: Fraction = Fraction(0)
+    delta: Fraction = Fraction(0)
+
+    def plus(self, cost: Cost) -> Total:
+        return Total(self.pure and cost.pure, self.amount + cost.amount, self.rho + cost.rho, self.delta + cost.delta)
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
     """The second filter: what the rhos and the deltas of learnt categories may sum to."""
 
@@ -96,9 +109,13 @@ class Cap:
 
     def admits(self, costs: Sequence[Cost], limits: Limits) -> bool:
         """Whether releases of these costs, in this order, stay within the cap."""
-        if self.epsilon is not None and all(c.pure for c in costs) and sum(c.amount for c in costs) <= self.epsilon:
+        return self.holds(functools.reduce(Total.plus, costs, Total()), limits)
+
+    def holds(self, total: Total, limits: Limits) -> bool:
+        """Whether releases that cost this much together stay within the cap."""
+        if self.epsilon is not None and total.pure and total.amount <= self.epsilon:
             return True
-        return sum(c.rho for c in costs) <= limits.rho and sum(c.delta for c in costs) <= limits.delta
+        return total.rho <= limits.rho and total.delta <= limits.delta
 
     def spent(self, costs: Sequence[Cost], limits: Limits | None) -> float:
         """What the costs amount to, rounded up: epsilon at the cap's delta, or rho where the cap is one."""
