@@ -79,9 +79,9 @@ def assumptions_of(policy: Policy, form: Form | None, *, learnt: bool, ledger: b
 
 
 def possible(policy: Policy, *, learnt: bool, ledger: bool) -> list[Assumptions]:
-    """What a release under `policy` may rest on, of a table of any form: it matters only whether it is a text file, and how its lines end."""
-    ends = (b"\n", b"\r\n")
-    forms = [None, *(Form(names=(), delimiter=",", line_end=end, begins=0, gzip=False, records=policy.records) for end in ends)]
+    """What a release under `policy` may rest on, of a table of any form: whether it is a text file, how its lines end, if it has one column."""
+    kinds = [(end, names) for end in (b"\n", b"\r\n") for names in (("a",), ("a", "b"))]
+    forms = [None, *(Form(names=names, delimiter=",", line_end=end, begins=0, gzip=False, records=policy.records) for end, names in kinds)]
     return [assumptions_of(policy, form, learnt=learnt, ledger=ledger) for form in forms]
 
 

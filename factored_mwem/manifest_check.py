@@ -43,7 +43,7 @@ def check_manifest(kept: Snapshot, path: Path) -> tuple[dict[str, Any], list[str
             entry = entry_of(row)
             problems += [*_against(entry, manifest, cost, digest), *_asked(entry, manifest)]
             notes += [] if any(entry.files) else [NO_FILE]
-            notes += [] if _same_words(entry, manifest) else [NO_WORDS]
+            notes += [] if _same_words(entry) else [NO_WORDS]
     except (KeyError, ValueError, TypeError, ArithmeticError, RecursionError):
         problems.append("the row of its release is not as this program writes it")
     return facts, [f"{path}: {problem}" for problem in problems], [f"{path}: {note}" for note in notes]
@@ -121,9 +121,9 @@ def _against(entry: Entry, manifest: Manifest, cost: tuple[Fraction, Fraction] |
         yield f"it is not a file that {release} wrote, or was changed since"
 
 
-def _same_words(entry: Entry, manifest: Manifest) -> bool:
+def _same_words(entry: Entry) -> bool:
     """Whether this version wrote the manifest's sentences, by what the books say: another may have put the same into other words."""
-    return entry.tool_version.split(", ")[0] == tool_version() and manifest.guarantee.assumptions is not None
+    return entry.tool_version.split(", ")[0] == tool_version()
 
 
 def _asked(entry: Entry, manifest: Manifest) -> Iterator[str]:
@@ -142,7 +142,7 @@ def _asked(entry: Entry, manifest: Manifest) -> Iterator[str]:
     if manifest.output is not None and asked["rows"] is not None:
         said["output.rows"] = (manifest.output.rows, asked["rows"])
     wrong = [name for name, (here, there) in said.items() if here != there]
-    if _same_words(entry, manifest):
+    if _same_words(entry):
         wrong += ["guarantee.statement"] if promise.statement != statement(policy, policy.delta) else []
         known = possible(policy, learnt=asked["domain"] is None, ledger=True)
         wrong += ["guarantee.assumptions"] if promise.assumptions not in known else []
