@@ -20,6 +20,7 @@ from fakes import FakeNoise
 
 from factored_mwem import Cap, Domain, FmwemError, LedgerFile, Neighbours, Policy, Release, Workload, draft, evaluate, flow, release, sample
 from factored_mwem.assumptions import assumptions_of
+from factored_mwem.book_check import check_books
 from factored_mwem.console import say, visible
 from factored_mwem.delimited import Form
 from factored_mwem.errors import Changed, InputError
@@ -427,3 +428,18 @@ def test_reading_flags_of_evaluate_and_files(tmp_path: Path) -> None:
         command = ["fmwem", "release", "r.csv", "--config", "c.toml", "--overwrite", "-q", *flags]
         subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
         assert json.loads((tmp_path / "r.synthetic.manifest.json").read_text())["policy"]["records"] == kind
+
+
+@pytest.mark.parametrize(("text", "choices"), [("c\nv0\n", {}), ("c,d\r\nv0,1\r\n", {"columns": ["c"]}), ('c\n"v\n0"\n', {"records": "multiline"})])
+def test_the_books_know_the_assumptions_of_every_form(tmp_path: Path, text: str, choices: dict[str, Any]) -> None:
+    (tmp_path / "t.csv").write_bytes(text.encode())
+    file = LedgerFile.create(tmp_path / "b.ledger")
+    file.add("d", Cap.of(10.0, 1e-6), Neighbours.ADD_REMOVE, 1)
+    made = release(tmp_path / "t.csv", 1, domain=DOMAIN, epsilon=1.0, ledger=file.path, dataset="d", **choices)
+    made.write(tmp_path / "o.parquet")
+    manifest = tmp_path / "o.manifest.json"
+    assert check_books(file.path, [manifest])["problems"] == []
+    forged = json.loads(manifest.read_text())
+    forged["guarantee"]["assumptions"] = None
+    manifest.write_text(json.dumps(forged))
+    assert any("guarantee.assumptions" in problem for problem in check_books(file.path, [manifest])["problems"])
