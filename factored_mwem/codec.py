@@ -218,8 +218,6 @@ def _typed(attribute: Attribute, values: pa.Array, arrow: pa.DataType, *, safe: 
         safe = False
     if pa.types.is_integer(arrow) and pa.types.is_floating(values.type) and not attribute.categorical:
         values = pc.floor(values)
-    if pa.types.is_floating(arrow) and pa.types.is_integer(values.type):
-        safe = False  # whole numbers beyond a float's digits are rounded; `_survives` asks whether that matters
     if pa.types.is_timestamp(arrow) and pa.types.is_timestamp(values.type) and arrow.tz is not None:
         values = pc.assume_timezone(values, "UTC")
     if is_text(arrow):

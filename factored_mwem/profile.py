@@ -181,3 +181,9 @@ def limits_of(field: pa.Field) -> tuple[float, float]:
     if pa.types.is_float16(arrow):
         return -65504.0, 65504.0
     return -np.inf, np.inf
+
+
+def most_whole(field: pa.Field) -> float:
+    """Up to which size a typed column holds every whole number that its bounds admit, from its type alone (public)."""
+    arrow = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    return float(2 ** (np.finfo(arrow.to_pandas_dtype()).nmant + 1)) if pa.types.is_floating(arrow) else np.inf

@@ -417,7 +417,7 @@ def test_a_run_that_does_not_fit_another_limit_says_which_one_fits(books: Path, 
 
 def test_what_was_asked_cannot_be_changed_after_the_first_noise(books: Path) -> None:
     """A question that a learnt domain cannot answer: the advice must not be to change it and go on, for that is another release."""
-    source = pa.table({"a": ["x", "y"] * 300, "b": ["u", "v"] * 300})
+    (source := books.with_name("t.csv")).write_text("a,b\n" + "x,u\ny,v\n" * 300)  # of a text file nobody knows before what a column is
     r = Request.of(source, Workload.marginals(1) + Workload.ranges("a"), epsilon=1.0)
     with pytest.raises(InputError, match="no order") as refused, Run.begin(r, books, "t", "r", version="1") as run:
         _release(r.private, r.workload, r.policy, r.declared, r.columns, r.rows, r.sample_seed, lambda _: None, noise=FakeNoise(), run=run)

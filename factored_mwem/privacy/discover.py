@@ -22,7 +22,7 @@ from factored_mwem.plan import Policy
 from factored_mwem.privacy.access import Access
 from factored_mwem.privacy.ledger import Entry, Mechanism, scale_for
 from factored_mwem.privacy.noise import threshold_delta
-from factored_mwem.profile import COARSE, GRIDS, KINDS, NARROWER, ColumnProfile, kind_of, limits_of, profile
+from factored_mwem.profile import COARSE, GRIDS, KINDS, NARROWER, ColumnProfile, kind_of, limits_of, most_whole, profile
 from factored_mwem.table import Table
 
 OTHER = "other"
@@ -83,7 +83,7 @@ def _attribute(name: str, sealed: Sealed, table: Table, cost: Fraction, delta: F
     least, most = (-math.inf, math.inf) if table.text else limits_of(field)
     if kind == "integer":
         least, most = math.ceil(max(least, -WIDEST)), math.floor(min(most, WIDEST))
-        if most <= least:  # of a type that holds fractions alone
+        if most <= least or max(-lower, upper) > (math.inf if table.text else most_whole(field)):  # fractions alone, or floats of fewer digits
             kind = facts["type"] = "number"
             least, most = limits_of(field)
     lower, upper = _within(lower, upper, least, most)
