@@ -9,24 +9,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from factored_mwem.attribute import Attribute
-    from factored_mwem.domain import Domain
-    from factored_mwem.drafting import draft
+    from factored_mwem.accounting.cap import Cap
+    from factored_mwem.accounting.unit import Neighbours
+    from factored_mwem.domain.attribute import Attribute
+    from factored_mwem.domain.domain import Domain
     from factored_mwem.errors import BudgetExceeded, FmwemError, InputError, ResourceError
-    from factored_mwem.evaluation import evaluate
-    from factored_mwem.flow import Release, release
-    from factored_mwem.ledger_file import LedgerFile
-    from factored_mwem.plan import Policy
-    from factored_mwem.privacy.cap import Cap
-    from factored_mwem.privacy.neighbours import Neighbours
+    from factored_mwem.ledger.file import LedgerFile
+    from factored_mwem.pipeline.evaluate import evaluate
+    from factored_mwem.pipeline.release import release
+    from factored_mwem.pipeline.result import Release
+    from factored_mwem.policy import Policy
+    from factored_mwem.tables.draft import draft
     from factored_mwem.verifier.verify import Verified, verify
-    from factored_mwem.workload import Workload
+    from factored_mwem.workload.workload import Workload
 
 _HOME = {
-    "release": "flow", "Release": "flow", "Workload": "workload", "Domain": "domain", "Attribute": "attribute", "Policy": "plan",
-    "LedgerFile": "ledger_file", "Cap": "privacy.cap", "Neighbours": "privacy.neighbours", "draft": "drafting", "evaluate": "evaluation",
-    "verify": "verifier.verify", "Verified": "verifier.verify",
-    "FmwemError": "errors", "InputError": "errors", "BudgetExceeded": "errors", "ResourceError": "errors",
+    "Attribute": "domain.attribute", "BudgetExceeded": "errors", "Cap": "accounting.cap", "Domain": "domain.domain",
+    "FmwemError": "errors", "InputError": "errors", "LedgerFile": "ledger.file", "Neighbours": "accounting.unit",
+    "Policy": "policy", "Release": "pipeline.result", "ResourceError": "errors", "Verified": "verifier.verify",
+    "Workload": "workload.workload", "draft": "tables.draft", "evaluate": "pipeline.evaluate",
+    "release": "pipeline.release", "verify": "verifier.verify",
 }  # fmt: skip
 __all__ = [
     "Attribute", "BudgetExceeded", "Cap", "Domain", "FmwemError", "InputError", "LedgerFile", "Neighbours", "Policy", "Release",

@@ -84,7 +84,9 @@ def local(name: str) -> Path | None:
     # A name is never a path: "../secret" must not lead out of the folder.
     if not folder or not name or Path(name).name != name:
         return None
-    candidates = (Path(folder) / where / f"{name}{end}" for where in (name, "") for end in (".csv", ".csv.gz"))
+    candidates = (
+        Path(folder) / where / f"{name}{end}" for where in (name, "") for end in (".csv", ".csv.gz")
+    )
     return next((path for path in candidates if path.is_file()), None)
 
 
@@ -123,7 +125,9 @@ def _download(url: str, file: str, sha256: str, progress: Progress | None) -> by
     content = _receive(url, file, progress)
     found = hashlib.sha256(content).hexdigest()
     if found != sha256:
-        raise InputError(f"{url} is not the published file (sha256 {found[:12]}..., expected {sha256[:12]}...); nothing was kept")
+        raise InputError(
+            f"{url} is not the published file (sha256 {found[:12]}..., expected {sha256[:12]}...); nothing was kept"
+        )
     return content
 
 
@@ -135,13 +139,19 @@ def _receive(url: str, file: str, progress: Progress | None) -> bytes:
     advice = f"check the connection, or set {FOLDER_VARIABLE} to a folder that has the CSV"
     try:
         # Request is inside: it raises ValueError for an address without a scheme.
-        with urlopen(Request(url, headers={"User-Agent": "factored-mwem"}), timeout=STALL_SECONDS) as response:
+        with urlopen(
+            Request(url, headers={"User-Agent": "factored-mwem"}), timeout=STALL_SECONDS
+        ) as response:
             return _read(response, url, file, progress)
     except HTTPError as error:
         error.close()
-        raise InputError(f"cannot download {url}: the server answered {error.code} {_line(error.reason)}; {advice}") from None
+        raise InputError(
+            f"cannot download {url}: the server answered {error.code} {_line(error.reason)}; {advice}"
+        ) from None
     except (OSError, HTTPException, ValueError) as error:
-        raise InputError(f"cannot download {url}: {_line(getattr(error, 'reason', None) or error)}; {advice}") from None
+        raise InputError(
+            f"cannot download {url}: {_line(getattr(error, 'reason', None) or error)}; {advice}"
+        ) from None
 
 
 def _read(response: HTTPResponse, url: str, file: str, progress: Progress | None) -> bytes:
@@ -151,7 +161,9 @@ def _read(response: HTTPResponse, url: str, file: str, progress: Progress | None
     while chunk := response.read1(_CHUNK):
         content += chunk
         if len(content) > MAX_BYTES:
-            raise ResourceError(f"{url} has more than {MAX_BYTES} bytes, which is not the published file; nothing was kept")
+            raise ResourceError(
+                f"{url} has more than {MAX_BYTES} bytes, which is not the published file; nothing was kept"
+            )
         if time.monotonic() > deadline:
             raise TimeoutError(f"not complete after {TOTAL_SECONDS:g} seconds")
         if progress is not None:
@@ -190,7 +202,9 @@ def _write(target: Path, columns: tuple[str, ...], rows: Iterator[list[str]]) ->
         os.replace(partial, target)
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        raise (ResourceError if full else InputError)(f"cannot write {target}: {error.strerror or error}; nothing was kept") from None
+        raise (ResourceError if full else InputError)(
+            f"cannot write {target}: {error.strerror or error}; nothing was kept"
+        ) from None
     finally:
         # An error here would hide the one that is being reported.
         with contextlib.suppress(OSError):
@@ -211,7 +225,10 @@ def expand_counts(path: Path) -> pyarrow.Table:
     for i, name in enumerate(header):
         values = pa.array([cell[i] for cell in cells], type=pa.string())
         if name in integers:
-            whole = [_integer(cell[i], f"{path} line {line}: column {name!r}") for line, cell in enumerate(cells, start=2)]
+            whole = [
+                _integer(cell[i], f"{path} line {line}: column {name!r}")
+                for line, cell in enumerate(cells, start=2)
+            ]
             values = pa.array(whole, type=pa.int64())
         columns.append(values)
     rows = [row for row, count in enumerate(counts) for _ in range(count)]
@@ -230,9 +247,14 @@ def _read_counts(path: Path) -> tuple[list[str], list[list[str]], list[int]]:
     for line, row in enumerate(rows, start=2):
         if len(row) != len(header):
             raise InputError(f"{path} line {line} has {len(row)} fields, the header has {len(header)}")
-    counts = [_integer(row[-1], f"{path} line {line}: column 'count'", least=0) for line, row in enumerate(rows, start=2)]
+    counts = [
+        _integer(row[-1], f"{path} line {line}: column 'count'", least=0)
+        for line, row in enumerate(rows, start=2)
+    ]
     if sum(counts) > MAX_RECORDS:
-        raise ResourceError(f"{path} stands for {sum(counts)} records, more than the {MAX_RECORDS} that are expanded")
+        raise ResourceError(
+            f"{path} stands for {sum(counts)} records, more than the {MAX_RECORDS} that are expanded"
+        )
     return header[:-1], [row[:-1] for row in rows], counts
 
 
@@ -248,7 +270,7 @@ def _integer(text: str, where: str, *, least: int = -(2**63)) -> int:
 
 def _integer_columns(path: Path) -> frozenset[str]:
     """The attributes of type integer in the domain file beside `path`; none where there is no such file."""
-    from factored_mwem.domain import Domain
+    from factored_mwem.domain.domain import Domain
 
     beside = path.with_suffix(".domain.json")
     if not beside.is_file():

@@ -55,7 +55,9 @@ class RolledBack(InputError):
     """The ledger is older than its journals: an old copy was put back. Nothing is spent, for what is left is not known."""
 
     def __init__(self, ledger: Path) -> None:
-        super().__init__(f"the ledger {ledger} is older than its journals: what was spent since is missing from it; put the newest copy back")
+        super().__init__(
+            f"the ledger {ledger} is older than its journals: what was spent since is missing from it; put the newest copy back"
+        )
 
 
 class BudgetExceeded(FmwemError):
@@ -93,7 +95,9 @@ class Stopped(BaseException):
 
     def __init__(self, exit_code: int) -> None:
         self.exit_code = exit_code
-        super().__init__(f"{'interrupted' if exit_code == 130 else 'terminated'}; nothing was left half-written")
+        super().__init__(
+            f"{'interrupted' if exit_code == 130 else 'terminated'}; nothing was left half-written"
+        )
 
 
 def told(error: BaseException) -> BaseException:

@@ -9,12 +9,12 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any
 
-from factored_mwem.domain import Domain
+from factored_mwem.accounting.accountant import Budget
+from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError, shown
-from factored_mwem.plan import Policy
-from factored_mwem.privacy.ledger import Budget
-from factored_mwem.table import Table, open_table
-from factored_mwem.workload import Workload
+from factored_mwem.policy import Policy
+from factored_mwem.tables.source import Table, open_table
+from factored_mwem.workload.workload import Workload
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,7 +43,11 @@ class Request:
         **choices: Any,
     ) -> Request:
         """InputError for what a typed caller could not have passed: better now than after the budget is spent."""
-        workload = Workload.marginals(int(workload)) if isinstance(workload, Integral) and not isinstance(workload, bool) else workload
+        workload = (
+            Workload.marginals(int(workload))
+            if isinstance(workload, Integral) and not isinstance(workload, bool)
+            else workload
+        )
         if isinstance(columns, str) or (columns is not None and not list(columns)):
             raise InputError(f"columns={shown(columns)}: must be a list of one column name or more")
         _check_arguments(workload, policy, choices, rows=rows, sample_seed=sample_seed)
@@ -51,12 +55,22 @@ class Request:
         rows, sample_seed = (None if n is None else int(n) for n in (rows, sample_seed))
         policy = policy if policy is not None else Policy.of(**choices)
         private = open_table(table, policy.records)
-        declared = Domain.load(domain) if isinstance(domain, str | Path) else Domain.from_dict(domain) if isinstance(domain, dict) else domain
+        declared = (
+            Domain.load(domain)
+            if isinstance(domain, str | Path)
+            else Domain.from_dict(domain)
+            if isinstance(domain, dict)
+            else domain
+        )
         if declared is not None and not isinstance(declared, Domain):
-            raise InputError(f"domain={shown(declared)}: must be a Domain, a dictionary or the path of a domain file")
+            raise InputError(
+                f"domain={shown(declared)}: must be a Domain, a dictionary or the path of a domain file"
+            )
         if declared is not None:
             declared.check_reviewed()
-        return cls(private, workload, policy, declared, None if columns is None else list(columns), rows, sample_seed)
+        return cls(
+            private, workload, policy, declared, None if columns is None else list(columns), rows, sample_seed
+        )
 
     @property
     def budget(self) -> Budget:
@@ -79,7 +93,9 @@ class Request:
 
 def _check_arguments(workload: Any, policy: Policy | None, choices: Any, **numbers: Any) -> None:
     if not isinstance(workload, Workload) or workload == Workload():
-        raise InputError(f"workload={shown(workload)}: must be a Workload, or the order K of all K-way marginals")
+        raise InputError(
+            f"workload={shown(workload)}: must be a Workload, or the order K of all K-way marginals"
+        )
     if policy is not None and not isinstance(policy, Policy):
         raise InputError(f"policy={shown(policy)}: must be a Policy, for example Policy.of(epsilon=1.0)")
     if policy is not None and choices:

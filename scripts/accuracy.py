@@ -15,32 +15,46 @@ import time
 from pathlib import Path
 
 from factored_mwem import Domain, evaluate, release
+from factored_mwem.cli.jobs import domain_path
 from factored_mwem.datasets import local
-from factored_mwem.job import domain_path
 
 ORDERS = (1, 2, 3)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("table")
     parser.add_argument("--domain", type=Path)
     parser.add_argument("--epsilons", type=float, nargs="+", default=[0.1, 1.0, 10.0])
     parser.add_argument("--delta", type=float, default=1e-9)
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--learn-domain", action="store_true", help="let the budget pay for the domain; errors are still counted on the declared one")
+    parser.add_argument(
+        "--learn-domain",
+        action="store_true",
+        help="let the budget pay for the domain; errors are still counted on the declared one",
+    )
     parser.add_argument("--baseline", action="store_true", help="also release the one-way marginals alone")
     options = parser.parse_args()
     table = local(options.table) or Path(options.table)
-    domain = Domain.load(options.domain or domain_path(table, None) or parser.error("no domain file beside the table; give --domain"))
-    print("| epsilon | what | 1-way mean / worst | 2-way mean / worst | 3-way mean / worst | rounds | seconds |\n|---|---|---|---|---|---|---|")
+    domain = Domain.load(
+        options.domain
+        or domain_path(table, None)
+        or parser.error("no domain file beside the table; give --domain")
+    )
+    print(
+        "| epsilon | what | 1-way mean / worst | 2-way mean / worst | 3-way mean / worst | rounds | seconds |\n|---|---|---|---|---|---|---|"
+    )
     for epsilon in options.epsilons:
         wanted = [("release", 3)] + ([("one-way only", 1)] if options.baseline else [])
         for name, order in wanted:
             print(row(table, domain, name, order, epsilon, options), flush=True)
 
 
-def row(table: Path, domain: Domain, name: str, order: int, epsilon: float, options: argparse.Namespace) -> str:
+def row(
+    table: Path, domain: Domain, name: str, order: int, epsilon: float, options: argparse.Namespace
+) -> str:
     """One line of the table: `options.runs` releases, evaluated."""
     found: dict[int, list[tuple[float, float]]] = {k: [] for k in ORDERS}
     seconds, rounds = [], []
@@ -54,7 +68,10 @@ def row(table: Path, domain: Domain, name: str, order: int, epsilon: float, opti
         errors = evaluate(table, rows, max(ORDERS), domain=domain).by_order
         for k in ORDERS:
             found[k].append(errors[k])
-    cells = [f"{statistics.mean(m for m, _ in found[k]):.4f} / {statistics.mean(w for _, w in found[k]):.3f}" for k in ORDERS]
+    cells = [
+        f"{statistics.mean(m for m, _ in found[k]):.4f} / {statistics.mean(w for _, w in found[k]):.3f}"
+        for k in ORDERS
+    ]
     spread = statistics.stdev(m for m, _ in found[3]) if options.runs > 1 else 0.0
     cells[-1] += f" (sd {spread:.4f})"
     return f"| {epsilon:g} | {name} | {' | '.join(cells)} | {statistics.mean(rounds):.0f} | {statistics.mean(seconds):.1f} |"

@@ -54,7 +54,10 @@ Job = Callable[[], Finding]
 @cache
 def checks() -> dict[str, Check]:
     """All checks by runs, by name."""
-    return {check.name: check for check in (*stage_checks(), *discovery_checks(), *release_checks(), *resume_checks())}
+    return {
+        check.name: check
+        for check in (*stage_checks(), *discovery_checks(), *release_checks(), *resume_checks())
+    }
 
 
 def find(name: str, *, runs: int, failure: float) -> Finding:
@@ -77,11 +80,25 @@ def runs_of(check: Check, runs: dict[str, int]) -> int:
 
 def tasks(mode: dict[str, int], only: str, *, bugs_alone: bool) -> tuple[list[Job], list[tuple[str, Job]]]:
     """(checks, bugs with a check that must find them) to run, each with its part of the probability of a false alarm."""
-    names = [] if bugs_alone else [n for n in (*exact_checks(), *checks()) if only in n and (mode is FULL or n in QUICKLY or only)]
+    names = (
+        []
+        if bugs_alone
+        else [n for n in (*exact_checks(), *checks()) if only in n and (mode is FULL or n in QUICKLY or only)]
+    )
     failure = FAILURE / (len(names) or len(checks()))
-    planted = [(p.name, name, runs) for p in PLANTS for name, runs in (p.checks if mode is FULL else p.checks[:1]) if only in p.name or only in name]
-    honest = [partial(find, name, runs=runs_of(checks()[name], mode) if name in checks() else 0, failure=failure) for name in names]
-    return honest, [(bug, partial(find_planted, bug, name, runs=runs, failure=failure)) for bug, name, runs in planted]
+    planted = [
+        (p.name, name, runs)
+        for p in PLANTS
+        for name, runs in (p.checks if mode is FULL else p.checks[:1])
+        if only in p.name or only in name
+    ]
+    honest = [
+        partial(find, name, runs=runs_of(checks()[name], mode) if name in checks() else 0, failure=failure)
+        for name in names
+    ]
+    return honest, [
+        (bug, partial(find_planted, bug, name, runs=runs, failure=failure)) for bug, name, runs in planted
+    ]
 
 
 def results(jobs: list[Job], processes: int) -> Iterator[Finding]:
@@ -100,11 +117,16 @@ def _call(job: Job) -> Finding:
 def show(head: tuple[str, ...], rows: Iterator[tuple[str, ...]], widths: tuple[int, ...]) -> None:
     """A table, line by line as its rows come."""
     for cells in itertools.chain([head], rows):
-        print("  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip(), flush=True)
+        print(
+            "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip(),
+            flush=True,
+        )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="the default")
     size.add_argument("--full", action="store_true")

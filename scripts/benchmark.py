@@ -36,7 +36,17 @@ import pyarrow.parquet
 from peers import ORDER, PEERS, Program, Task
 
 FIELDS = ("data", "program", "epsilon", "run", "e1", "e2", "e3", "max3", "cpu", "wall", "peak_mb", "status")
-CATEGORICAL = ("workclass", "education-num", "marital-status", "occupation", "relationship", "race", "sex", "native-country", "income>50K")
+CATEGORICAL = (
+    "workclass",
+    "education-num",
+    "marital-status",
+    "occupation",
+    "relationship",
+    "race",
+    "sex",
+    "native-country",
+    "income>50K",
+)
 BASE = {"rows": 100_000, "attributes": 20, "cells": 4, "epsilon": 1.0}
 """What `scale` starts from; made-up rows."""
 MOST_CELLS = 2**24
@@ -59,7 +69,10 @@ class Case:
         theirs = read_codes(synthetic, self.sizes)
         found = {}
         for order in range(1, ORDER + 1):
-            distances = [self._distance(theirs, clique) for clique in itertools.combinations(range(len(self.sizes)), order)]
+            distances = [
+                self._distance(theirs, clique)
+                for clique in itertools.combinations(range(len(self.sizes)), order)
+            ]
             found[f"e{order}"] = float(np.mean(distances))
         return {**found, f"max{ORDER}": float(np.max(distances))}
 
@@ -70,9 +83,14 @@ class Case:
         if cells > MOST_CELLS:
             first = np.ravel_multi_index([self.columns[p] for p in clique], shape)
             _, both = np.unique(np.concatenate([first, second]), return_inverse=True)
-            return distance(np.bincount(both[: len(first)], minlength=both.max() + 1), np.bincount(both[len(first) :], minlength=both.max() + 1))
+            return distance(
+                np.bincount(both[: len(first)], minlength=both.max() + 1),
+                np.bincount(both[len(first) :], minlength=both.max() + 1),
+            )
         if clique not in self.counted:
-            self.counted[clique] = np.bincount(np.ravel_multi_index([self.columns[p] for p in clique], shape), minlength=cells).astype(np.uint32)
+            self.counted[clique] = np.bincount(
+                np.ravel_multi_index([self.columns[p] for p in clique], shape), minlength=cells
+            ).astype(np.uint32)
         return distance(self.counted[clique], np.bincount(second, minlength=cells))
 
 
@@ -92,7 +110,11 @@ def read_codes(path: Path, sizes: dict[str, int]) -> list[np.ndarray]:
 
 def prepare(name: str, folder: Path) -> Case:
     """Write the CSV and the sizes that every program gets."""
-    source = Path(name) if Path(name).suffix in (".csv", ".gz") else find("adult_discretised" if name == "adultcat" else name)
+    source = (
+        Path(name)
+        if Path(name).suffix in (".csv", ".gz")
+        else find("adult_discretised" if name == "adultcat" else name)
+    )
     table = pyarrow.csv.read_csv(source)
     declared = source.with_name(source.name.split(".csv")[0] + ".domain.json")
     if declared.exists():
@@ -113,7 +135,13 @@ def find(name: str) -> Path:
     """The table of that name in FMWEM_DATASETS; SystemExit where there is none."""
     folder = Path(os.environ.get("FMWEM_DATASETS", ".")) / name
     found = sorted(folder.glob("*.csv*")) if folder.is_dir() else []
-    return found[0] if found else sys.exit(f"no {name}/*.csv in FMWEM_DATASETS; name that folder, or give the path of a CSV of codes")
+    return (
+        found[0]
+        if found
+        else sys.exit(
+            f"no {name}/*.csv in FMWEM_DATASETS; name that folder, or give the path of a CSV of codes"
+        )
+    )
 
 
 def programs(options: argparse.Namespace) -> list[Program]:
@@ -121,20 +149,29 @@ def programs(options: argparse.Namespace) -> list[Program]:
     empty = [path for path in checkouts.values() if not (Path(path) / "factored_mwem").is_dir()]
     if empty:
         sys.exit(f"--checkout: {empty[0]} holds no factored_mwem")
-    ours = [Program(name, sys.executable, os.path.abspath(path)) for name, path in checkouts.items()] or [Program("fmwem", sys.executable)]
+    ours = [Program(name, sys.executable, os.path.abspath(path)) for name, path in checkouts.items()] or [
+        Program("fmwem", sys.executable)
+    ]
     pythons = dict(entry.split("=", 1) for entry in options.peer_python)
     wanted = options.peers or (list(pythons) if options.peers is not None else [])
     missing = [name for name in wanted if name not in pythons or name not in PEERS]
     if missing:
-        sys.exit(f"--peers {missing[0]}: name one of {', '.join(PEERS)}, and its Python with --peer-python {missing[0]}=PATH")
-    return ([] if options.peers_only else ours) + [Program(name, pythons[name], ours=False) for name in wanted]
+        sys.exit(
+            f"--peers {missing[0]}: name one of {', '.join(PEERS)}, and its Python with --peer-python {missing[0]}=PATH"
+        )
+    return ([] if options.peers_only else ours) + [
+        Program(name, pythons[name], ours=False) for name in wanted
+    ]
 
 
 def measure(options: argparse.Namespace, folder: Path) -> Iterator[dict[str, Any]]:
     """Every run asked for, one at a time."""
     for name in options.data:
         case, contenders = prepare(name, folder), programs(options)
-        tasks = [Task(str(case.table), str(case.sizes_file), epsilon, options.delta, len(case.columns[0])) for epsilon in options.epsilons]
+        tasks = [
+            Task(str(case.table), str(case.sizes_file), epsilon, options.delta, len(case.columns[0]))
+            for epsilon in options.epsilons
+        ]
         for program in contenders:
             if program.ours:
                 program.run(program.command(tasks[0], folder / "warm.csv"), options.limit)
@@ -143,19 +180,29 @@ def measure(options: argparse.Namespace, folder: Path) -> Iterator[dict[str, Any
             used = program.run(program.command(task, out), options.limit)
             try:
                 used |= case.errors(out) if used["status"] == "ok" else {}
-            except (ValueError, KeyError, OSError) as error:  # a program may leave anything behind, or nothing
+            except (
+                ValueError,
+                KeyError,
+                OSError,
+            ) as error:  # a program may leave anything behind, or nothing
                 used["status"] = f"failed: {error}"
             yield {"data": case.name, "program": program.name, "epsilon": task.epsilon, "run": run, **used}
 
 
-def recorded(rows: Iterable[dict[str, Any]], fields: tuple[str, ...], out: Path | None) -> Iterator[dict[str, Any]]:
+def recorded(
+    rows: Iterable[dict[str, Any]], fields: tuple[str, ...], out: Path | None
+) -> Iterator[dict[str, Any]]:
     """The same rows, each in the CSV and told of as soon as it is there: a long benchmark that breaks off leaves what it has."""
     file = open(out, "w", encoding="utf-8", newline="") if out else None  # noqa: SIM115
     writer = csv.DictWriter(file, fields, extrasaction="ignore") if file else None
     if writer:
         writer.writeheader()
     for row in rows:
-        print(" ".join(f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}" for k, v in row.items()), file=sys.stderr, flush=True)
+        print(
+            " ".join(f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}" for k, v in row.items()),
+            file=sys.stderr,
+            flush=True,
+        )
         if file and writer:
             writer.writerow({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()})
             file.flush()
@@ -167,7 +214,11 @@ def earlier(paths: list[Path]) -> Iterator[dict[str, Any]]:
     for path in paths:
         with open(path, encoding="utf-8", newline="") as lines:
             for row in csv.DictReader(lines):
-                yield {k: v if k in ("data", "program", "status") else float(v) for k, v in row.items() if v != ""}
+                yield {
+                    k: v if k in ("data", "program", "status") else float(v)
+                    for k, v in row.items()
+                    if v != ""
+                }
 
 
 Groups = dict[tuple[str, float], dict[str, list[dict[str, Any]]]]
@@ -212,7 +263,11 @@ def speed_table(groups: Groups, options: argparse.Namespace) -> Iterator[str]:
             ours, theirs = contenders[first], contenders[name]
             pairs = [(mean(ours, key), mean(theirs, key)) for key in ("cpu", "wall", "e3")]
             if any(a != a or b != b for a, b in pairs):
-                yield f"| {data} | {epsilon:g} | {first} / {name} | {ours[0]['status']} / {theirs[0]['status']} " + "| " * 4 + "|"
+                yield (
+                    f"| {data} | {epsilon:g} | {first} / {name} | {ours[0]['status']} / {theirs[0]['status']} "
+                    + "| " * 4
+                    + "|"
+                )
                 continue
             shown = [f"{a:.3g} / {b:.3g}" for a, b in pairs]
             ratios = [f"{a / b:.3g}" for a, b in pairs]
@@ -238,12 +293,19 @@ def made_up(rows: int, attributes: int, cells: int, folder: Path) -> tuple[Path,
 def scale(options: argparse.Namespace, folder: Path) -> Iterator[dict[str, Any]]:
     """One run for every value of every list, the other quantities as in BASE."""
     program = programs(options)[0]
-    points = [BASE] + [{**BASE, axis: value} for axis in BASE for value in getattr(options, axis if axis != "epsilon" else "epsilons")]
+    points = [BASE] + [
+        {**BASE, axis: value}
+        for axis in BASE
+        for value in getattr(options, axis if axis != "epsilon" else "epsilons")
+    ]
     for number, point in enumerate([BASE, *[p for i, p in enumerate(points) if p not in points[:i]]]):
         table, sizes = made_up(point["rows"], point["attributes"], point["cells"], folder)
         task = Task(str(table), str(sizes), point["epsilon"], options.delta, point["rows"])
         spent = folder / f"{number}.json"
-        used = program.run(program.command(task, folder / "out.parquet", order=options.marginals, phases=spent), options.limit)
+        used = program.run(
+            program.command(task, folder / "out.parquet", order=options.marginals, phases=spent),
+            options.limit,
+        )
         phases = json.loads(spent.read_text(encoding="utf-8")) if used["status"] == "ok" else {}
         phases = {"start-up": round(used["wall"] - sum(phases.values()), 4), **phases} if phases else {}
         if number:  # the first run only compiles
@@ -254,30 +316,60 @@ def scale_table(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
     yield "| rows | attributes | cells each | epsilon | wall s | CPU s | peak MB | where the time goes |\n|---|---|---|---|---|---|---|---|"
     for row in rows:
         phases = sorted(row["phases"].items(), key=lambda entry: -entry[1])
-        shares = ", ".join(f"{name} {seconds / row['wall']:.0%}" for name, seconds in phases if seconds > 0.01 * row["wall"])
+        shares = ", ".join(
+            f"{name} {seconds / row['wall']:.0%}" for name, seconds in phases if seconds > 0.01 * row["wall"]
+        )
         costs = f"{row['wall']:.1f} | {row['cpu']:.1f} | {row['peak_mb']:.0f}" if "wall" in row else "| |"
         where = f"{row['rows']:,} | {row['attributes']} | {row['cells']} | {row['epsilon']:g}"
         yield f"| {where} | {costs} | {shares if row['status'] == 'ok' else row['status']} |"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("what", choices=("accuracy", "speed", "scale"))
-    parser.add_argument("--data", nargs="+", default=["adult_discretised", "adultcat", "brfss2015"], help="names, or paths of CSV files of codes")
+    parser.add_argument(
+        "--data",
+        nargs="+",
+        default=["adult_discretised", "adultcat", "brfss2015"],
+        help="names, or paths of CSV files of codes",
+    )
     parser.add_argument("--epsilons", type=float, nargs="+", default=[0.1, 1.0, 10.0])
     parser.add_argument("--delta", type=float, default=1e-9)
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--checkout", nargs="+", default=[], metavar="NAME=PATH", help="folders that hold factored_mwem; default: the installed one")
-    parser.add_argument("--peers", nargs="*", metavar="NAME", help="peers to run beside; without names, all that have a Python")
+    parser.add_argument(
+        "--checkout",
+        nargs="+",
+        default=[],
+        metavar="NAME=PATH",
+        help="folders that hold factored_mwem; default: the installed one",
+    )
+    parser.add_argument(
+        "--peers",
+        nargs="*",
+        metavar="NAME",
+        help="peers to run beside; without names, all that have a Python",
+    )
     parser.add_argument("--peer-python", nargs="+", default=[], metavar="NAME=PATH")
     parser.add_argument("--peers-only", action="store_true")
-    parser.add_argument("--beside", type=Path, nargs="+", default=[], help="accuracy: also show the rows of these CSV files, written earlier with -o")
+    parser.add_argument(
+        "--beside",
+        type=Path,
+        nargs="+",
+        default=[],
+        help="accuracy: also show the rows of these CSV files, written earlier with -o",
+    )
     parser.add_argument("--limit", type=float, default=1800, help="seconds after which a run did not finish")
     parser.add_argument("--rows", type=int, nargs="+", default=[50_000, 500_000, 5_000_000], help="scale")
     parser.add_argument("--attributes", type=int, nargs="+", default=[10, 100, 1000], help="scale")
-    parser.add_argument("--cells", type=int, nargs="+", default=[2, 16, 64], help="scale: codes of every attribute")
+    parser.add_argument(
+        "--cells", type=int, nargs="+", default=[2, 16, 64], help="scale: codes of every attribute"
+    )
     parser.add_argument("--marginals", type=int, default=2, help="scale: all marginals of this order")
-    parser.add_argument("--keep", type=Path, help="folder for the tables, real and synthetic; default: a temporary one")
+    parser.add_argument(
+        "--keep", type=Path, help="folder for the tables, real and synthetic; default: a temporary one"
+    )
     parser.add_argument("-o", "--output", type=Path, help="CSV of all runs")
     options = parser.parse_args()
     with TemporaryDirectory() as temporary:
@@ -285,11 +377,19 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         if options.what == "scale":
             lines: Iterable[str] = scale_table(
-                list(recorded(scale(options, folder), (*BASE, "cpu", "wall", "peak_mb", "status", "phases"), options.output))
+                list(
+                    recorded(
+                        scale(options, folder),
+                        (*BASE, "cpu", "wall", "peak_mb", "status", "phases"),
+                        options.output,
+                    )
+                )
             )
         else:
             rows = list(recorded(measure(options, folder), FIELDS, options.output))
-            shown = grouped([*rows, *earlier(options.beside)]) if options.what == "accuracy" else grouped(rows)
+            shown = (
+                grouped([*rows, *earlier(options.beside)]) if options.what == "accuracy" else grouped(rows)
+            )
             lines = accuracy_table(shown) if options.what == "accuracy" else speed_table(shown, options)
         print("\n".join(lines))
 

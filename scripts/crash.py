@@ -32,8 +32,8 @@ from pathlib import Path
 from crashes.plants import PLANTS
 from crashes.trial import CASES, Hook, Trial
 
-from factored_mwem import faults, job, warmup  # noqa: F401 - loaded before the forks
-from factored_mwem.privacy import noise
+from factored_mwem import crashpoints as faults
+from factored_mwem.kernels import warmup
 
 ENDINGS = ("kill", "abort", "term", "ctrl-c", "memory", "disk", "unexpected")
 CODES = {"kill": -9, "abort": -6, "term": 143, "ctrl-c": 130, "memory": 4, "disk": 4, "unexpected": 1}
@@ -78,7 +78,9 @@ class Result:
     violations: list[str] = field(default_factory=list)
 
 
-def try_out(folder: Path, case: str, hook: Hook, *, expected: int, kill_after: float = 0.0, plant: str | None = None) -> Result:
+def try_out(
+    folder: Path, case: str, hook: Hook, *, expected: int, kill_after: float = 0.0, plant: str | None = None
+) -> Result:
     """A crash, the same command again, and again."""
     trial = Trial.of(folder, case)
     code, line = trial.fork(hook, kill_after=kill_after, plant=plant)
@@ -93,16 +95,26 @@ def try_out(folder: Path, case: str, hook: Hook, *, expected: int, kill_after: f
         wrong.append(f"the second run ends with {code}: {(folder / 'stderr').read_text()[-300:]}")
         return found
     found.twice, found.extra, more = trial.agreed()
-    wrong += trial.visible() + more + ([f"{found.twice} draws were made twice"] if found.twice > (found.drawn > 0) else [])
+    wrong += (
+        trial.visible()
+        + more
+        + ([f"{found.twice} draws were made twice"] if found.twice > (found.drawn > 0) else [])
+    )
     drawn = trial.draws
     code, line = trial.fork(plant=plant)
-    wrong += [] if code == 0 and line.get("reused") is True and trial.draws == drawn else ["the third run was no reuse"]
+    wrong += (
+        []
+        if code == 0 and line.get("reused") is True and trial.draws == drawn
+        else ["the third run was no reuse"]
+    )
     return found
 
 
 def told_wrong(code: int, line: dict[str, object], drawn: int) -> list[str]:
     """What the JSON line of a failure says against the truth."""
-    goes_on = line.get("retryable") is True or "same run id goes on" in str(line.get("advice"))  # where memory was too little: with less to do
+    goes_on = line.get("retryable") is True or "same run id goes on" in str(
+        line.get("advice")
+    )  # where memory was too little: with less to do
     right = line.get("exit_code") == code and (not drawn or (line.get("budget_spent") is True and goes_on))
     return [] if right else [f"the line says {line}"]
 
@@ -111,10 +123,26 @@ def points(quick: bool) -> Iterator[tuple[str, str, str, int]]:
     """(case, ending, point, which time it is reached)."""
     if quick:
         yield from (
-            ("declared", "kill", p, n) for p, n in (("after reserve", 1), ("half journalled", 3), ("after journal", 4), ("before manifest", 1))
+            ("declared", "kill", p, n)
+            for p, n in (
+                ("after reserve", 1),
+                ("half journalled", 3),
+                ("after journal", 4),
+                ("before manifest", 1),
+            )
         )
-        yield from (("learnt", "kill", p, n) for p, n in (("before commit", 1), ("before draw", 5), ("sampling", 1), ("after rename", 2)))
-        yield from (("declared", e, p, n) for e, p, n in (("term", "before journal", 3), ("disk", "before rename", 2), ("memory", "before draw", 4)))
+        yield from (
+            ("learnt", "kill", p, n)
+            for p, n in (("before commit", 1), ("before draw", 5), ("sampling", 1), ("after rename", 2))
+        )
+        yield from (
+            ("declared", e, p, n)
+            for e, p, n in (
+                ("term", "before journal", 3),
+                ("disk", "before rename", 2),
+                ("memory", "before draw", 4),
+            )
+        )
         yield "learnt", "abort", "before finish", 1
         return
     for case in CASES:
@@ -132,7 +160,9 @@ def duration(folder: Path, case: str) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="twelve trials")
     parser.add_argument("--full", action="store_true", help="every point, every ending, 200 random moments")
     parser.add_argument("--random", type=int, help="trials at random moments")
@@ -140,7 +170,7 @@ def main() -> None:
     parser.add_argument("--plant", choices=sorted(PLANTS), help="break the product on purpose")
     parser.add_argument("-o", "--output", type=Path, help="folder for crash.json")
     given = parser.parse_args()
-    noise._opendp()
+    conversion.load_opendp()
     warmup.warm_up()
     warmup.compile_all(name for half in warmup.HALVES for name in half)
     moments = given.random if given.random is not None else 0 if given.quick else 200
@@ -150,14 +180,18 @@ def main() -> None:
             name = f"{case}, {ending}, {point} #{nth}"
             if given.only in name:
                 (folder := Path(root, str(number))).mkdir()
-                results[name] = try_out(folder, case, at_point(point, nth, ending), expected=CODES[ending], plant=given.plant)
+                results[name] = try_out(
+                    folder, case, at_point(point, nth, ending), expected=CODES[ending], plant=given.plant
+                )
         for case in CASES if moments else ():
             (folder := Path(root, f"{case}-time")).mkdir()
             whole = duration(folder, case)
             for number in range(moments // len(CASES)):
                 (folder := Path(root, f"{case}-{number}")).mkdir()
                 moment = random.uniform(0.005, whole)
-                results[f"{case}, kill, random #{number}"] = try_out(folder, case, lambda _: None, expected=-9, kill_after=moment, plant=given.plant)
+                results[f"{case}, kill, random #{number}"] = try_out(
+                    folder, case, lambda _: None, expected=-9, kill_after=moment, plant=given.plant
+                )
     report(results, given.output)
 
 
@@ -169,11 +203,16 @@ def report(results: dict[str, Result], folder: Path | None) -> None:
     rows: dict[str, list[Result]] = {}
     for name, result in results.items():
         rows.setdefault(name.split(", ")[2].split(" #")[0], []).append(result)
-    lines = ["| died at | trials | struck | draws before | drawn twice, at most | extra spend | violations |", "|---|---|---|---|---|---|---|"]
+    lines = [
+        "| died at | trials | struck | draws before | drawn twice, at most | extra spend | violations |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for point, group in rows.items():
         drawn = f"{min(r.drawn for r in group)} to {max(r.drawn for r in group)}"
         bad, struck = sum(bool(r.violations) for r in group), sum(r.struck for r in group)
-        lines.append(f"| {point} | {len(group)} | {struck} | {drawn} | {max(r.twice for r in group)} | {max(r.extra for r in group):g} | {bad} |")
+        lines.append(
+            f"| {point} | {len(group)} | {struck} | {drawn} | {max(r.twice for r in group)} | {max(r.extra for r in group):g} | {bad} |"
+        )
     facts = {
         "trials": len(results),
         "struck": sum(r.struck for r in results.values()),
@@ -184,7 +223,9 @@ def report(results: dict[str, Result], folder: Path | None) -> None:
     if folder:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "crash.md").write_text("\n".join(lines) + "\n")
-        (folder / "crash.json").write_text(json.dumps({**facts, "results": {name: asdict(r) for name, r in results.items()}}, indent=1))
+        (folder / "crash.json").write_text(
+            json.dumps({**facts, "results": {name: asdict(r) for name, r in results.items()}}, indent=1)
+        )
     sys.exit(1 if facts["violations"] else 0)
 
 

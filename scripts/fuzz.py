@@ -35,7 +35,9 @@ ALARM = 5.0
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("targets", nargs="*", metavar="TARGET")
     parser.add_argument("--cases", type=int, default=1000, help="of each target")
     parser.add_argument("--seconds", type=float, help="of each target, instead of a number of cases")
@@ -46,7 +48,13 @@ def main() -> None:
     parser.add_argument("--worker", nargs=3, metavar=("FOLDER", "FIRST", "LAST"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
-        work(options.targets[0], Path(options.worker[0]), int(options.worker[1]), int(options.worker[2]), options.seed)
+        work(
+            options.targets[0],
+            Path(options.worker[0]),
+            int(options.worker[1]),
+            int(options.worker[2]),
+            options.seed,
+        )
     elif options.atheris:
         guided(options.targets)
     elif options.again:
@@ -74,9 +82,15 @@ def bulk(name: str, options: argparse.Namespace) -> int:
                 for line in lines:
                     kind, number, *rest = line.split("\t")
                     if kind == "well":
-                        slowest, memory, refused = max(slowest, float(rest[0])), max(memory, int(rest[1])), refused + int(rest[2])
+                        slowest, memory, refused = (
+                            max(slowest, float(rest[0])),
+                            max(memory, int(rest[1])),
+                            refused + int(rest[2]),
+                        )
                     if kind != "begin":
-                        findings += kind == "bad" and keep(name, Path(folder), options.found, int(number), rest[0])
+                        findings += kind == "bad" and keep(
+                            name, Path(folder), options.found, int(number), rest[0]
+                        )
                         at = int(number) + 1
                     if time.monotonic() > until:
                         break
@@ -84,11 +98,16 @@ def bulk(name: str, options: argparse.Namespace) -> int:
                     if at < last:  # it died or hung in the middle of a case
                         with contextlib.suppress(subprocess.TimeoutExpired):
                             process.wait(1)
-                        message = "hangs" if process.returncode is None else f"dies with code {process.returncode}"
+                        message = (
+                            "hangs" if process.returncode is None else f"dies with code {process.returncode}"
+                        )
                         findings += keep(name, Path(folder), options.found, at, message)
                         at += 1
     seconds = time.monotonic() - begun
-    print(f"{name:14} {at:6,} {refused / max(at, 1):7.0%} {seconds:8.0f} {slowest:7.1f}s {memory / 2**20:5.0f}MB {findings:9}", flush=True)
+    print(
+        f"{name:14} {at:6,} {refused / max(at, 1):7.0%} {seconds:8.0f} {slowest:7.1f}s {memory / 2**20:5.0f}MB {findings:9}",
+        flush=True,
+    )
     return findings
 
 
@@ -104,7 +123,17 @@ def prepare(name: str, folder: Path) -> None:
 @contextlib.contextmanager
 def watched(name: str, folder: Path, first: int, last: int, seed: int):  # type: ignore[no-untyped-def]
     """A working process and the lines that it says, until it ends, or says nothing for too long; it is gone afterwards."""
-    command = [sys.executable, __file__, name, "--seed", str(seed), "--worker", str(folder), str(first), str(last)]
+    command = [
+        sys.executable,
+        __file__,
+        name,
+        "--seed",
+        str(seed),
+        "--worker",
+        str(folder),
+        str(first),
+        str(last),
+    ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     assert process.stdout is not None
     handle = process.stdout.fileno()
@@ -156,7 +185,11 @@ def work(name: str, folder: Path, first: int, last: int, seed: int) -> None:
             message = f"takes {took:.0f} s"
         if message is None and more > MORE:
             message = f"takes {more >> 20} MB"
-        line = f"well\t{number}\t{took:.3f}\t{more}\t{int(not taken)}" if message is None else f"bad\t{number}\t{message}"
+        line = (
+            f"well\t{number}\t{took:.3f}\t{more}\t{int(not taken)}"
+            if message is None
+            else f"bad\t{number}\t{message}"
+        )
         os.write(1, line.encode("utf-8", "backslashreplace") + b"\n")
 
 
@@ -169,7 +202,11 @@ def attempt(name: str, path: Path) -> tuple[bool, str | None]:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - finding out what is raised is what this is for
-        at = [f"{Path(f.filename).name}:{f.lineno}" for f in traceback.extract_tb(error.__traceback__) if "fuzz" not in f.filename]
+        at = [
+            f"{Path(f.filename).name}:{f.lineno}"
+            for f in traceback.extract_tb(error.__traceback__)
+            if "fuzz" not in f.filename
+        ]
         return False, " ".join(f"{type(error).__name__} at {' '.join(at[-3:])}: {error!s:.200}".split())
 
 
@@ -199,7 +236,9 @@ def again(path: Path) -> None:
     """One file once more, with its traceback."""
     from fuzzing.targets import TARGETS
 
-    target = TARGETS[path.name.split("-")[0] if path.name.split("-")[0] in TARGETS else path.name.rsplit("-", 1)[0]]
+    target = TARGETS[
+        path.name.split("-")[0] if path.name.split("-")[0] in TARGETS else path.name.rsplit("-", 1)[0]
+    ]
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / f"case{target.suffix}"
         copy.write_bytes(path.read_bytes())
@@ -215,7 +254,9 @@ def guided(names: list[str]) -> None:
     from factored_mwem import kernels
 
     for kernel in pkgutil.iter_modules(kernels.__path__, "factored_mwem.kernels."):
-        importlib.import_module(kernel.name)  # as they are: they could not be compiled with what is built in to see where a case goes
+        importlib.import_module(
+            kernel.name
+        )  # as they are: they could not be compiled with what is built in to see where a case goes
     with atheris.instrument_imports(include=["factored_mwem", "tomllib", "zipfile"]):
         from fuzzing.targets import TARGETS
     target = TARGETS[names[0]]
@@ -237,7 +278,13 @@ def guided(names: list[str]) -> None:
 
     at = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
     atheris.Setup(
-        [sys.argv[0], str(folder / "corpus"), f"-timeout={SECONDS:.0f}", f"-rss_limit_mb={4 * MORE >> 20}", *sys.argv[at + 1 :]],
+        [
+            sys.argv[0],
+            str(folder / "corpus"),
+            f"-timeout={SECONDS:.0f}",
+            f"-rss_limit_mb={4 * MORE >> 20}",
+            *sys.argv[at + 1 :],
+        ],
         one,
         custom_mutator=mutate,
     )

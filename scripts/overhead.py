@@ -15,15 +15,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from factored_mwem import job, run
-from factored_mwem.ledger_file import LedgerFile
-from factored_mwem.privacy.cap import Cap
-from factored_mwem.privacy.journal import Journal, Journaled
-from factored_mwem.privacy.neighbours import Neighbours
-from factored_mwem.warmup import warm_up
+from factored_mwem.accounting.cap import Cap
+from factored_mwem.accounting.unit import Neighbours
+from factored_mwem.cli import jobs as job
+from factored_mwem.kernels.warmup import warm_up
+from factored_mwem.ledger import run
+from factored_mwem.ledger.file import LedgerFile
+from factored_mwem.ledger.journal import Journal, Journaled
 
 ADULT = Path(__file__).parents[1] / "datasets" / "adult.csv"
-BOOKS = [(run, "fingerprint"), (LedgerFile, "__init__"), (Journal, "__init__"), (Journal, "begin"), (Journal, "append"), (Journal, "make_room")]
+BOOKS = [
+    (run, "fingerprint"),
+    (LedgerFile, "__init__"),
+    (Journal, "__init__"),
+    (Journal, "begin"),
+    (Journal, "append"),
+    (Journal, "make_room"),
+]
 BOOKS += [(Journaled, "_facts"), (run.Run, "finish"), (run, "refuse_older"), (job, "_in_place")]
 BOOKS += [(LedgerFile, name) for name in ("dataset", "find", "check", "reserve", "change", "head")]
 
@@ -51,7 +59,9 @@ class Clock:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("table", nargs="?", type=Path, default=ADULT)
     parser.add_argument("--runs", type=int, default=3)
     given = parser.parse_args()
@@ -66,10 +76,20 @@ def main() -> None:
             clock.wall = clock.processor = 0.0
             wall, processor = time.perf_counter(), time.process_time()
             facts = {"ledger": str(books.path), "dataset": "t", "run_id": str(number), "overwrite": True}
-            job.run(given.table, {"marginals": 3, "output": str(Path(folder, "out.parquet")), **facts}, lambda _: None)
+            job.run(
+                given.table,
+                {"marginals": 3, "output": str(Path(folder, "out.parquet")), **facts},
+                lambda _: None,
+            )
             wall, processor = time.perf_counter() - wall, time.process_time() - processor
-            size = sum(file.stat().st_size for file in Path(folder).glob("books.journals/*")) / (number + 1) / 1e3
-            print(f"books: {clock.wall / wall:.2%} of the wall time, {clock.processor / processor:.2%} of the processor's; journal {size:.0f} kB")
+            size = (
+                sum(file.stat().st_size for file in Path(folder).glob("books.journals/*"))
+                / (number + 1)
+                / 1e3
+            )
+            print(
+                f"books: {clock.wall / wall:.2%} of the wall time, {clock.processor / processor:.2%} of the processor's; journal {size:.0f} kB"
+            )
 
 
 if __name__ == "__main__":

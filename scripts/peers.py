@@ -34,7 +34,7 @@ from types import FunctionType
 from typing import Any
 
 ORDER = 3
-LAUNCH = "from factored_mwem.cli import main; main()"
+LAUNCH = "from factored_mwem.cli.main import main; main()"
 METER = """
 import json, os, signal, subprocess, sys, threading, time
 start = time.perf_counter()
@@ -105,13 +105,19 @@ def mst(task: Task) -> Any:
 
 
 def mwem_pgm(task: Task) -> Any:
-    return pgm_frame(import_module("mwem+pgm").mwem_pgm(pgm_data(task), task.epsilon, task.delta, workload=task.workload))
+    return pgm_frame(
+        import_module("mwem+pgm").mwem_pgm(pgm_data(task), task.epsilon, task.delta, workload=task.workload)
+    )
 
 
 def aim(task: Task) -> Any:
     """AIM with its default model of 80 MB; weight 1 for every marginal, as its own command line gives."""
     workload = [(clique, 1.0) for clique in task.workload]
-    return pgm_frame(import_module("aim").AIM(task.epsilon, task.delta).run(pgm_data(task), workload, num_synth_rows=task.rows)[1])
+    return pgm_frame(
+        import_module("aim")
+        .AIM(task.epsilon, task.delta)
+        .run(pgm_data(task), workload, num_synth_rows=task.rows)[1]
+    )
 
 
 def dpsynth(config: str, *, workload: bool = False, **given: Any) -> Callable[[Task], Any]:
@@ -121,9 +127,16 @@ def dpsynth(config: str, *, workload: bool = False, **given: Any) -> Callable[[T
         import dpsynth as dps
         import numpy as np
 
-        domains = {name: dps.CategoricalAttribute(possible_values=list(range(size))) for name, size in task.sizes.items()}
-        mechanism = getattr(dps.discrete_mechanisms, config)(**given, **({"workload": task.workload} if workload else {}))
-        release = dps.TabularSynthesizer(domains=domains, discrete_mechanism=mechanism).calibrate(epsilon=task.epsilon, delta=task.delta)
+        domains = {
+            name: dps.CategoricalAttribute(possible_values=list(range(size)))
+            for name, size in task.sizes.items()
+        }
+        mechanism = getattr(dps.discrete_mechanisms, config)(
+            **given, **({"workload": task.workload} if workload else {})
+        )
+        release = dps.TabularSynthesizer(domains=domains, discrete_mechanism=mechanism).calibrate(
+            epsilon=task.epsilon, delta=task.delta
+        )
         return release(np.random.default_rng(), task.frame()).synthetic_data
 
     return run
@@ -133,7 +146,9 @@ def dpmm(pipeline: str) -> Callable[[Task], Any]:
     """A driver for one of dpmm's pipelines; its preprocessing is off, because the codes need none."""
 
     def run(task: Task) -> Any:
-        made = getattr(import_module("dpmm.pipelines"), pipeline)(epsilon=task.epsilon, delta=task.delta, disable_processing=True)
+        made = getattr(import_module("dpmm.pipelines"), pipeline)(
+            epsilon=task.epsilon, delta=task.delta, disable_processing=True
+        )
         made.fit(task.frame(), task.sizes)
         return made.generate(n_records=task.rows)
 
@@ -178,9 +193,28 @@ class Program:
     def command(self, task: Task, out: Path, *, order: int = ORDER, phases: Path | None = None) -> list[str]:
         """The run as a command; with `phases`, one of ours that also leaves the seconds of its phases in that file."""
         if not self.ours:
-            return [self.python, __file__, self.name, task.table, task.sizes_file, f"{task.epsilon:g}", f"{task.delta:g}", str(task.rows), str(out)]
+            return [
+                self.python,
+                __file__,
+                self.name,
+                task.table,
+                task.sizes_file,
+                f"{task.epsilon:g}",
+                f"{task.delta:g}",
+                str(task.rows),
+                str(out),
+            ]
         start = ["-P", "-c", LAUNCH] if phases is None else [__file__, "phases", str(phases)]
-        shape = ["--marginals", str(order), "--domain", task.sizes_file, "--rows", str(task.rows), "--epsilon", f"{task.epsilon:g}"]
+        shape = [
+            "--marginals",
+            str(order),
+            "--domain",
+            task.sizes_file,
+            "--rows",
+            str(task.rows),
+            "--epsilon",
+            f"{task.epsilon:g}",
+        ]
         say = ["--delta", f"{task.delta:g}", "-o", str(out), "--overwrite", "--quiet", "--no-progress"]
         return [self.python, *start, "release", task.table, *shape, *say]
 
@@ -189,14 +223,24 @@ class Program:
         env = {name: value for name, value in os.environ.items() if not name.startswith("FMWEM_")}
         if self.ours and self.checkout:
             env["PYTHONPATH"] = self.checkout
-        done = subprocess.run([sys.executable, "-I", "-S", "-c", METER, str(limit), *command], env=env, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [sys.executable, "-I", "-S", "-c", METER, str(limit), *command],
+            env=env,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         if done.returncode:
             return {"status": "not started: " + (done.stderr.strip().splitlines() or ["?"])[-1]}
         used = json.loads(done.stdout)
         code = used.pop("code")
         if code == -9 and used["wall"] >= limit:
             return {**used, "status": "did not finish"}
-        said = f"signal {-code}" if code < 0 else (done.stderr.strip().splitlines() or [f"exit code {code}"])[-1][:150]
+        said = (
+            f"signal {-code}"
+            if code < 0
+            else (done.stderr.strip().splitlines() or [f"exit code {code}"])[-1][:150]
+        )
         return {**used, "status": f"failed: {said}" if code else "ok"}
 
 
@@ -251,17 +295,31 @@ def hook(clock: Clock) -> None:
     is left alone, it counts for its caller.
     """
     phase_of = {module: phase for phase, modules in PHASES.items() for module in modules.split()}
-    loaded = {n.removeprefix("factored_mwem."): m for n, m in sys.modules.items() if n.startswith("factored_mwem.") and ".kernels" not in n}
+    loaded = {
+        n.removeprefix("factored_mwem."): m
+        for n, m in sys.modules.items()
+        if n.startswith("factored_mwem.") and ".kernels" not in n
+    }
     wrapped: dict[Any, Any] = {}
     for name, module in loaded.items():
         phase = phase_of.get(name, name)
-        own = [(key, value) for key, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]
+        own = [
+            (key, value)
+            for key, value in vars(module).items()
+            if getattr(value, "__module__", "") == module.__name__
+        ]
         for key, value in own if phase != "other" else []:
             if isinstance(value, FunctionType) and not key.startswith("_"):
                 wrapped[value] = clock.timed(phase, value)
-            elif isinstance(value, type) and not issubclass(value, (Enum, BaseException)) and not hasattr(value, "model_fields"):
+            elif (
+                isinstance(value, type)
+                and not issubclass(value, (Enum, BaseException))
+                and not hasattr(value, "model_fields")
+            ):
                 for method, function in list(vars(value).items()):
-                    if isinstance(function, FunctionType) and (method == "__init__" or not method.startswith("_")):
+                    if isinstance(function, FunctionType) and (
+                        method == "__init__" or not method.startswith("_")
+                    ):
                         setattr(value, method, clock.timed(phase, function))
     for module in loaded.values():
         for key, value in list(vars(module).items()):
@@ -271,7 +329,7 @@ def hook(clock: Clock) -> None:
 
 def release_by_phases(out: Path, arguments: list[str]) -> None:
     """`fmwem` with these arguments; the seconds of its phases as JSON in `out`."""
-    cli = import_module("factored_mwem.cli")
+    cli = import_module("factored_mwem.cli.main")
     for name in ("job", "console"):  # what the command would import later, so that it can be timed
         with contextlib.suppress(ImportError):
             import_module(f"factored_mwem.{name}")
@@ -282,7 +340,9 @@ def release_by_phases(out: Path, arguments: list[str]) -> None:
         cli.main()
     finally:
         clock.turn(None)
-        out.write_text(json.dumps({phase: round(seconds, 4) for phase, seconds in clock.spent.items()}), encoding="utf-8")
+        out.write_text(
+            json.dumps({phase: round(seconds, 4) for phase, seconds in clock.spent.items()}), encoding="utf-8"
+        )
 
 
 def main() -> None:

@@ -25,12 +25,25 @@ import pyarrow as pa
 from pyarrow import csv
 
 ROWS, COLUMNS = 494_021, 42
-WORDS = ("tcp", "udp", "icmp", "http", "private", "ecr_i", "Self-emp, not inc", 'say "hi"', "São Paulo", "SF", "S0", "normal.")
+WORDS = (
+    "tcp",
+    "udp",
+    "icmp",
+    "http",
+    "private",
+    "ecr_i",
+    "Self-emp, not inc",
+    'say "hi"',
+    "São Paulo",
+    "SF",
+    "S0",
+    "normal.",
+)
 ENCODE = """
 import sys, time
 from factored_mwem import Domain
-from factored_mwem.codec import encode_table
-from factored_mwem.table import open_table
+from factored_mwem.tables.codec import encode_table
+from factored_mwem.tables.source import open_table
 domain = Domain.load(sys.argv[2])
 begun = time.process_time()
 encode_table(domain, open_table(sys.argv[1]))
@@ -39,7 +52,9 @@ print(time.process_time() - begun)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("file", nargs="?", type=Path)
     parser.add_argument("--runs", type=int, default=7)
     parser.add_argument("--checkout", type=Path, help="another checkout of this program")
@@ -47,12 +62,17 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = options.file or made_up(Path(folder) / "table.csv")
         print(f"{file.name}: {file.stat().st_size / 1e6:.0f} MB")
-        pairs("read, ours / pyarrow's stream", lambda: cpu(ours, file), lambda: cpu(stream, file), options.runs)
+        pairs(
+            "read, ours / pyarrow's stream", lambda: cpu(ours, file), lambda: cpu(stream, file), options.runs
+        )
         if options.checkout:
             domain = domain_of(file, Path(folder) / "domain.json")
             here = Path(__file__).parents[1]
             pairs(
-                "encode, ours / the other checkout", lambda: encode(here, file, domain), lambda: encode(options.checkout, file, domain), options.runs
+                "encode, ours / the other checkout",
+                lambda: encode(here, file, domain),
+                lambda: encode(options.checkout, file, domain),
+                options.runs,
             )
 
 
@@ -63,7 +83,9 @@ def made_up(path: Path) -> Path:
     for i in range(COLUMNS):
         kind = i % 4
         numbers = rng.integers(0, 10 ** int(rng.integers(1, 7)), ROWS)
-        columns[f"c{i}"] = numbers if kind < 2 else np.round(rng.random(ROWS), 2) if kind == 2 else rng.choice(WORDS, ROWS)
+        columns[f"c{i}"] = (
+            numbers if kind < 2 else np.round(rng.random(ROWS), 2) if kind == 2 else rng.choice(WORDS, ROWS)
+        )
     csv.write_csv(pa.table(columns), path, csv.WriteOptions(quoting_style="needed"))
     return path
 
@@ -74,12 +96,16 @@ def domain_of(file: Path, path: Path) -> Path:
         names = next(lines).strip().replace('"', "").split(",")
     number = {"type": "number", "constraints": {"minimum": 0, "maximum": 10**6}}
     words = {"type": "string", "categories": [*WORDS, "other"], "other": "other"}
-    path.write_text(json.dumps({"fields": [{"name": name, **(words if i % 4 == 3 else number)} for i, name in enumerate(names)]}))
+    path.write_text(
+        json.dumps(
+            {"fields": [{"name": name, **(words if i % 4 == 3 else number)} for i, name in enumerate(names)]}
+        )
+    )
     return path
 
 
 def ours(file: Path) -> int:
-    from factored_mwem.table import open_table
+    from factored_mwem.tables.source import open_table
 
     table = open_table(file)
     return sum(batch.num_rows for batch in table.batches(table.schema.names))
@@ -95,7 +121,10 @@ def stream(file: Path) -> int:
         read_options=csv.ReadOptions(column_names=names, skip_rows=1, block_size=8 << 20, use_threads=False),
         parse_options=csv.ParseOptions(newlines_in_values=True),
         convert_options=csv.ConvertOptions(
-            column_types=dict.fromkeys(names, pa.string()), include_columns=names, strings_can_be_null=False, null_values=[]
+            column_types=dict.fromkeys(names, pa.string()),
+            include_columns=names,
+            strings_can_be_null=False,
+            null_values=[],
         ),
     ):
         batch.validate(full=True)
@@ -113,14 +142,22 @@ def cpu(act: Callable[[Path], int], file: Path) -> float:
 def encode(checkout: Path, file: Path, domain: Path) -> float:
     """CPU seconds of encoding in a process of its own, by the package in `checkout`."""
     environment = {**os.environ, "PYTHONPATH": str(checkout)}
-    found = subprocess.run([sys.executable, "-c", ENCODE, str(file), str(domain)], env=environment, check=True, capture_output=True, text=True)
+    found = subprocess.run(
+        [sys.executable, "-c", ENCODE, str(file), str(domain)],
+        env=environment,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     return float(found.stdout)
 
 
 def pairs(what: str, first: Callable[[], float], second: Callable[[], float], runs: int) -> None:
     first(), second()  # warm up
     ratios = [first() / second() for _ in range(runs)]
-    print(f"{what}: CPU ratio {statistics.median(ratios):.3f} (from {min(ratios):.3f} to {max(ratios):.3f}, {runs} pairs)")
+    print(
+        f"{what}: CPU ratio {statistics.median(ratios):.3f} (from {min(ratios):.3f} to {max(ratios):.3f}, {runs} pairs)"
+    )
 
 
 if __name__ == "__main__":

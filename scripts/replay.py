@@ -62,7 +62,9 @@ class Store:
                 lines.write("\n")
 
     def add(self, case: Row, rows: list[Row], seconds: float) -> None:
-        line = json.dumps({"case": case, "rows": rows, "seconds": round(seconds, 3)}, default=lambda number: number.item())
+        line = json.dumps(
+            {"case": case, "rows": rows, "seconds": round(seconds, 3)}, default=lambda number: number.item()
+        )
         with open(self.path, "a", encoding="utf-8") as lines:
             lines.write(line + "\n")
         self.found[key(case)] = json.loads(line)
@@ -119,7 +121,9 @@ def write_csv(rows: list[Row], path: Path) -> None:
         writer = csv.DictWriter(file, [*fields, "private"])
         writer.writeheader()
         for row in rows:
-            writer.writerow({k: f"{v:.8g}" if isinstance(v, float) else v for k, v in row.items()} | {"private": "no"})
+            writer.writerow(
+                {k: f"{v:.8g}" if isinstance(v, float) else v for k, v in row.items()} | {"private": "no"}
+            )
 
 
 def finish(name: str, cases: list[Row], store: Store, folder: Path) -> page.Section:
@@ -128,7 +132,9 @@ def finish(name: str, cases: list[Row], store: Store, folder: Path) -> page.Sect
     write_csv(rows, folder / f"{name}.csv")
     figure.plot(rows, folder / f"{name}.png")
     effort = f"{store.seconds(cases):.1f} s of computing in {len(cases)} cases"
-    return page.Section(name, figure.TITLE, figure.SETTINGS, effort, (folder / f"{name}.png").read_bytes(), figure.judge(rows))
+    return page.Section(
+        name, figure.TITLE, figure.SETTINGS, effort, (folder / f"{name}.png").read_bytes(), figure.judge(rows)
+    )
 
 
 def replay(names: list[str], folder: Path, console: Console, *, full: bool) -> list[page.Section]:
@@ -148,16 +154,28 @@ def replay(names: list[str], folder: Path, console: Console, *, full: bool) -> l
             section = finish(name, plans[name], stores[name], folder)
         sections.append(section)
         for claim in section.claims:
-            console.print(f"{name}: {claim.verdict.upper()}: {claim.text} ({claim.why})", soft_wrap=True, highlight=False, markup=False)
+            console.print(
+                f"{name}: {claim.verdict.upper()}: {claim.text} ({claim.why})",
+                soft_wrap=True,
+                highlight=False,
+                markup=False,
+            )
     size = "full" if full else "quick"
-    facts = [f"{size} size", f"{time.perf_counter() - started:.0f} s in this run", f"{PROCESSES} processes", *page.machine()]
+    facts = [
+        f"{size} size",
+        f"{time.perf_counter() - started:.0f} s in this run",
+        f"{PROCESSES} processes",
+        *page.machine(),
+    ]
     (folder / "index.html").write_text(page.html(sections, facts), encoding="utf-8")
     console.print(f"wrote {folder / 'index.html'}", soft_wrap=True, highlight=False)
     return sections
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("what", choices=(*NAMES, "all"))
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="few repetitions and small grids (the default)")

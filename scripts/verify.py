@@ -41,7 +41,10 @@ def run_planted(number: int) -> Verified:
 
 def honest(found: Sequence[Configuration], pairs: int, pool: ProcessPoolExecutor) -> bool:
     """A line for each configuration, then the worst of each stage; whether all of them hold."""
-    print(f"{'configuration':72} {'pairs':>6} {'draws':>8} {'refused':>7} {'failed':>6}   worst ratio", flush=True)
+    print(
+        f"{'configuration':72} {'pairs':>6} {'draws':>8} {'refused':>7} {'failed':>6}   worst ratio",
+        flush=True,
+    )
     began, each, all_found = time.monotonic(), -(-pairs // len(found)), []
     for made, verified in zip(found, pool.map(partial(run, pairs=each), found), strict=True):
         all_found.append(verified)
@@ -75,9 +78,13 @@ def bugs(only: str, pool: ProcessPoolExecutor) -> bool:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--pairs", type=int, default=1000, help="of all configurations together")
-    parser.add_argument("--only", default="", metavar="NAME", help="configurations or bugs whose names hold this")
+    parser.add_argument(
+        "--only", default="", metavar="NAME", help="configurations or bugs whose names hold this"
+    )
     parser.add_argument("--bugs", action="store_true", help="the planted bugs")
     parser.add_argument("--processes", type=int, default=2)
     options = parser.parse_args(arguments)

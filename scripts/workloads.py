@@ -20,13 +20,13 @@ import numpy as np
 import pyarrow as pa
 
 from factored_mwem import Domain, Workload, release
-from factored_mwem.codec import encode_table, fit_columns
-from factored_mwem.counts import Rows
+from factored_mwem.accounting.conversion import rho_of
+from factored_mwem.domain.levels import Levels
 from factored_mwem.errors import InputError
-from factored_mwem.levels import Levels
-from factored_mwem.privacy.noise import rho_of
-from factored_mwem.queries.ranges import Ranges
-from factored_mwem.table import open_table
+from factored_mwem.privacy.counts import Rows
+from factored_mwem.tables.codec import encode_table, fit_columns
+from factored_mwem.tables.source import open_table
+from factored_mwem.workload.queries.ranges import Ranges
 
 sys.path.insert(0, str(Path(__file__).parent))
 from replays import baselines, data
@@ -53,13 +53,20 @@ class Counted:
 
 
 def ranges(epsilons: list[float], runs: int) -> None:
-    print("| table | epsilon | ours, model | ours, rows | HB | identity | uniform |\n|---|---|---|---|---|---|---|")
+    print(
+        "| table | epsilon | ours, model | ours, rows | HB | identity | uniform |\n|---|---|---|---|---|---|---|"
+    )
     for name, epsilon in itertools.product(TABLES, epsilons):
         table = data.ordered(name)
         asked = Workload.ranges(*table.domain.names, count=2000)
         boxes = Ranges.random(tuple(range(len(table.shape))), table.shape, 2000, seed=0)
         fields = [
-            {"name": n, "type": "integer", "constraints": {"minimum": 0, "maximum": size - 1, "required": True}, "bins": size}
+            {
+                "name": n,
+                "type": "integer",
+                "constraints": {"minimum": 0, "maximum": size - 1, "required": True},
+                "bins": size,
+            }
             for n, size in zip(table.domain.names, table.shape, strict=True)
         ]
         private = pa.table(dict(zip(table.domain.names, table.codes, strict=True)))
@@ -67,7 +74,9 @@ def ranges(epsilons: list[float], runs: int) -> None:
         found: dict[str, list[float]] = {}
         for run in range(runs):
             rng = np.random.default_rng(run)
-            made = release(private, asked, epsilon=epsilon, delta=0.0, domain={"fields": fields}, rows=table.total)
+            made = release(
+                private, asked, epsilon=epsilon, delta=0.0, domain={"fields": fields}, rows=table.total
+            )
             rows = [np.asarray(column) for column in made.to_arrow().columns]
             answers = {
                 "model": boxes.answers(made.model),
@@ -78,7 +87,12 @@ def ranges(epsilons: list[float], runs: int) -> None:
             }
             for method, answer in answers.items():
                 found.setdefault(method, []).append(float(((answer - truth) ** 2).mean()))
-        print(f"| {name} | {epsilon:g} | " + " | ".join(f"{np.sqrt(np.mean(errors)):,.1f}" for errors in found.values()) + " |", flush=True)
+        print(
+            f"| {name} | {epsilon:g} | "
+            + " | ".join(f"{np.sqrt(np.mean(errors)):,.1f}" for errors in found.values())
+            + " |",
+            flush=True,
+        )
 
 
 def mixed(epsilons: list[float], runs: int) -> None:
@@ -96,31 +110,52 @@ def mixed(epsilons: list[float], runs: int) -> None:
         for _ in range(runs):
             for method, kept in (("ours", workload), ("independent", Workload.marginals(1))):
                 made = release(path, kept, epsilon=epsilon, delta=DELTA, domain=domain).to_arrow()
-                sources[method].append(Rows(encode_table(domain, open_table(made)), Levels.fine(domain.shape)))
+                sources[method].append(
+                    Rows(encode_table(domain, open_table(made)), Levels.fine(domain.shape))
+                )
             sources["identity"].append(Noisy(truth, domain, targets, sigma, rng))
         for asked in workload.asked:
             questions = asked.questions(domain)
-            starts, exact = np.cumsum(questions.cells) - questions.cells, questions.answers(truth) / len(codes[0])
+            starts, exact = (
+                np.cumsum(questions.cells) - questions.cells,
+                questions.answers(truth) / len(codes[0]),
+            )
             errors = []
             for found in sources.values():
                 gaps = [np.abs(questions.answers(source) / records(source) - exact) for source in found]
                 errors.append(np.mean([np.add.reduceat(gap, starts).mean() for gap in gaps]))
-            print(f"| {name} | {epsilon:g} | {asked.in_words()} | " + " | ".join(f"{e:.5f}" for e in errors) + " |", flush=True)
+            print(
+                f"| {name} | {epsilon:g} | {asked.in_words()} | "
+                + " | ".join(f"{e:.5f}" for e in errors)
+                + " |",
+                flush=True,
+            )
 
 
 class Noisy:
     """Marginals with Gaussian noise of their own; a smaller one is added up from the first that holds it."""
 
-    def __init__(self, truth: Rows, domain: Domain, targets: set[tuple[str, ...]], sigma: float, rng: np.random.Generator) -> None:
+    def __init__(
+        self,
+        truth: Rows,
+        domain: Domain,
+        targets: set[tuple[str, ...]],
+        sigma: float,
+        rng: np.random.Generator,
+    ) -> None:
         self.shape, self.tables, self.total = domain.shape, {}, len(truth.codes[0])
         for clique in sorted(targets):
             at = tuple(domain.index(n) for n in clique)
             table = truth.marginal(at)
-            self.tables[at] = (table + rng.normal(scale=sigma, size=len(table))).reshape([self.shape[p] for p in at])
+            self.tables[at] = (table + rng.normal(scale=sigma, size=len(table))).reshape(
+                [self.shape[p] for p in at]
+            )
 
     def marginal(self, positions: tuple[int, ...]) -> np.ndarray:
         holder = next(at for at in self.tables if set(positions) <= set(at))
-        return self.tables[holder].sum(axis=tuple(i for i, p in enumerate(holder) if p not in positions)).ravel()
+        return (
+            self.tables[holder].sum(axis=tuple(i for i, p in enumerate(holder) if p not in positions)).ravel()
+        )
 
 
 def records(source: object) -> int:
@@ -128,7 +163,9 @@ def records(source: object) -> int:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("which", nargs="?", choices=("ranges", "mixed"), default="ranges")
     parser.add_argument("--epsilons", type=float, nargs="+", default=[0.1, 1.0])
     parser.add_argument("--runs", type=int, default=3)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from factored_mwem.privacy.noise import Composition
+from factored_mwem.accounting.conversion import Composition
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,10 @@ Pmf = Callable[[float, np.ndarray], np.ndarray]
 def gaussian(scale: float, x: np.ndarray) -> np.ndarray:
     """Exact probabilities of the discrete Gaussian (Canonne, Kamath, Steinke 2020, definition 1)."""
     far = np.arange(-math.ceil(40 * scale) - 40, math.ceil(40 * scale) + 41)
-    return np.exp(-(x.astype(float) ** 2) / (2 * scale**2)) / np.exp(-(far.astype(float) ** 2) / (2 * scale**2)).sum()
+    return (
+        np.exp(-(x.astype(float) ** 2) / (2 * scale**2))
+        / np.exp(-(far.astype(float) ** 2) / (2 * scale**2)).sum()
+    )
 
 
 def laplace(scale: float, x: np.ndarray) -> np.ndarray:
@@ -61,7 +64,9 @@ def fits(draws: np.ndarray, pmf: Pmf, scale: float) -> bool:
     support = np.arange(-edge, edge + 1)
     claimed = np.cumsum(pmf(scale, support))
     for factor in WRONG:
-        assert np.abs(np.cumsum(pmf(scale * factor, support)) - claimed).max() > 2 * radius, f"{len(draws)} draws cannot tell {factor}x apart"
+        assert np.abs(np.cumsum(pmf(scale * factor, support)) - claimed).max() > 2 * radius, (
+            f"{len(draws)} draws cannot tell {factor}x apart"
+        )
     seen = np.searchsorted(np.sort(draws), support, side="right") / len(draws)
     return bool(np.abs(seen - claimed).max() <= radius)
 
@@ -71,7 +76,9 @@ def chooses(draws: np.ndarray, pmf: Pmf, scale: float, scores: np.ndarray, *, po
     radius = math.sqrt(2 * (len(scores) * math.log(2) + math.log(1 / FAILURE)) / len(draws))
     claimed = pmf(scale, scores)
     for factor in WRONG if power else ():
-        assert np.abs(pmf(scale * factor, scores) - claimed).sum() > 2 * radius, f"{len(draws)} draws cannot tell {factor}x apart"
+        assert np.abs(pmf(scale * factor, scores) - claimed).sum() > 2 * radius, (
+            f"{len(draws)} draws cannot tell {factor}x apart"
+        )
     seen = np.bincount(draws, minlength=len(scores)) / len(draws)
     return bool(np.abs(seen - claimed).sum() <= radius)
 
@@ -79,5 +86,7 @@ def chooses(draws: np.ndarray, pmf: Pmf, scale: float, scores: np.ndarray, *, po
 def happens(count: int, of: int, probability: float, wrong: list[float]) -> bool:
     """Whether `count` of `of` independent events may have `probability` (Hoeffding); it must be told apart from those in `wrong`."""
     radius = math.sqrt(math.log(2 / FAILURE) / (2 * of))
-    assert all(abs(w - probability) > 2 * radius for w in wrong), f"{of} events cannot tell {probability} from {wrong}"
+    assert all(abs(w - probability) > 2 * radius for w in wrong), (
+        f"{of} events cannot tell {probability} from {wrong}"
+    )
     return abs(count / of - probability) <= radius

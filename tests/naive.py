@@ -35,7 +35,12 @@ def count(rows: Iterable[Cell], shape: Sequence[int], positions: Positions) -> l
 
 def closure(targets: Iterable[Positions]) -> set[Positions]:
     """Every non-empty subset of every target."""
-    return {sub for target in targets for order in range(1, len(target) + 1) for sub in itertools.combinations(target, order)}
+    return {
+        sub
+        for target in targets
+        for order in range(1, len(target) + 1)
+        for sub in itertools.combinations(target, order)
+    }
 
 
 class Dense:
@@ -66,7 +71,10 @@ class Dense:
     def mw_step(self, positions: Positions, noisy: Sequence[float], n: float) -> None:
         """Figure 1, step 2(c), for all cells of the marginal at once; measurements are clipped to [0, n], where answers can lie."""
         answers = self.answer(positions, n)
-        self.reweight(positions, [math.exp((min(max(m, 0), n) - a) / (2 * n)) for m, a in zip(noisy, answers, strict=True)])
+        self.reweight(
+            positions,
+            [math.exp((min(max(m, 0), n) - a) / (2 * n)) for m, a in zip(noisy, answers, strict=True)],
+        )
 
     def scaled_step(self, positions: Positions, noisy: Sequence[float], stddev: float, n: float) -> None:
         """The package's own step: the gap over (answer + 3 noises), at most 3 either way."""
@@ -104,7 +112,9 @@ def l1(left: Sequence[float], right: Sequence[float]) -> float:
 
 def average(models: Sequence[Dense]) -> dict[Cell, float]:
     """The mean of several distributions, cell by cell."""
-    return {cell: math.fsum(model.shares[cell] for model in models) / len(models) for cell in models[0].shares}
+    return {
+        cell: math.fsum(model.shares[cell] for model in models) / len(models) for cell in models[0].shares
+    }
 
 
 def relative_entropy(counts: dict[Cell, int], model: Dense) -> float:
@@ -155,7 +165,9 @@ def history(
         }  # fmt: skip
         chosen = max(scores, key=scores.__getitem__)
         noise = noises(i, len(cells_of(shape, chosen)))
-        measured.append((chosen, [c + e for c, e in zip(count(rows, shape, chosen), noise, strict=True)], 1.0))
+        measured.append(
+            (chosen, [c + e for c, e in zip(count(rows, shape, chosen), noise, strict=True)], 1.0)
+        )
         inside = blocks.join(chosen)
         used = [m for m in measured if forced or inside.issuperset(m[0])]
         model.replay(used if sweeps > 1 else measured[-1:], n, sweeps)
@@ -165,7 +177,10 @@ def history(
 
 def counts_within_one(counts: Sequence[int], shares: Sequence[float], rows: int) -> bool:
     """Whether every cell came floor or ceil of share * rows times (a float's breadth around whole numbers)."""
-    return all(math.floor(s * rows - 1e-9) <= c <= math.ceil(s * rows + 1e-9) for c, s in zip(counts, shares, strict=True))
+    return all(
+        math.floor(s * rows - 1e-9) <= c <= math.ceil(s * rows + 1e-9)
+        for c, s in zip(counts, shares, strict=True)
+    )
 
 
 def project(point: Sequence[float], total: float) -> list[float]:
@@ -195,10 +210,18 @@ def group(cell: Cell, view: Sequence[Variable]) -> Cell:
     return tuple(groups[cell[position]] for position, groups in view)
 
 
-def log_linear(shape: Sequence[int], views: Sequence[Sequence[Variable]], thetas: Sequence[Sequence[float]]) -> Dense:
+def log_linear(
+    shape: Sequence[int], views: Sequence[Sequence[Variable]], thetas: Sequence[Sequence[float]]
+) -> Dense:
     """The distribution in proportion to exp of the sum of each view's parameter at a cell."""
-    tables = [dict(zip(cells_of(sizes_of(view)), theta, strict=True)) for view, theta in zip(views, thetas, strict=True)]
-    logs = {cell: math.fsum(table[group(cell, view)] for view, table in zip(views, tables, strict=True)) for cell in cells_of(shape)}
+    tables = [
+        dict(zip(cells_of(sizes_of(view)), theta, strict=True))
+        for view, theta in zip(views, thetas, strict=True)
+    ]
+    logs = {
+        cell: math.fsum(table[group(cell, view)] for view, table in zip(views, tables, strict=True))
+        for cell in cells_of(shape)
+    }
     highest = max(logs.values())
     raw = {cell: math.exp(log - highest) for cell, log in logs.items()}
     total = math.fsum(raw.values())
@@ -213,7 +236,9 @@ def at_levels(shares: dict[Cell, float], view: Sequence[Variable]) -> list[float
     return list(found.values())
 
 
-def eliminated(graph: dict[int, set[int]], logs: Sequence[float], attribute: Sequence[int]) -> list[list[int]]:
+def eliminated(
+    graph: dict[int, set[int]], logs: Sequence[float], attribute: Sequence[int]
+) -> list[list[int]]:
     """Maximal cliques of the greedy elimination that takes the smallest clique first, and of equal ones the lowest number.
 
     A clique's size is the sum of `logs` over the finest (lowest) variable of each attribute in it.

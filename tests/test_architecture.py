@@ -19,14 +19,14 @@ import pytest
 from fakes import FakeNoise
 
 import factored_mwem
-from factored_mwem.attribute import Attribute
-from factored_mwem.counts import PrivateCounts, Sealed
-from factored_mwem.domain import Domain
-from factored_mwem.flow import _release
-from factored_mwem.plan import Policy
-from factored_mwem.profile import ColumnProfile
-from factored_mwem.table import open_table
-from factored_mwem.workload import Workload
+from factored_mwem.domain.attribute import Attribute
+from factored_mwem.domain.domain import Domain
+from factored_mwem.pipeline.release import _release
+from factored_mwem.policy import Policy
+from factored_mwem.privacy.counts import PrivateCounts, Sealed
+from factored_mwem.tables.profile import ColumnProfile
+from factored_mwem.tables.source import open_table
+from factored_mwem.workload.workload import Workload
 
 ROOT = Path(factored_mwem.__file__).parent
 Sources = dict[str, str]
@@ -37,7 +37,9 @@ def sources() -> Sources:
     found = {}
     for path in sorted(ROOT.rglob("*.py")):
         name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-        found[name.removesuffix(".__init__") if name != "__init__" else name] = path.read_text(encoding="utf-8")
+        found[name.removesuffix(".__init__") if name != "__init__" else name] = path.read_text(
+            encoding="utf-8"
+        )
     return found
 
 
@@ -118,7 +120,9 @@ def at_home(found: Sources) -> list[str]:
 def attribute_calls(tree: ast.AST, attribute: str) -> Iterator[ast.AST]:
     """Every mention of `.attribute`, called or not: a bound method kept for later is a door, too. `getattr` with its name counts."""
     for node in ast.walk(tree):
-        if (isinstance(node, ast.Attribute) and node.attr == attribute) or (isinstance(node, ast.Constant) and node.value == attribute):
+        if (isinstance(node, ast.Attribute) and node.attr == attribute) or (
+            isinstance(node, ast.Constant) and node.value == attribute
+        ):
             yield node
 
 
@@ -135,11 +139,19 @@ def one_door(found: Sources) -> list[str]:
             if name != "counts" or inside.get(id(node), ("Sealed.",))[0] not in INSIDERS:
                 wrong.append(f"{name}:{node.lineno} reaches into a sealed object")
         for node in ast.walk(tree):
-            if isinstance(node, ast.Attribute) and node.attr == "open" and ast.unparse(node.value).split(".")[-1] in ("access", "Access"):
+            if (
+                isinstance(node, ast.Attribute)
+                and node.attr == "open"
+                and ast.unparse(node.value).split(".")[-1] in ("access", "Access")
+            ):
                 owner = inside.get(id(node), ("",))[0]
                 if (name, owner) not in OPENERS:
                     wrong.append(f"{name}:{node.lineno} opens private numbers in {owner or 'the module'}")
-            if isinstance(node, ast.Attribute) and ast.unparse(node) == "access.noise" and (name, inside.get(id(node), ("",))[0]) not in OPENERS:
+            if (
+                isinstance(node, ast.Attribute)
+                and ast.unparse(node) == "access.noise"
+                and (name, inside.get(id(node), ("",))[0]) not in OPENERS
+            ):
                 wrong.append(f"{name}:{node.lineno} draws noise outside a reading")
     return wrong
 
@@ -165,8 +177,14 @@ def _functions(tree: ast.AST) -> Iterator[tuple[str, ast.AST]]:
 def charges_first(found: Sources) -> list[str]:
     """Access.open must charge in one statement and reveal in a later one, with nothing between them that could skip the charge."""
     (body,) = [f.body for name, f in _functions(ast.parse(found["privacy.access"])) if name == "Access.open"]
-    statements = [ast.unparse(s) for s in body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
-    return [] if statements == ["self.ledger.charge(entry)", "return sealed.reveal()"] else [f"Access.open is {statements}"]
+    statements = [
+        ast.unparse(s) for s in body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))
+    ]
+    return (
+        []
+        if statements == ["self.ledger.charge(entry)", "return sealed.reveal()"]
+        else [f"Access.open is {statements}"]
+    )
 
 
 SEEDED = ("flow", "queries.ranges", "verifier.verify")
@@ -179,16 +197,34 @@ def no_seed(found: Sources) -> list[str]:
     for name, text in found.items():
         tree = ast.parse(text)
         for node in ast.walk(tree):
-            if isinstance(node, ast.arg) and name.startswith("privacy") and any(w in node.arg for w in ("seed", "rng", "random", "generator")):
+            if (
+                isinstance(node, ast.arg)
+                and name.startswith("privacy")
+                and any(w in node.arg for w in ("seed", "rng", "random", "generator"))
+            ):
                 wrong.append(f"{name}:{node.lineno} takes {node.arg}")
-            if isinstance(node, ast.Attribute) and node.attr in ("random", "default_rng") and ast.unparse(node).startswith("np.random"):
+            if (
+                isinstance(node, ast.Attribute)
+                and node.attr in ("random", "default_rng")
+                and ast.unparse(node).startswith("np.random")
+            ):
                 annotation_only = name in ("sample", "codec", "refine")
-                if name.startswith("privacy") or (node.attr == "default_rng" and name not in SEEDED) or not (annotation_only or name in SEEDED):
+                if (
+                    name.startswith("privacy")
+                    or (node.attr == "default_rng" and name not in SEEDED)
+                    or not (annotation_only or name in SEEDED)
+                ):
                     wrong.append(f"{name}:{node.lineno} uses numpy's randomness")
     return wrong
 
 
-RULES = {"one_way": one_way, "at_home": at_home, "one_door": one_door, "charges_first": charges_first, "no_seed": no_seed}
+RULES = {
+    "one_way": one_way,
+    "at_home": at_home,
+    "one_door": one_door,
+    "charges_first": charges_first,
+    "no_seed": no_seed,
+}
 
 
 @pytest.mark.parametrize("rule", list(RULES))
@@ -197,26 +233,34 @@ def test_the_code_keeps_the_rule(rule: str) -> None:
 
 
 PLANTED = [
-    ("one_way", "domain", "from factored_mwem.flow import release"),
+    ("one_way", "domain", "from factored_mwem.pipeline.release import release"),
     ("one_way", "domain", "def f():\n    from factored_mwem import cli"),
     ("one_way", "surprise", "x = 1"),
     ("at_home", "mwem", "from numba import njit"),
     ("at_home", "flow", "import opendp.prelude as dp"),
     ("at_home", "privacy.noise", "import random"),
     ("at_home", "privacy.access", "from secrets import randbits"),
-    ("at_home", "flow", "from factored_mwem.evaluation import evaluate"),
+    ("at_home", "flow", "from factored_mwem.pipeline.evaluate import evaluate"),
     ("at_home", "flow", "def f():\n    from factored_mwem import drafting"),
     ("at_home", "store", "import pickle"),
     ("one_door", "mwem", "n = counts.reveal().marginal(())"),
     ("one_door", "privacy.access", "def select(counts):\n    return counts.reveal()"),
     ("one_door", "manifest", "def f(counts):\n    return getattr(counts, 'reveal')()"),
     ("one_door", "flow", "def f(counts):\n    return counts._contents.codes"),
-    ("one_door", "counts", "class PrivateRows(Sealed):\n    def first(self):\n        return self._contents.codes[0][0]"),
+    (
+        "one_door",
+        "counts",
+        "class PrivateRows(Sealed):\n    def first(self):\n        return self._contents.codes[0][0]",
+    ),
     ("one_door", "engine", "def f(rows):\n    return rows._contents"),
     ("one_door", "engine", "def f(rows):\n    return rows.reveal().marginal((0,))"),
     ("one_door", "mwem", "def peek(access, counts, entry):\n    return access.open(counts, entry)"),
     ("one_door", "fit", "def f(access):\n    return access.noise.add([1], scale=1.0)"),
-    ("charges_first", "privacy.access", "class Access:\n    def open(self, sealed, entry):\n        return sealed.reveal()"),
+    (
+        "charges_first",
+        "privacy.access",
+        "class Access:\n    def open(self, sealed, entry):\n        return sealed.reveal()",
+    ),
     (
         "charges_first",
         "privacy.access",
@@ -235,7 +279,11 @@ def test_the_rule_sees_a_planted_violation(rule: str, module: str, text: str) ->
 
 
 def test_type_checking_imports_are_exempt() -> None:
-    assert not one_way({"store": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from factored_mwem.flow import Release"})
+    assert not one_way(
+        {
+            "store": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from factored_mwem.flow import Release"
+        }
+    )
 
 
 def _counts() -> PrivateCounts:
@@ -269,8 +317,13 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
 
 
 def test_a_release_loads_no_pandas() -> None:
-    code = "import sys, factored_mwem.flow, factored_mwem.job; print([m for m in ('pandas', 'opendp') if m in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    code = "import sys, factored_mwem.pipeline.release, factored_mwem.cli.jobs; print([m for m in ('pandas', 'opendp') if m in sys.modules])"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        == "[]"
+    )
 
 
 RUN = """
@@ -300,11 +353,17 @@ def test_every_kernel_has_one_compiled_signature_after_a_run() -> None:
         alias.name
         for module, text in sources().items()
         for node in ast.walk(ast.parse(text))
-        if not module.startswith("kernels") and isinstance(node, ast.ImportFrom) and (node.module or "").startswith("factored_mwem.kernels.")
+        if not module.startswith("kernels")
+        and isinstance(node, ast.ImportFrom)
+        and (node.module or "").startswith("factored_mwem.kernels.")
         for alias in node.names
     }
-    assert {name: count for name, count in counts.items() if name in called} == dict.fromkeys(called & set(counts), 1)
-    assert max(counts.values()) == 1  # kernels that only kernels call count as 0 when they came from the disk cache
+    assert {name: count for name, count in counts.items() if name in called} == dict.fromkeys(
+        called & set(counts), 1
+    )
+    assert (
+        max(counts.values()) == 1
+    )  # kernels that only kernels call count as 0 when they came from the disk cache
     assert len(called & set(counts)) >= 14
 
 
@@ -323,7 +382,7 @@ def test_no_test_switch_reaches_the_public_function() -> None:
     """`noise` is a parameter of the inner function alone."""
     import inspect
 
-    from factored_mwem.flow import release
+    from factored_mwem.pipeline.release import release
 
     assert "noise" in inspect.signature(_release).parameters
     assert "noise" not in inspect.signature(release).parameters

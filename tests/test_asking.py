@@ -16,24 +16,32 @@ from fakes import FakeNoise
 from test_privacy import neighbour, published, script, small_table
 
 import factored_mwem
-from factored_mwem import asking, engine
-from factored_mwem.attribute import Attribute
-from factored_mwem.counts import PrivateAnswers, Sealed
-from factored_mwem.domain import Domain
+from factored_mwem.accounting.accountant import Budget, Ledger, Mechanism
+from factored_mwem.accounting.conversion import Composition
+from factored_mwem.accounting.unit import Neighbours, Unit
+from factored_mwem.domain.attribute import Attribute
+from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import BudgetExceeded
-from factored_mwem.flow import Release, _release
-from factored_mwem.hierarchy import hierarchy, parts_of_a_range, predicted
-from factored_mwem.plan import Policy
-from factored_mwem.privacy.access import SCORE_GRID, Access, Measurement, measure
-from factored_mwem.privacy.ledger import Budget, Ledger, Mechanism
-from factored_mwem.privacy.neighbours import Neighbours, Unit
-from factored_mwem.privacy.noise import Composition
-from factored_mwem.privacy.questions import measure_question, select_question
-from factored_mwem.queries.cuboids import Cuboids
-from factored_mwem.queries.parities import Parities
-from factored_mwem.queries.ranges import Ranges
-from factored_mwem.table import open_table
-from factored_mwem.workload import Workload
+from factored_mwem.mechanisms import asking
+from factored_mwem.mechanisms import tree as engine
+from factored_mwem.mechanisms.hierarchy import hierarchy, parts_of_a_range, predicted
+from factored_mwem.pipeline.release import _release
+from factored_mwem.pipeline.result import Release
+from factored_mwem.policy import Policy
+from factored_mwem.privacy.counts import PrivateAnswers, Sealed
+from factored_mwem.privacy.session import (
+    SCORE_GRID,
+    Access,
+    Measurement,
+    measure,
+    measure_question,
+    select_question,
+)
+from factored_mwem.tables.source import open_table
+from factored_mwem.workload.queries.cuboids import Cuboids
+from factored_mwem.workload.queries.parities import Parities
+from factored_mwem.workload.queries.ranges import Ranges
+from factored_mwem.workload.workload import Workload
 
 DOMAIN = Domain.from_dict(
     {
@@ -41,7 +49,12 @@ DOMAIN = Domain.from_dict(
             {"name": "age", "type": "integer", "bins": 62, "constraints": {"minimum": 18, "maximum": 79}},
             {"name": "colour", "type": "string", "categories": ["red", "green", "blue"]},
             {"name": "owns", "type": "boolean", "constraints": {"required": True}},
-            {"name": "score", "type": "number", "bins": 700, "constraints": {"minimum": 0, "maximum": 10, "required": True}},
+            {
+                "name": "score",
+                "type": "number",
+                "bins": 700,
+                "constraints": {"minimum": 0, "maximum": 10, "required": True},
+            },
         ]
     }
 )
@@ -63,13 +76,18 @@ def noisy(policy: Policy, seed: int = 3) -> FakeNoise:
     """Noise of the right size with a seed, and the best score wins."""
     rng = np.random.default_rng(seed)
     composition = policy.budget(learn_domain=False).composition
-    return FakeNoise(composition, offset=lambda values, scale: values + np.rint(rng.normal(0, scale, len(values))).astype(np.int64))
+    return FakeNoise(
+        composition,
+        offset=lambda values, scale: values + np.rint(rng.normal(0, scale, len(values))).astype(np.int64),
+    )
 
 
 # ---- replaying a transcript: equal noisy outputs fix everything
 
 
-def check_nothing_leaks(folder: Path, relation: str, monkeypatch: pytest.MonkeyPatch, workload: Workload = MIXED, **choices: Any) -> None:
+def check_nothing_leaks(
+    folder: Path, relation: str, monkeypatch: pytest.MonkeyPatch, workload: Workload = MIXED, **choices: Any
+) -> None:
     """Two neighbours, the second fed the noisy answers and choices of the first: all that is published, offered and charged is the same."""
     policy = Policy.of(neighbours=relation, **choices)
     offered: dict[str, list[list[int]]] = {}
@@ -84,14 +102,26 @@ def check_nothing_leaks(folder: Path, relation: str, monkeypatch: pytest.MonkeyP
             fakes.append(replay_of(fakes[0], given))
         lists = offered.setdefault(name, [])
         with monkeypatch.context() as patch:
-            patch.setattr(asking, "select_question", lambda p, a, o, *, lists=lists, **k: lists.append(o.tolist()) or question(p, a, o, **k))
-            patch.setattr(engine, "select", lambda c, a, o, *, lists=lists, **k: lists.append(o.tolist()) or marginal(c, a, o, **k))
+            patch.setattr(
+                asking,
+                "select_question",
+                lambda p, a, o, *, lists=lists, **k: lists.append(o.tolist()) or question(p, a, o, **k),
+            )
+            patch.setattr(
+                engine,
+                "select",
+                lambda c, a, o, *, lists=lists, **k: lists.append(o.tolist()) or marginal(c, a, o, **k),
+            )
             made[name] = published(run(table, policy, fakes[-1], workload), folder, name)
     assert offered["ours"] == offered["theirs"]
     assert [c.scale for c in fakes[0].calls] == [c.scale for c in fakes[1].calls]
     same = made["ours"] == made["theirs"]
     assert same
-    assert any(not np.array_equal(a.values, b.values) for a, b in zip(fakes[0].calls, fakes[1].calls, strict=True) if a.method == "add")
+    assert any(
+        not np.array_equal(a.values, b.values)
+        for a, b in zip(fakes[0].calls, fakes[1].calls, strict=True)
+        if a.method == "add"
+    )
 
 
 def record(fake: FakeNoise) -> list[np.ndarray]:
@@ -118,7 +148,13 @@ CHOICES = [{}, {"delta": 0.0}, {"contributions": 2}, {"rounds": 5}]
 
 @pytest.mark.parametrize("relation", list(Neighbours))
 @pytest.mark.parametrize(
-    "choices", CHOICES + [{"engine": "mwem", **c} for c in (*CHOICES, {"rounds": "adaptive"}, {"initial": "none"}, {"replay": False})], ids=str
+    "choices",
+    CHOICES
+    + [
+        {"engine": "mwem", **c}
+        for c in (*CHOICES, {"rounds": "adaptive"}, {"initial": "none"}, {"replay": False})
+    ],
+    ids=str,
 )
 def test_neighbours_with_the_same_noisy_answers_give_the_same_bytes(
     relation: str, choices: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -126,13 +162,19 @@ def test_neighbours_with_the_same_noisy_answers_give_the_same_bytes(
     check_nothing_leaks(tmp_path, relation, monkeypatch, **choices)
 
 
-@pytest.mark.parametrize("workload", [Workload.ranges("score", count=100), PLAIN_TOO], ids=["ranges", "with plain marginals"])
+@pytest.mark.parametrize(
+    "workload", [Workload.ranges("score", count=100), PLAIN_TOO], ids=["ranges", "with plain marginals"]
+)
 @engines
-def test_other_workloads_leak_nothing_either(engine_: str, workload: Workload, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_workloads_leak_nothing_either(
+    engine_: str, workload: Workload, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     check_nothing_leaks(tmp_path, "add-remove", monkeypatch, workload, engine=engine_)
 
 
-def test_the_check_catches_a_step_towards_the_true_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_check_catches_a_step_towards_the_true_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Planted: charged and noised as it should be, and then the model moves towards what was read."""
 
     def peeking(private: PrivateAnswers, question: int, **rest: Any) -> tuple[np.ndarray, float]:
@@ -144,23 +186,33 @@ def test_the_check_catches_a_step_towards_the_true_answer(tmp_path: Path, monkey
         check_nothing_leaks(tmp_path, "replace", monkeypatch, engine="mwem")
 
 
-def test_the_check_catches_questions_offered_by_true_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_check_catches_questions_offered_by_true_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Planted: only questions whose true answer is even are offered."""
     fits = asking.Asking.fits
     private: list[PrivateAnswers] = []
     made = PrivateAnswers.__init__
     monkeypatch.setattr(PrivateAnswers, "__init__", lambda self, *a: made(self, *a) or private.append(self))
-    monkeypatch.setattr(asking.Asking, "fits", lambda self, *a: fits(self, *a) & (private[-1].reveal()[private[-1].starts[:-1]] % 2 == 0))
+    monkeypatch.setattr(
+        asking.Asking,
+        "fits",
+        lambda self, *a: fits(self, *a) & (private[-1].reveal()[private[-1].starts[:-1]] % 2 == 0),
+    )
     with pytest.raises((AssertionError, IndexError)):  # other lists, or one too short for the recorded choice
         check_nothing_leaks(tmp_path, "replace", monkeypatch, engine="mwem")
 
 
-def test_the_check_catches_a_hierarchy_of_true_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_check_catches_a_hierarchy_of_true_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Planted: the groups above the single values are charged and noised, and the true counts are kept."""
 
     def peeking(counts: Any, positions: tuple[int, ...], **rest: Any) -> Measurement:
         found = measure(counts, positions, **rest)
-        true = counts.reveal().marginal(positions) if positions and positions[0] >= len(DOMAIN) else found.noisy
+        true = (
+            counts.reveal().marginal(positions) if positions and positions[0] >= len(DOMAIN) else found.noisy
+        )
         return Measurement(positions, true, found.scale, found.composition)
 
     monkeypatch.setattr(engine, "measure", peeking)
@@ -172,17 +224,29 @@ def test_the_check_catches_a_hierarchy_of_true_counts(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.parametrize("composition", list(Composition))
-def test_nothing_is_read_or_drawn_before_it_is_paid(composition: Composition, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_read_or_drawn_before_it_is_paid(
+    composition: Composition, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A ledger that cannot pay leaves the answers sealed and the sampler untouched; one that can has the entry before the noise is drawn."""
     domain = Domain.from_dict({"a": 2, "b": 3})
     kinds = [Ranges.every((1,), (3,)), Parities.up_to([0], 1), Cuboids(((0, 1),), (2, 3))]
-    private = PrivateAnswers([np.array([0, 1], dtype=np.uint8), np.array([2, 0], dtype=np.uint8)], domain, kinds)
+    private = PrivateAnswers(
+        [np.array([0, 1], dtype=np.uint8), np.array([2, 0], dtype=np.uint8)], domain, kinds
+    )
     count = sum(len(kind.cells) for kind in kinds)
     budget = Budget.of(1.0, 0.0 if composition is Composition.PURE else 1e-9)
     ledger, entries = Ledger(budget), []
 
     def act(access: Access, cost: Fraction) -> None:
-        select_question(private, np.zeros(13), np.arange(count), penalty=np.zeros(count), weights=np.ones(count), cost=cost, access=access)
+        select_question(
+            private,
+            np.zeros(13),
+            np.arange(count),
+            penalty=np.zeros(count),
+            weights=np.ones(count),
+            cost=cost,
+            access=access,
+        )
         for question in (0, 6, 7):
             measure_question(private, question, cost=cost, access=access)
 
@@ -208,7 +272,12 @@ def test_nothing_is_read_or_drawn_before_it_is_paid(composition: Composition, mo
     assert not opened and not fake.calls and short.spent == 0
 
 
-PROMISES = [{"neighbours": r, "contributions": k, "delta": delta} for r in ("add-remove", "replace") for k in (1, 3) for delta in (1e-9, 0.0)]
+PROMISES = [
+    {"neighbours": r, "contributions": k, "delta": delta}
+    for r in ("add-remove", "replace")
+    for k in (1, 3)
+    for delta in (1e-9, 0.0)
+]
 
 
 @engines
@@ -223,10 +292,15 @@ def test_charges_add_up_to_the_budget(engine_: str, promise: dict[str, Any]) -> 
     assert [e.stage == "select" for e in manifest.ledger] == [c.method == "select" for c in fake.calls]
     amount = policy.budget(learn_domain=False).amount
     spent = sum((Fraction(stage.share) for stage in manifest.stages), Fraction(0))
-    assert abs(spent - 1) < Fraction(1, 10**9) and manifest.recompute() == manifest.guarantee.spent_epsilon <= policy.epsilon
+    assert (
+        abs(spent - 1) < Fraction(1, 10**9)
+        and manifest.recompute() == manifest.guarantee.spent_epsilon <= policy.epsilon
+    )
     assert amount > 0
     l1, l2 = unit.l1_of_marginal, unit.l2_squared_of_marginal
-    allowed = {l1 if pure else l2} | ({unit.of_counting_query if pure else unit.of_counting_query**2} if engine_ == "mwem" else set())
+    allowed = {l1 if pure else l2} | (
+        {unit.of_counting_query if pure else unit.of_counting_query**2} if engine_ == "mwem" else set()
+    )
     for e in manifest.ledger:
         assert e.sensitivity == l1 * SCORE_GRID if e.stage == "select" else e.sensitivity in allowed
         assert (e.mechanism in (Mechanism.LAPLACE, Mechanism.PERMUTE_AND_FLIP)) == pure
@@ -248,14 +322,21 @@ def test_no_more_rounds_than_questions() -> None:
     """Three questions and a hundred rounds asked for: each is measured once, and what they leave is nothing."""
     policy = Policy.of(engine="mwem", rounds=100)
     manifest = run(small_table(), policy, noisy(policy), Workload.cube("colour", "owns")).manifest
-    assert manifest.rounds == 3 and sorted(q.question for q in manifest.questions) == ["colour", "colour x owns", "owns"]
+    assert manifest.rounds == 3 and sorted(q.question for q in manifest.questions) == [
+        "colour",
+        "colour x owns",
+        "owns",
+    ]
     assert abs(sum(stage.share for stage in manifest.stages) - 1) < 1e-9
 
 
 def test_weights_decide_what_is_asked_first() -> None:
     """Two boxes equally wrong: the heavier is chosen, whichever it is."""
     for heavy in ("age", "score"):
-        both = [Workload.ranges(name, count=1, seed=5, weight=8.0 if name == heavy else 1.0) for name in ("age", "score")]
+        both = [
+            Workload.ranges(name, count=1, seed=5, weight=8.0 if name == heavy else 1.0)
+            for name in ("age", "score")
+        ]
         policy = Policy.of(engine="mwem", rounds=1, epsilon=50.0, initial="none")
         manifest = run(small_table(), policy, FakeNoise(), both[0] + both[1]).manifest
         assert [q.question.split()[0] for q in manifest.questions] == [heavy]
@@ -309,7 +390,9 @@ def test_the_gain_is_what_is_delivered(values: int, composition: Composition) ->
     """Noise drawn for each level, ranges added up from the fewest groups: the mean squared error, over that of single values, within 5 percent."""
     found = hierarchy(ordered(values), composition)
     levels = [np.arange(values), *found.groups]
-    delivered = ((values + 2) / 3) / (mean_parts(values, levels) * (len(levels) if composition is Composition.ZCDP else len(levels) ** 2))
+    delivered = ((values + 2) / 3) / (
+        mean_parts(values, levels) * (len(levels) if composition is Composition.ZCDP else len(levels) ** 2)
+    )
     assert found.gain == pytest.approx(delivered if found.groups else 1.0)
     rng = np.random.default_rng(1)
     draws, scale = 400, math.sqrt(len(levels)) if composition is Composition.ZCDP else float(len(levels))
@@ -333,7 +416,9 @@ def test_the_gain_is_what_is_delivered(values: int, composition: Composition) ->
 
 @pytest.mark.parametrize("composition", list(Composition))
 @pytest.mark.parametrize("nullable", [False, True])
-def test_groups_are_nested_neighbours_and_missing_values_alone(composition: Composition, nullable: bool) -> None:
+def test_groups_are_nested_neighbours_and_missing_values_alone(
+    composition: Composition, nullable: bool
+) -> None:
     deepest = 0
     for values in [*range(2, 60), 97, 1000, 12_501]:
         attribute = ordered(values, nullable=nullable)
@@ -342,7 +427,11 @@ def test_groups_are_nested_neighbours_and_missing_values_alone(composition: Comp
         deepest = max(deepest, found.levels)
         assert found.levels == len(levels) and found.gain >= 1 and (found.gain > 1) == bool(found.groups)
         for fine, coarse in itertools.pairwise(levels):
-            assert len(coarse) == attribute.size and set(np.diff(coarse).tolist()) <= {0, 1} and 2 <= coarse.max() + 1 < fine.max() + 1
+            assert (
+                len(coarse) == attribute.size
+                and set(np.diff(coarse).tolist()) <= {0, 1}
+                and 2 <= coarse.max() + 1 < fine.max() + 1
+            )
             assert len(set(zip(fine.tolist(), coarse.tolist(), strict=True))) == fine.max() + 1
             if nullable:
                 assert (coarse == coarse[-1]).sum() == 1
@@ -353,7 +442,11 @@ def test_groups_are_nested_neighbours_and_missing_values_alone(composition: Comp
 def test_small_domains_are_measured_as_they_are(composition: Composition) -> None:
     """No hierarchy of any number of branches is better there, by exact count; where one is, the best is taken. The gain is never made up."""
     for values in range(1, 41):
-        attribute = ordered(values) if values > 1 else Attribute(name="x", categories=("a",), constraints={"required": True})
+        attribute = (
+            ordered(values)
+            if values > 1
+            else Attribute(name="x", categories=("a",), constraints={"required": True})
+        )
         best = min((predicted(values, b, composition) for b in range(2, values)), default=math.inf)
         found = hierarchy(attribute, composition)
         assert found.gain == pytest.approx(max(1.0, predicted(values, values, composition) / best))
@@ -367,7 +460,10 @@ def chernoff(eigenvalues: np.ndarray, threshold: float) -> float:
     """A bound on the natural log of P[sum of eigenvalues times squared normals is beyond `threshold`], on the side away from the mean."""
     sign = 1.0 if threshold > eigenvalues.sum() else -1.0
     top = 0.499 / eigenvalues.max() if sign > 0 else 1e6 / eigenvalues.sum()
-    return min(float(-sign * s * threshold - 0.5 * np.log1p(-2 * sign * s * eigenvalues).sum()) for s in np.geomspace(top / 1e6, top, 200))
+    return min(
+        float(-sign * s * threshold - 0.5 * np.log1p(-2 * sign * s * eigenvalues).sum())
+        for s in np.geomspace(top / 1e6, top, 200)
+    )
 
 
 def of_all_ranges(values: int) -> np.ndarray:
@@ -386,7 +482,9 @@ def test_asking_for_ranges_makes_them_better() -> None:
     domain, x = Domain([ordered(values)]), np.repeat(np.arange(values), 200 + np.arange(values) % 97)
     table, true, weigh = pa.table({"x": x}), np.bincount(x, minlength=values), of_all_ranges(values)
     asked = Workload.ranges("x", count=2000)
-    releases = [factored_mwem.release(table, asked, domain=domain, neighbours="replace") for _ in range(repeats)]
+    releases = [
+        factored_mwem.release(table, asked, domain=domain, neighbours="replace") for _ in range(repeats)
+    ]
     precision, amount = np.zeros((values, values)), 0.0
     for m in releases[0].measurements:
         level = releases[0].model.levels.groups[m.positions[0]]
@@ -395,7 +493,10 @@ def test_asking_for_ranges_makes_them_better() -> None:
     root = np.linalg.cholesky(np.linalg.inv(precision))
     ours = np.repeat(np.linalg.eigvalsh(root.T @ weigh @ root).clip(1e-12), repeats) / repeats
     alone = np.repeat(np.linalg.eigvalsh(weigh).clip(1e-12) / amount, repeats) / repeats
-    risk, threshold = min((max(chernoff(ours, t), chernoff(alone, t)), t) for t in np.geomspace(ours.sum(), alone.sum(), 40)[1:-1])
+    risk, threshold = min(
+        (max(chernoff(ours, t), chernoff(alone, t)), t)
+        for t in np.geomspace(ours.sum(), alone.sum(), 40)[1:-1]
+    )
     assert 2 * math.exp(risk) < 1e-9
     assert np.mean([_error(release, true, weigh) for release in releases]) < threshold
     plain = [factored_mwem.release(table, 1, domain=domain, neighbours="replace") for _ in range(repeats)]
@@ -417,10 +518,25 @@ def test_the_number_of_rows_is_learnt_from_the_groups_too() -> None:
     domain, x = Domain([ordered(values)]), np.repeat(np.arange(values), 50)
     fake = FakeNoise(Composition.PURE, offset=lambda v, scale: v + 2 * (len(v) == values))
     policy = Policy.of(delta=0.0)
-    found = _release(open_table(pa.table({"x": x})), Workload.ranges("x"), policy, domain, None, None, 1, lambda _: None, noise=fake)
+    found = _release(
+        open_table(pa.table({"x": x})),
+        Workload.ranges("x"),
+        policy,
+        domain,
+        None,
+        None,
+        1,
+        lambda _: None,
+        noise=fake,
+    )
     calls = [c for c in fake.calls if c.method == "add"]
     precision = [1 / (len(c.values) * c.scale**2) for c in calls]  # type: ignore[arg-type]
-    off = 2 * values * sum(p for p, c in zip(precision, calls, strict=True) if len(c.values) == values) / sum(precision)  # type: ignore[arg-type]
+    off = (
+        2
+        * values
+        * sum(p for p, c in zip(precision, calls, strict=True) if len(c.values) == values)
+        / sum(precision)
+    )  # type: ignore[arg-type]
     assert found.model.total == pytest.approx(len(x) + off) and off < 0.1 * 2 * values
 
 
@@ -429,7 +545,11 @@ def test_the_number_of_rows_is_learnt_from_the_groups_too() -> None:
 
 def single_scales(made: Release, name: str) -> list[float]:
     """The noise scales of a column's own marginals, at all levels."""
-    return [m.scale for m in made.manifest.measurements if len(m.attributes) == 1 and m.attributes[0].split(" in ")[0] == name]
+    return [
+        m.scale
+        for m in made.manifest.measurements
+        if len(m.attributes) == 1 and m.attributes[0].split(" in ")[0] == name
+    ]
 
 
 def test_a_weight_buys_a_range_more_of_the_budget() -> None:
@@ -437,11 +557,20 @@ def test_a_weight_buys_a_range_more_of_the_budget() -> None:
     sized = {"x": 400, "y": 400}
     domain = {
         "fields": [
-            {"name": n, "type": "integer", "bins": k, "constraints": {"minimum": 0, "maximum": k - 1, "required": True}} for n, k in sized.items()
+            {
+                "name": n,
+                "type": "integer",
+                "bins": k,
+                "constraints": {"minimum": 0, "maximum": k - 1, "required": True},
+            }
+            for n, k in sized.items()
         ]
     }
     table = pa.table({name: np.arange(1000) % 400 for name in sized})
-    plain, weighty = Workload.ranges("x") + Workload.ranges("y"), Workload.ranges("x", weight=8.0) + Workload.ranges("y")
+    plain, weighty = (
+        Workload.ranges("x") + Workload.ranges("y"),
+        Workload.ranges("x", weight=8.0) + Workload.ranges("y"),
+    )
     for workload, ratio in ((plain, 1.0), (weighty, 8 ** (-1 / 3))):
         made = factored_mwem.release(table, workload, epsilon=1.0, domain=domain)
         ours, theirs = single_scales(made, "x"), single_scales(made, "y")
@@ -451,9 +580,11 @@ def test_a_weight_buys_a_range_more_of_the_budget() -> None:
 
 def test_check_forecasts_the_noise_that_a_hierarchy_gets() -> None:
     """The mean noise of the first measurements is that of a release with the same number of rows."""
-    from factored_mwem.check import forecast
+    from factored_mwem.pipeline.forecast import forecast
 
-    domain = Domain.from_dict({"fields": [DOMAIN["score"].model_dump(mode="json", exclude_defaults=True, by_alias=True)]})
+    domain = Domain.from_dict(
+        {"fields": [DOMAIN["score"].model_dump(mode="json", exclude_defaults=True, by_alias=True)]}
+    )
     workload, policy = Workload.ranges("score"), Policy.of(epsilon=1.0, delta=0.0)
     found = forecast(domain, workload.candidates(domain), 0, policy, rows=3000)
     table = pa.table({"score": np.linspace(0, 9.9, 3000)})
@@ -464,12 +595,18 @@ def test_check_forecasts_the_noise_that_a_hierarchy_gets() -> None:
 @pytest.mark.parametrize(
     ("workload", "choices", "message"),
     [
-        (Workload.cube("age", "owns"), {"engine": "mwem", "iterate": "average", "components": "one"}, "iterate='average' is for marginals alone"),
+        (
+            Workload.cube("age", "owns"),
+            {"engine": "mwem", "iterate": "average", "components": "one"},
+            "iterate='average' is for marginals alone",
+        ),
         (Workload.parities(9), {}, "the table has only 4 columns"),
         (Workload.cube("age", "owns", order=3), {}, "no marginals of 3"),
     ],
 )
-def test_what_names_alone_rule_out_is_refused_before_a_domain_is_learnt(workload: Workload, choices: dict[str, Any], message: str) -> None:
+def test_what_names_alone_rule_out_is_refused_before_a_domain_is_learnt(
+    workload: Workload, choices: dict[str, Any], message: str
+) -> None:
     with pytest.raises(factored_mwem.InputError, match=message) as refusal:
         factored_mwem.release(small_table(200), workload, Policy.of(epsilon=1.0, **choices))
     assert not refusal.value.budget_spent
@@ -483,10 +620,17 @@ def test_a_request_names_each_attribute_once(make: Any) -> None:
 
 def test_evaluation_reports_the_marginals_and_questions_of_a_workload() -> None:
     table = small_table(500)
-    found = factored_mwem.evaluate(table, table, 1, domain=DOMAIN, workload=Workload.of([("age", "owns")]) + MIXED)
+    found = factored_mwem.evaluate(
+        table, table, 1, domain=DOMAIN, workload=Workload.of([("age", "owns")]) + MIXED
+    )
     assert found.asked[0][0] == "marginal over age, owns" and len(found.asked) == 1 + len(MIXED.asked)
     assert all(mean == worst == 0 for _, _, mean, worst in found.asked)
     moved = table.set_column(0, "age", pa.array([*table["age"].to_pylist()[1:], 18]))
-    assert factored_mwem.evaluate(table, moved, 1, domain=DOMAIN, workload=Workload.of([("age", "owns")])).asked[0][2] > 0
+    assert (
+        factored_mwem.evaluate(table, moved, 1, domain=DOMAIN, workload=Workload.of([("age", "owns")])).asked[
+            0
+        ][2]
+        > 0
+    )
     with pytest.raises(factored_mwem.InputError, match="not among the attributes"):
         factored_mwem.evaluate(table, table, 1, domain=DOMAIN, workload=Workload.of([("age", "wages")]))

@@ -20,8 +20,8 @@ from audits.events import Features, judge, search
 from audits.plants import PLANTS
 from goodness import permute_and_flip
 
-from factored_mwem.privacy.neighbours import Unit
-from factored_mwem.privacy.noise import Composition
+from factored_mwem.accounting.conversion import Composition
+from factored_mwem.accounting.unit import Unit
 
 
 @pytest.mark.parametrize("runs", [1, 10, 500, 9_000])
@@ -74,7 +74,9 @@ def test_losses_subtract_delta() -> None:
 
 def test_the_halves_are_disjoint() -> None:
     seek, hold = Features(("x",), np.arange(40.0)[:, None]).halves()
-    assert seek.values.ravel().tolist() == list(range(20)) and hold.values.ravel().tolist() == list(range(20, 40))
+    assert seek.values.ravel().tolist() == list(range(20)) and hold.values.ravel().tolist() == list(
+        range(20, 40)
+    )
 
 
 @pytest.mark.parametrize("leaks", ["nowhere", "first half", "second half", "everywhere"])
@@ -108,7 +110,9 @@ def test_the_search_finds_what_differs(sign: str, backward: bool) -> None:
     rng = np.random.default_rng(4)
     usual, odd = rng.integers(-3, 4, (2, 500)).astype(float)
     odd[::2] = {">=": 9.0, "<=": -9.0, "=": 0.5}[sign]
-    sides = [Features(("noise", "told"), np.stack([rng.random(500), column], axis=1)) for column in (usual, odd)]
+    sides = [
+        Features(("noise", "told"), np.stack([rng.random(500), column], axis=1)) for column in (usual, odd)
+    ]
     event = search(*(sides[::-1] if backward else sides), "epsilon", 0.0, 1e-6)
     assert event.feature == "told" and event.forward != backward
     assert event.happened(sides[1].column("told")) == 250
@@ -144,7 +148,9 @@ def test_exact_checks_see_half_the_noise() -> None:
 def test_there_are_enough_bugs_and_every_check_beside_them_exists() -> None:
     assert len(PLANTS) >= 12
     for plant in PLANTS:
-        assert plant.checks and all(name in audit.checks() and runs % 4 == 0 for name, runs in plant.checks), plant.name
+        assert plant.checks and all(
+            name in audit.checks() and runs % 4 == 0 for name, runs in plant.checks
+        ), plant.name
     assert set(audit.QUICKLY) <= {*exact.exact_checks(), *audit.checks()}
 
 
@@ -155,23 +161,34 @@ def test_a_full_audit_has_enough_runs() -> None:
 
 
 @pytest.mark.slow
-def test_a_quick_audit_holds_and_catches_every_bug(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_quick_audit_holds_and_catches_every_bug(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Exit code 0, both tables on the screen and in the files."""
     assert audit.main(["--quick", "--processes", "1", "-o", str(tmp_path)]) == 0
     told = capsys.readouterr().out
     found = json.loads((tmp_path / "audit.json").read_text(encoding="utf-8"))
     assert [c["check"] for c in found["checks"]] and all(c["holds"] for c in found["checks"])
-    assert {bug["bug"] for bug in found["bugs"]} == {plant.name for plant in PLANTS} and all(bug["caught"] for bug in found["bugs"])
+    assert {bug["bug"] for bug in found["bugs"]} == {plant.name for plant in PLANTS} and all(
+        bug["caught"] for bug in found["bugs"]
+    )
     text = (tmp_path / "audit.md").read_text(encoding="utf-8")
-    assert all(name in told and name in text for name in ("measure rows: pure, add-remove, k=1", "the same noise reused", "stage runs"))
+    assert all(
+        name in told and name in text
+        for name in ("measure rows: pure, add-remove, k=1", "the same noise reused", "stage runs")
+    )
 
 
 @pytest.mark.slow
-def test_a_bug_that_nobody_announced_fails_the_audit(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bug_that_nobody_announced_fails_the_audit(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Noise at half scale under an honest check: exit code 1, and the check is named."""
     plant = next(plant for plant in PLANTS if plant.name == "noise at half scale")
     honest = check.run
     with plant.plant() as make:
-        monkeypatch.setattr(audit, "run", lambda found, runs, failure: honest(found, runs, failure, make=make))
+        monkeypatch.setattr(
+            audit, "run", lambda found, runs, failure: honest(found, runs, failure, make=make)
+        )
         code = audit.main(["--only", "measure question of parities: zcdp", "--processes", "1"])
     assert code == 1 and "FAILS: measure question of parities: zcdp" in capsys.readouterr().out

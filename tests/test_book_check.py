@@ -22,19 +22,22 @@ from test_cli_ledger import books as command_books  # noqa: F401 - a fixture
 from test_ledger_file import sql
 from test_run import DOMAIN, books, died, go, table  # noqa: F401 - books: a fixture
 
-from factored_mwem import Workload, chain, faults, ledger_file, release
-from factored_mwem.book_check import check_books
-from factored_mwem.books import books as read_books
-from factored_mwem.books import export
-from factored_mwem.chain import Row
-from factored_mwem.console import books_check_text, books_text
+from factored_mwem import Workload, release
+from factored_mwem import crashpoints as faults
+from factored_mwem.accounting.cap import Cap, Cost
+from factored_mwem.accounting.conversion import Composition
+from factored_mwem.accounting.unit import Neighbours
+from factored_mwem.cli.console import books_check_text, books_text
 from factored_mwem.errors import BudgetExceeded, InputError
-from factored_mwem.ledger_file import LedgerFile
-from factored_mwem.ledger_form import CHAIN
-from factored_mwem.manifest import Manifest
-from factored_mwem.privacy.cap import Cap, Cost
-from factored_mwem.privacy.neighbours import Neighbours
-from factored_mwem.privacy.noise import Composition
+from factored_mwem.ledger import chain
+from factored_mwem.ledger import file as ledger_file
+from factored_mwem.ledger.chain import Row
+from factored_mwem.ledger.check import check_books
+from factored_mwem.ledger.file import LedgerFile
+from factored_mwem.ledger.form import CHAIN
+from factored_mwem.ledger.report import books as read_books
+from factored_mwem.ledger.report import export
+from factored_mwem.pipeline.manifest import Manifest
 
 HALF = Cost(Composition.PURE, Fraction(1, 2))
 OLD = (
@@ -55,8 +58,16 @@ OLD = (
 """A ledger as version 1 of the form wrote it."""
 
 
-def enter(file: LedgerFile, cost: Cost, dataset: str = "t", run_id: str | None = None, fingerprint: bytes | None = None) -> int:
-    return file.reserve(dataset, cost, run_id=run_id, parameters={"k": [1, True]}, fingerprint=fingerprint, tool_version="1")
+def enter(
+    file: LedgerFile,
+    cost: Cost,
+    dataset: str = "t",
+    run_id: str | None = None,
+    fingerprint: bytes | None = None,
+) -> int:
+    return file.reserve(
+        dataset, cost, run_id=run_id, parameters={"k": [1, True]}, fingerprint=fingerprint, tool_version="1"
+    )
 
 
 @pytest.fixture
@@ -83,7 +94,10 @@ def test_a_whole_ledger_fits(two: Path) -> None:
     before = two.read_bytes()
     found = check_books(two)
     assert found["fits"] and found["problems"] == [] and found["events"] == 2 + 3 * 3 + 1
-    assert [(d["dataset"], d["releases"], d["exact"]["rho"]) for d in found["datasets"]] == [("a", 3, "1/6"), ("b", 1, "1/1000")]
+    assert [(d["dataset"], d["releases"], d["exact"]["rho"]) for d in found["datasets"]] == [
+        ("a", 3, "1/6"),
+        ("b", 1, "1/1000"),
+    ]
     assert two.read_bytes() == before
 
 
@@ -99,32 +113,51 @@ CHANGES = {
 CELLS = [(table, column, value) for table, columns in CHANGES.items() for column, value in columns.items()]
 
 
-@pytest.mark.parametrize(("table", "column", "value"), CELLS, ids=[f"{table}.{column}" for table, column, _ in CELLS])
+@pytest.mark.parametrize(
+    ("table", "column", "value"), CELLS, ids=[f"{table}.{column}" for table, column, _ in CELLS]
+)
 @pytest.mark.parametrize("last", [False, True])
-def test_any_cell_that_was_changed_is_named(two: Path, table: str, column: str, value: str, last: bool) -> None:
+def test_any_cell_that_was_changed_is_named(
+    two: Path, table: str, column: str, value: str, last: bool
+) -> None:
     row = f"(SELECT {'max' if last else 'min'}(rowid) FROM {table})"
-    where = f"(SELECT max(rowid) FROM {table} WHERE run_id IS NULL)" if (table, last) == ("releases", True) else row
+    where = (
+        f"(SELECT max(rowid) FROM {table} WHERE run_id IS NULL)"
+        if (table, last) == ("releases", True)
+        else row
+    )
     if (table, last, column) == ("datasets", True, "neighbours"):
         value = "'add-remove'"
     if (table, last, column) == ("datasets", True, "delta"):
         value = "2e-9"
     sql(two, f"UPDATE {table} SET {column} = {value} WHERE rowid = {where}")
     found = check_books(two)
-    assert not found["fits"] and all("\n" not in problem and len(problem) < 300 for problem in found["problems"])
+    assert not found["fits"] and all(
+        "\n" not in problem and len(problem) < 300 for problem in found["problems"]
+    )
     said = "\n".join(found["problems"])
     if table == "events" or column in ("key", "fingerprint"):
         assert "of the chain" in said
     elif column in ("id", "name"):
         name = "release 99" if column == "id" else "dataset 'c'"
-        assert f"{name}: it is in the books, and not in the chain" in said and "it is in the chain, and not in the books" in said
+        assert (
+            f"{name}: it is in the books, and not in the chain" in said
+            and "it is in the chain, and not in the books" in said
+        )
     else:
-        name = ("dataset 'b'" if last else "dataset 'a'") if table == "datasets" else f"release {3 if last else 1}"
+        name = (
+            ("dataset 'b'" if last else "dataset 'a'")
+            if table == "datasets"
+            else f"release {3 if last else 1}"
+        )
         assert f"{name}: {column} in the books is not what the chain says" in said
 
 
 def test_a_chain_that_was_taken_out_is_not_one_to_come(two: Path, old: Path, tmp_path: Path) -> None:
     sql(two, "DELETE FROM events")
-    assert "its chain has no events" in books_check_text(check_books(two)) and "no chain yet" not in books_check_text(check_books(two))
+    assert "its chain has no events" in books_check_text(
+        check_books(two)
+    ) and "no chain yet" not in books_check_text(check_books(two))
     assert "no chain yet: what is entered next begins it" in books_check_text(check_books(old))
     assert "no events yet" in books_check_text(check_books(LedgerFile.create(tmp_path / "new").path))
 
@@ -183,7 +216,9 @@ def test_what_a_file_says_steers_no_terminal(two: Path, change: str) -> None:
 def test_every_column_is_changed_by_a_test(two: Path) -> None:
     with sqlite3.connect(two) as db:
         columns = {name: [row[1] for row in db.execute(f"PRAGMA table_info({name})")] for name in CHANGES}
-        assert {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")} == set(CHANGES)
+        assert {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")} == set(
+            CHANGES
+        )
     assert columns == {name: list(changes) for name, changes in CHANGES.items()}
 
 
@@ -219,7 +254,14 @@ def extend(path: Path, facts: dict[str, Any], statement: str) -> None:
     db.close()
 
 
-LATER = {"id": 1, "state": "finished", "spent_amount": "1/3", "spent_delta": "0", "files": [{"data": "00"}], "changed": "2030"}
+LATER = {
+    "id": 1,
+    "state": "finished",
+    "spent_amount": "1/3",
+    "spent_delta": "0",
+    "files": [{"data": "00"}],
+    "changed": "2030",
+}
 
 
 @pytest.mark.parametrize(
@@ -235,37 +277,65 @@ LATER = {"id": 1, "state": "finished", "spent_amount": "1/3", "spent_delta": "0"
 )
 def test_an_event_that_takes_something_back_is_named(two: Path, change: dict[str, Any], row: str) -> None:
     """A chain goes on after it without a gap; but there is no refund."""
-    extend(two, {"event": chain.CHANGED, "release": {**LATER, **change}}, f"UPDATE releases SET {row}, changed = '2030' WHERE id = 1")
+    extend(
+        two,
+        {"event": chain.CHANGED, "release": {**LATER, **change}},
+        f"UPDATE releases SET {row}, changed = '2030' WHERE id = 1",
+    )
     problems = check_books(two)["problems"]
-    assert "event 13 of the chain: it does not follow from the events before it" in problems and not any("head" in p for p in problems)
+    assert "event 13 of the chain: it does not follow from the events before it" in problems and not any(
+        "head" in p for p in problems
+    )
 
 
 def test_an_event_may_only_say_what_such_an_event_says(two: Path) -> None:
     sql(two, "UPDATE datasets SET epsilon = 9.0 WHERE name = 'a'")
     row = {"name": "a", "epsilon": 9.0}
-    for facts in ({"event": chain.ADDED, "dataset": row}, {"event": chain.TAKEN_UP, "datasets": [row], "releases": []}, {"event": "other"}):
+    for facts in (
+        {"event": chain.ADDED, "dataset": row},
+        {"event": chain.TAKEN_UP, "datasets": [row], "releases": []},
+        {"event": "other"},
+    ):
         extend(two, facts, "SELECT 1")
     problems = check_books(two)["problems"]
-    assert [f"event {n} of the chain: it does not follow from the events before it" for n in (13, 14, 15)] == [p for p in problems if "follow" in p]
+    assert [
+        f"event {n} of the chain: it does not follow from the events before it" for n in (13, 14, 15)
+    ] == [p for p in problems if "follow" in p]
     assert "dataset 'a': epsilon in the books is not what the chain says" in problems
 
 
 @pytest.mark.parametrize(
     ("release_", "limits", "row"),
     [
-        ({"amount": "1/100"}, {}, "releases SET amount = '1/100' WHERE id = 1"),  # entered a second time, for less
-        ({"id": 5, "spent_amount": "1/100"}, {}, "releases SET id = 1 WHERE id = 1"),  # it never was reserved in full
-        ({"id": 5}, {"limit_rho": "100"}, "datasets SET limit_rho = '100' WHERE name = 'a'"),  # limits are those of the first
+        (
+            {"amount": "1/100"},
+            {},
+            "releases SET amount = '1/100' WHERE id = 1",
+        ),  # entered a second time, for less
+        (
+            {"id": 5, "spent_amount": "1/100"},
+            {},
+            "releases SET id = 1 WHERE id = 1",
+        ),  # it never was reserved in full
+        (
+            {"id": 5},
+            {"limit_rho": "100"},
+            "datasets SET limit_rho = '100' WHERE name = 'a'",
+        ),  # limits are those of the first
     ],
     ids=range(3),
 )
-def test_a_reservation_that_changes_an_earlier_one_is_named(two: Path, release_: Row, limits: Row, row: str) -> None:
+def test_a_reservation_that_changes_an_earlier_one_is_named(
+    two: Path, release_: Row, limits: Row, row: str
+) -> None:
     first = json.loads(export(two)["chain"][2]["event"])
     facts = {**first, "release": {**first["release"], **release_}, "limits": {**first["limits"], **limits}}
     if "id" not in release_:
         sql(two, "UPDATE events SET reserved = NULL WHERE reserved = 1")
     extend(two, facts, f"UPDATE {row}")
-    assert "event 13 of the chain: it does not follow from the events before it" in check_books(two)["problems"]
+    assert (
+        "event 13 of the chain: it does not follow from the events before it" in check_books(two)["problems"]
+    )
 
 
 def test_a_cap_that_is_overspent_is_named(two: Path) -> None:
@@ -278,7 +348,10 @@ def test_a_cap_that_is_overspent_is_named(two: Path) -> None:
     sql(two, "UPDATE datasets SET limit_rho = '100' WHERE name = 'b'")
     assert "dataset 'b': its limits allow more than its cap" in check_books(two)["problems"]
     sql(two, "UPDATE datasets SET limit_rho = NULL WHERE name = 'b'")
-    assert "dataset 'b': it has releases, and no limits that the first of them set" in check_books(two)["problems"]
+    assert (
+        "dataset 'b': it has releases, and no limits that the first of them set"
+        in check_books(two)["problems"]
+    )
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(1e-6, 0.01), (2e-5, 0.5), (1e9, 1e-200), (1.0, 1e-9)])
@@ -318,9 +391,17 @@ def test_an_auditor_recomputes_the_chain_from_the_export_alone(two: Path) -> Non
         assert head == one["head"]
     assert head == check_books(two)["head"] and len(found["chain"]) == 12
     shown = json.dumps(found)
-    for row in sqlite3.connect(two).execute("SELECT fingerprint, (SELECT key FROM secret), code FROM releases, events").fetchall():
+    for row in (
+        sqlite3.connect(two)
+        .execute("SELECT fingerprint, (SELECT key FROM secret), code FROM releases, events")
+        .fetchall()
+    ):
         for secret in filter(None, row):
-            for form in (secret.hex(), hashlib.sha256(secret).hexdigest(), hashlib.sha256(secret.hex().encode()).hexdigest()):
+            for form in (
+                secret.hex(),
+                hashlib.sha256(secret).hexdigest(),
+                hashlib.sha256(secret.hex().encode()).hexdigest(),
+            ):
                 assert form not in shown
     assert "fingerprint" not in shown
 
@@ -350,7 +431,9 @@ def test_a_release_fits_its_ledger(released: tuple[Path, Path], fmwem: Fmwem) ->
     head = Manifest.model_validate_json(manifest.read_bytes()).chain_head
     (entry,) = LedgerFile(path).entries("adult")
     assert head is not None and head == LedgerFile(path).head(entry.number)
-    assert head == next(one["head"] for one in export(path)["chain"] if json.loads(one["event"])["event"] == chain.RESERVED)
+    assert head == next(
+        one["head"] for one in export(path)["chain"] if json.loads(one["event"])["event"] == chain.RESERVED
+    )
 
 
 def edit(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
@@ -363,17 +446,29 @@ def edit(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
 
 
 EDITS: dict[str, tuple[str, Callable[[Path], None]]] = {
-    "a space": ("not a file that release 1 wrote", lambda path: path.write_text(path.read_text() + " ") and None),
+    "a space": (
+        "not a file that release 1 wrote",
+        lambda path: path.write_text(path.read_text() + " ") and None,
+    ),
     "spent": ("its charges amount to", edit(lambda m: m["guarantee"].update(spent_epsilon=0.1))),
-    "promise": ("more than the epsilon 0.01 that it promises", edit(lambda m: m["guarantee"].update(epsilon=0.01))),
+    "promise": (
+        "more than the epsilon 0.01 that it promises",
+        edit(lambda m: m["guarantee"].update(epsilon=0.01)),
+    ),
     "a charge less": ("do not add up to what release 1 spent", edit(lambda m: m["ledger"].pop())),
     "a scale": ("do not add up to what release 1 spent", edit(lambda m: m["ledger"][0].update(scale=1e3))),
-    "a delta": ("do not add up to what release 1 spent", edit(lambda m: m["ledger"][0].update(delta="1/10000000000"))),
+    "a delta": (
+        "do not add up to what release 1 spent",
+        edit(lambda m: m["ledger"][0].update(delta="1/10000000000")),
+    ),
     "no delta": ("cannot be added up", edit(lambda m: m["ledger"][0].update(delta="1e999999999"))),
     "no scale": ("cannot be added up", edit(lambda m: m["ledger"][0].update(scale=0))),
     "no promise": ("cannot be added up", edit(lambda m: m["guarantee"].update(delta=0.0))),
     "tiny delta": ("cannot be added up", edit(lambda m: m["guarantee"].update(delta=5e-324))),
-    "composition": ("its composition is not that of release 1", edit(lambda m: m["guarantee"].update(composition="pure"))),
+    "composition": (
+        "its composition is not that of release 1",
+        edit(lambda m: m["guarantee"].update(composition="pure")),
+    ),
     "another head": ("its chain_head is not in the chain", edit(lambda m: m.update(chain_head="0" * 64))),
     "no head": ("it has no chain_head", edit(lambda m: m.pop("chain_head"))),
     "no manifest": ("it is no manifest", lambda path: path.write_text("{}") and None),
@@ -388,28 +483,43 @@ def test_an_edited_manifest_is_named(released: tuple[Path, Path], fmwem: Fmwem, 
     change(released[1])
     done = fmwem("ledger", "verify", "books", "monday.manifest.json", "--json")
     assert done.code == 2 and not done.facts["fits"] and done.err == ""
-    assert any(words in problem and problem.startswith("monday.manifest.json: ") for problem in done.facts["problems"]), done.facts["problems"]
+    assert any(
+        words in problem and problem.startswith("monday.manifest.json: ")
+        for problem in done.facts["problems"]
+    ), done.facts["problems"]
     text = fmwem("ledger", "verify", "books", "monday.manifest.json")
-    assert text.code == 2 and f"does not fit: {done.facts['problems'][0]}" in text.out and "all fits" not in text.out
+    assert (
+        text.code == 2
+        and f"does not fit: {done.facts['problems'][0]}" in text.out
+        and "all fits" not in text.out
+    )
 
 
 def test_a_head_that_is_no_reservation_is_named(released: tuple[Path, Path]) -> None:
     path, manifest = released
     edit(lambda m: m.update(chain_head=check_books(path)["head"]))(manifest)
-    assert f"{manifest}: its chain_head is not that of a release in the books" in check_books(path, [manifest])["problems"]
+    assert (
+        f"{manifest}: its chain_head is not that of a release in the books"
+        in check_books(path, [manifest])["problems"]
+    )
 
 
 def test_a_manifest_of_a_release_that_spent_nothing_yet_is_named(released: tuple[Path, Path]) -> None:
     path, manifest = released
     sql(path, "UPDATE releases SET spent_amount = NULL, spent_delta = NULL")
-    assert f"{manifest}: the books do not say what release 1 spent" in check_books(path, [manifest])["problems"]
+    assert (
+        f"{manifest}: the books do not say what release 1 spent" in check_books(path, [manifest])["problems"]
+    )
 
 
 def test_a_release_of_the_chain_is_not_known_by_its_file_alone(released: tuple[Path, Path]) -> None:
     """Its manifest names a head; one without it is not that manifest, whatever the books were made to list."""
     path, manifest = released
     edit(lambda m: m.pop("chain_head"))(manifest)
-    sql(path, f'UPDATE releases SET files = \'[{{"manifest": "{hashlib.sha256(manifest.read_bytes()).hexdigest()}"}}]\'')
+    sql(
+        path,
+        f'UPDATE releases SET files = \'[{{"manifest": "{hashlib.sha256(manifest.read_bytes()).hexdigest()}"}}]\'',
+    )
     assert any("it has no chain_head" in problem for problem in check_books(path, [manifest])["problems"])
 
 
@@ -432,12 +542,16 @@ def test_an_old_copy_does_not_know_the_manifest(command_books: Path, fmwem: Fmwe
     assert fmwem(*JOB, "--epsilon", 0.2, "-o", "monday.parquet").code == 0
     shutil.copy(command_books.with_name("copy"), command_books)
     refused = fmwem("ledger", "verify", "books", "monday.manifest.json", "--json")
-    assert refused.code == 2 and ["chain_head is not in the chain" in problem for problem in refused.facts["problems"]] == [True]
+    assert refused.code == 2 and [
+        "chain_head is not in the chain" in problem for problem in refused.facts["problems"]
+    ] == [True]
     assert fmwem(*JOB, "--epsilon", 0.2, "-o", "tuesday.parquet", "--run-id", "tuesday").code == 0
     assert fmwem("ledger", "verify", "books", "tuesday.manifest.json").code == 0
     shutil.copy(command_books.with_name("copy"), command_books)
     refused = fmwem("ledger", "verify", "books", "--json")
-    assert refused.code == 2 and ["holds draws that the books do not know" in problem for problem in refused.facts["problems"]] == [True]
+    assert refused.code == 2 and [
+        "holds draws that the books do not know" in problem for problem in refused.facts["problems"]
+    ] == [True]
 
 
 def test_a_repeated_run_says_the_same_head(books: Path) -> None:
@@ -449,7 +563,15 @@ def test_a_repeated_run_says_the_same_head(books: Path) -> None:
 
 def from_python(books: Path, **choices: Any) -> Path:
     """The manifest of a release of which the books list no file."""
-    settings = {"table": table(), "workload": 2, "domain": DOMAIN, "epsilon": 0.5, "rows": 50, "sample_seed": 3, **choices}
+    settings = {
+        "table": table(),
+        "workload": 2,
+        "domain": DOMAIN,
+        "epsilon": 0.5,
+        "rows": 50,
+        "sample_seed": 3,
+        **choices,
+    }
     release(**settings, ledger=books, dataset="t").write(books.with_name("made.parquet"))
     return books.with_name("made.manifest.json")
 
@@ -459,8 +581,12 @@ def test_a_release_from_python_fits_by_what_the_books_say_of_it(books: Path) -> 
     manifest = from_python(books)
     found = check_books(books, [manifest])
     assert found["fits"] and found["problems"] == []
-    assert found["notes"] == [f"{manifest}: the books list no file of this release: only its costs, policy, workload and domain were compared"]
-    assert f"note: {found['notes'][0]}\n" in books_check_text(found) and books_check_text(found).endswith("all fits")
+    assert found["notes"] == [
+        f"{manifest}: the books list no file of this release: only its costs, policy, workload and domain were compared"
+    ]
+    assert f"note: {found['notes'][0]}\n" in books_check_text(found) and books_check_text(found).endswith(
+        "all fits"
+    )
 
 
 FORGED: dict[str, tuple[str, Callable[[dict[str, Any]], object]]] = {
@@ -468,20 +594,35 @@ FORGED: dict[str, tuple[str, Callable[[dict[str, Any]], object]]] = {
     "delta": ("guarantee.delta", lambda m: m["guarantee"].update(delta=1e-8)),
     "neighbours": ("guarantee.neighbours", lambda m: m["guarantee"].update(neighbours="replace")),
     "contributions": ("guarantee.contributions", lambda m: m["guarantee"].update(contributions=100)),
-    "statement": ("guarantee.statement", lambda m: m["guarantee"].update(statement="0.5-differential privacy against everything")),
-    "assumption": ("guarantee.assumptions", lambda m: m["guarantee"]["assumptions"]["domain"].update(statement="it was learnt", enforced=True)),
-    "enforced": ("guarantee.assumptions", lambda m: m["guarantee"]["assumptions"]["contributions"].update(enforced=True)),
+    "statement": (
+        "guarantee.statement",
+        lambda m: m["guarantee"].update(statement="0.5-differential privacy against everything"),
+    ),
+    "assumption": (
+        "guarantee.assumptions",
+        lambda m: m["guarantee"]["assumptions"]["domain"].update(statement="it was learnt", enforced=True),
+    ),
+    "enforced": (
+        "guarantee.assumptions",
+        lambda m: m["guarantee"]["assumptions"]["contributions"].update(enforced=True),
+    ),
     "policy": ("policy", lambda m: m["policy"].update(contributions=100)),
     "another field": ("policy", lambda m: m["policy"].update(safe=True)),
     "workload": ("workload", lambda m: m["workload"].update(marginals=[3])),
     "seed": ("sample_seed", lambda m: m.update(sample_seed=None)),
     "rows": ("output.rows", lambda m: m["output"].update(rows=51)),
     "bounds": ("domain of 'a'", lambda m: m["domain"]["fields"][0]["constraints"].update(maximum=9)),
-    "no column": ("domain is not of the columns", lambda m: (m["domain"]["fields"].pop(), m["attributes"].pop())),
+    "no column": (
+        "domain is not of the columns",
+        lambda m: (m["domain"]["fields"].pop(), m["attributes"].pop()),
+    ),
     "a name": ("domain is not of the columns", lambda m: m["domain"]["fields"][0].update(name="z")),
     "a field twice": ("its domain is none", lambda m: m["domain"]["fields"].append(m["domain"]["fields"][0])),
     "no domain": ("its domain is none", lambda m: m.update(domain={"fields": [7]})),
-    "attributes": ("attributes are not those of its domain", lambda m: m["attributes"][0].update(domain="learnt")),
+    "attributes": (
+        "attributes are not those of its domain",
+        lambda m: m["attributes"][0].update(domain="learnt"),
+    ),
 }
 
 
@@ -502,8 +643,18 @@ CHOICES: dict[str, dict[str, Any]] = {
     "mwem": {"engine": "mwem", "rounds": 3, "max_cells": 4000},
     "limits": {"max_memory": 2**30, "time_budget": 60.0},
     "asked": {"workload": Workload.cube("a", "b") + Workload.marginals(1)},
-    "by id": {"table": table().append_column("p", table()["a"]), "privacy_id": "p", "domain": {**DOMAIN, "p": 4}},
-    "by id, learnt": {"table": table().append_column("p", table()["a"]), "privacy_id": "p", "domain": None, "columns": ["a", "p"], "workload": 1},
+    "by id": {
+        "table": table().append_column("p", table()["a"]),
+        "privacy_id": "p",
+        "domain": {**DOMAIN, "p": 4},
+    },
+    "by id, learnt": {
+        "table": table().append_column("p", table()["a"]),
+        "privacy_id": "p",
+        "domain": None,
+        "columns": ["a", "p"],
+        "workload": 1,
+    },
     "replace": {"neighbours": "replace"},
 }
 
@@ -512,7 +663,13 @@ CHOICES: dict[str, dict[str, Any]] = {
 def test_whatever_was_asked_for_fits(tmp_path: Path, name: str) -> None:
     file = LedgerFile.create(tmp_path / "books")
     choices = CHOICES[name]
-    file.add("t", Cap.of(1.0, 1e-9), Neighbours(choices.get("neighbours", "add-remove")), 1, choices.get("privacy_id"))
+    file.add(
+        "t",
+        Cap.of(1.0, 1e-9),
+        Neighbours(choices.get("neighbours", "add-remove")),
+        1,
+        choices.get("privacy_id"),
+    )
     found = check_books(file.path, [from_python(file.path, **choices)])
     assert found["problems"] == [] and len(found["notes"]) == 1
 
@@ -526,17 +683,34 @@ def test_another_attempt_may_bear_less(books: Path) -> None:
 
 def test_a_domain_that_the_books_do_not_keep_is_their_fault(books: Path) -> None:
     manifest = from_python(books)
-    for parameters in ("{}", '{"policy": 1}', '{"policy": {"epsilon": 0.5}, "workload": 1, "sample_seed": 1, "rows": 1, "domain": 1, "columns": 1}'):
+    for parameters in (
+        "{}",
+        '{"policy": 1}',
+        '{"policy": {"epsilon": 0.5}, "workload": 1, "sample_seed": 1, "rows": 1, "domain": 1, "columns": 1}',
+    ):
         sql(books, f"UPDATE releases SET parameters = '{parameters}'")
-        assert f"{manifest}: the row of its release is not as this program writes it" in check_books(books, [manifest])["problems"]
+        assert (
+            f"{manifest}: the row of its release is not as this program writes it"
+            in check_books(books, [manifest])["problems"]
+        )
 
 
 @pytest.mark.parametrize(
     "charge",
-    [{"delta": "1e999999999"}, {"delta": "1/0"}, {"delta": "1/" + "9" * 2000}, {"delta": "-1"}, {"scale": 0.0}, {"scale": -1.0}, {"scale": 1e999}],
+    [
+        {"delta": "1e999999999"},
+        {"delta": "1/0"},
+        {"delta": "1/" + "9" * 2000},
+        {"delta": "-1"},
+        {"scale": 0.0},
+        {"scale": -1.0},
+        {"scale": 1e999},
+    ],
     ids=range(7),
 )
-def test_a_charge_that_is_none_is_the_fault_of_its_manifest(released: tuple[Path, Path], charge: dict[str, Any]) -> None:
+def test_a_charge_that_is_none_is_the_fault_of_its_manifest(
+    released: tuple[Path, Path], charge: dict[str, Any]
+) -> None:
     path, manifest = released
     edit(lambda m: m["ledger"][0].update(charge))(manifest)
     problems = check_books(path, [manifest])["problems"]
@@ -547,7 +721,9 @@ def test_a_charge_that_is_none_is_the_fault_of_its_manifest(released: tuple[Path
 def test_charges_whose_sum_only_grows_are_given_up(released: tuple[Path, Path]) -> None:
     """Denominators without a common factor: each is short, and their sum is as long as all of them."""
     path, manifest = released
-    edit(lambda m: m.update(ledger=[{**m["ledger"][0], "delta": f"1/{10**900 + i}"} for i in range(5000)]))(manifest)
+    edit(lambda m: m.update(ledger=[{**m["ledger"][0], "delta": f"1/{10**900 + i}"} for i in range(5000)]))(
+        manifest
+    )
     began = time.monotonic()
     assert f"{manifest}: its charges cannot be added up" in check_books(path, [manifest])["problems"]
     assert time.monotonic() - began < 5
@@ -579,7 +755,9 @@ def test_an_old_ledger_is_read_without_being_written(old: Path, monkeypatch: pyt
     assert old.read_bytes() == before
 
 
-def test_a_ledger_and_its_manifests_are_verified_without_being_written(two: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_ledger_and_its_manifests_are_verified_without_being_written(
+    two: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     read_only(monkeypatch)
     assert check_books(two)["fits"] and export(two)["chain"]
 
@@ -596,7 +774,9 @@ def test_an_old_ledger_is_taken_up_by_the_first_that_writes_to_it(old: Path) -> 
     assert kept.version == 2 and (kept.datasets, kept.releases[:2]) == (rows.datasets, rows.releases)
     first, second = (json.loads(event.text) for event in kept.events)
     assert (first["event"], second["event"]) == (chain.TAKEN_UP, chain.RESERVED)
-    assert [row["id"] for row in first["releases"]] == [1, 2] and first["releases"][0]["parameters"] == {"k": [1]}
+    assert [row["id"] for row in first["releases"]] == [1, 2] and first["releases"][0]["parameters"] == {
+        "k": [1]
+    }
     assert [file.head(n) for n in (1, 2)] == [None, None] and file.head(number) == kept.events[1].head
     assert check_books(old)["problems"] == []
     file.change(2, "spent", spent=Cost(Composition.PURE, Fraction(1, 9)))
@@ -627,7 +807,11 @@ def test_a_run_that_began_before_the_chain_goes_on_without_a_head(books: Path) -
     drawn = died(books, "before draw", 3)
     make_old(books)
     made, run, _ = go(books)
-    assert run.resumed == len(drawn.calls) and made.manifest.chain_head is None and LedgerFile(books).snapshot().version == 2
+    assert (
+        run.resumed == len(drawn.calls)
+        and made.manifest.chain_head is None
+        and LedgerFile(books).snapshot().version == 2
+    )
     assert go(books)[0].manifest == made.manifest and check_books(books)["problems"] == []
 
 
@@ -650,8 +834,12 @@ def test_a_manifest_from_before_the_chain_is_known_by_its_file(released: tuple[P
 
 @pytest.mark.parametrize("old_one", [False, True])
 @pytest.mark.parametrize("nth", range(1, 6))
-@pytest.mark.parametrize("point", ["before reserve", "before commit", "after commit", "after reserve", "before finish"])
-def test_a_killed_process_leaves_chain_and_rows_together(books: Path, point: str, nth: int, old_one: bool) -> None:
+@pytest.mark.parametrize(
+    "point", ["before reserve", "before commit", "after commit", "after reserve", "before finish"]
+)
+def test_a_killed_process_leaves_chain_and_rows_together(
+    books: Path, point: str, nth: int, old_one: bool
+) -> None:
     if old_one:
         make_old(books)
     child = os.fork()

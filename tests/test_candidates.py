@@ -12,22 +12,25 @@ from naive import at_levels, cells_of, count
 from test_neighbours import Table
 from test_tree import named
 
-from factored_mwem.answers import Answerer
-from factored_mwem.candidates import Candidates
-from factored_mwem.counts import PrivateCounts, Tables
-from factored_mwem.domain import Domain
-from factored_mwem.forest import Component, Forest
-from factored_mwem.levels import Levels
-from factored_mwem.privacy.access import SCORE_GRID, Access, _score, select
-from factored_mwem.privacy.ledger import Budget, Ledger
-from factored_mwem.privacy.neighbours import Neighbours, Unit
-from factored_mwem.tree import CliqueTree
-from factored_mwem.workload import Workload
+from factored_mwem.accounting.accountant import Budget, Ledger
+from factored_mwem.accounting.unit import Neighbours, Unit
+from factored_mwem.domain.domain import Domain
+from factored_mwem.domain.levels import Levels
+from factored_mwem.model.answers import Answerer
+from factored_mwem.model.clique_tree import CliqueTree
+from factored_mwem.model.forest import Component, Forest
+from factored_mwem.privacy.counts import PrivateCounts, Tables
+from factored_mwem.privacy.session import SCORE_GRID, Access, _score, select
+from factored_mwem.workload.candidates import Candidates
+from factored_mwem.workload.workload import Workload
 
 LEVELS = {
     "fine": Levels.fine((3, 4, 2, 1, 5)),
     "one level": Levels.of((6, 4, 2), [[[0, 0, 1, 2, 2, 1]], [[1, 0, 0, 1]], []]),
-    "two levels": Levels.of((6, 5, 3, 2), [[[0, 0, 1, 2, 2, 1], [0, 0, 1, 0, 0, 1]], [[0, 1, 2, 2, 1], [0, 1, 0, 0, 1]], [], [[0, 0]]]),
+    "two levels": Levels.of(
+        (6, 5, 3, 2),
+        [[[0, 0, 1, 2, 2, 1], [0, 0, 1, 0, 0, 1]], [[0, 1, 2, 2, 1], [0, 1, 0, 0, 1]], [], [[0, 0]]],
+    ),
     "one attribute": Levels.of((6,), [[[0, 0, 1, 2, 2, 1], [0, 0, 1, 0, 0, 1]]]),
     "size one": Levels.of((1, 6, 1), [[], [[0, 0, 0, 1, 1, 1]], []]),
 }
@@ -48,7 +51,9 @@ def views_of(case: str, limit: float, order: int = 3) -> Candidates:
 def refines(levels: Levels, fine: tuple[int, ...], coarse: tuple[int, ...]) -> bool:
     """Whether each of `coarse` is an attribute of `fine` at the same level or a coarser one."""
     chains = {v: chain for chain in levels.chains for v in chain}
-    return all(any(chains[u] is chains[v] and chains[v].index(u) <= chains[v].index(v) for u in fine) for v in coarse)
+    return all(
+        any(chains[u] is chains[v] and chains[v].index(u) <= chains[v].index(v) for u in fine) for v in coarse
+    )
 
 
 # ---- which there are
@@ -61,8 +66,12 @@ def test_exactly_the_combinations_that_fit(case: str, limit: float, order: int) 
     levels = LEVELS[case]
     fine, views = fine_candidates(levels, order), views_of(case, limit, order)
     found = [views.positions(c) for c in range(len(views))]
-    every = [v for c in range(len(fine)) for v in itertools.product(*(levels.chains[a] for a in fine.positions(c)))]
-    assert sorted(found) == sorted(view for view in every if 1 < np.prod([levels.sizes[v] for v in view]) <= limit)
+    every = [
+        v for c in range(len(fine)) for v in itertools.product(*(levels.chains[a] for a in fine.positions(c)))
+    ]
+    assert sorted(found) == sorted(
+        view for view in every if 1 < np.prod([levels.sizes[v] for v in view]) <= limit
+    )
     assert len(found) == len(set(found))
     assert fine.combinations(levels.chains) == len(every)
     for c, view in enumerate(found):
@@ -76,11 +85,18 @@ def test_exactly_the_combinations_that_fit(case: str, limit: float, order: int) 
 def test_the_levels_to_combine_can_be_fewer(case: str, limit: float) -> None:
     """Only the ends of long chains, or the coarsest alone: what a workload of many marginals is cut down to."""
     levels = LEVELS[case]
-    for chains in ([(c[0], c[-1]) if len(c) > 2 else c for c in levels.chains], [c[-1:] for c in levels.chains]):
+    for chains in (
+        [(c[0], c[-1]) if len(c) > 2 else c for c in levels.chains],
+        [c[-1:] for c in levels.chains],
+    ):
         fine = fine_candidates(levels, 2)
         views = fine.at(levels, limit, chains)
-        every = [v for c in range(len(fine)) for v in itertools.product(*(chains[a] for a in fine.positions(c)))]
-        assert sorted(views.positions(c) for c in range(len(views))) == sorted(v for v in every if 1 < levels.cells(v) <= limit)
+        every = [
+            v for c in range(len(fine)) for v in itertools.product(*(chains[a] for a in fine.positions(c)))
+        ]
+        assert sorted(views.positions(c) for c in range(len(views))) == sorted(
+            v for v in every if 1 < levels.cells(v) <= limit
+        )
         assert fine.combinations(chains) == len(every)
         check_bases(views)
 
@@ -99,7 +115,11 @@ def test_bases_refine_what_hangs_below_and_nothing_refines_them(case: str, limit
     check_bases(views)
     bases = np.flatnonzero(views.base_of == np.arange(len(views))).tolist()
     for b in bases:
-        others = [c for c in range(len(views)) if c != b and refines(views.levels, views.positions(c), views.positions(b))]
+        others = [
+            c
+            for c in range(len(views))
+            if c != b and refines(views.levels, views.positions(c), views.positions(b))
+        ]
         assert not others, "it need not have been counted"
     assert views.offsets[-1] == views.cells[bases].sum()
     assert all((views.offsets[c + 1] > views.offsets[c]) == (c in bases) for c in range(len(views)))
@@ -109,9 +129,13 @@ def test_bases_refine_what_hangs_below_and_nothing_refines_them(case: str, limit
 def test_nothing_is_counted_twice_where_middle_levels_are_left_out(case: str) -> None:
     """From the ends of the chains alone: what hangs below a finer candidate is added up from it, though the level between is missing."""
     levels = LEVELS[case]
-    views = fine_candidates(levels, 2).at(levels, 1e9, [(c[0], c[-1]) if len(c) > 2 else c for c in levels.chains])
+    views = fine_candidates(levels, 2).at(
+        levels, 1e9, [(c[0], c[-1]) if len(c) > 2 else c for c in levels.chains]
+    )
     for b in np.flatnonzero(views.base_of == np.arange(len(views))).tolist():
-        assert not [c for c in range(len(views)) if c != b and refines(levels, views.positions(c), views.positions(b))]
+        assert not [
+            c for c in range(len(views)) if c != b and refines(levels, views.positions(c), views.positions(b))
+        ]
 
 
 @every_case
@@ -120,7 +144,13 @@ def test_coarse_steps_add_up_right(case: str, limit: float) -> None:
     """Each candidate that is no base, cell by cell of its base: the steps name the cell that holds it, by brute force over a random table."""
     levels, views = LEVELS[case], views_of(case, limit)
     first, which, steps = views.coarse
-    table = dict(zip(cells_of(levels.shape), np.random.default_rng(0).integers(0, 9, size=int(np.prod(levels.shape))).tolist(), strict=True))
+    table = dict(
+        zip(
+            cells_of(levels.shape),
+            np.random.default_rng(0).integers(0, 9, size=int(np.prod(levels.shape))).tolist(),
+            strict=True,
+        )
+    )
     seen = []
     for b in range(len(views)):
         base = views.positions(b)
@@ -161,14 +191,24 @@ def forest_of(levels: Levels, rng: np.random.Generator, total: float) -> Forest:
     """Some attributes tied together along a tree, at any level, others alone."""
     views = [[(a,)] for a in range(len(levels.shape))]
     if len(levels.shape) > 1:
-        tied = [(int(rng.choice(levels.chains[a])), int(rng.choice(levels.chains[a + 1]))) for a in range(min(len(levels.shape) - 1, 2))]
+        tied = [
+            (int(rng.choice(levels.chains[a])), int(rng.choice(levels.chains[a + 1])))
+            for a in range(min(len(levels.shape) - 1, 2))
+        ]
         views = [[*(v for one in views[: len(tied) + 1] for v in one), *tied], *views[len(tied) + 1 :]]
-    parts = [Component.log_linear(CliqueTree.of(levels, v), v, rng.normal(size=sum(levels.cells(w) for w in v)) * 2) for v in views]
+    parts = [
+        Component.log_linear(
+            CliqueTree.of(levels, v), v, rng.normal(size=sum(levels.cells(w) for w in v)) * 2
+        )
+        for v in views
+    ]
     return Forest(levels, parts, total)
 
 
 def scores(forest: Forest, views: Candidates, rows: list[tuple[int, ...]]) -> np.ndarray:
-    tables = Tables([np.array([row[a] for row in rows], dtype=np.uint8) for a in range(len(views.domain))], views)
+    tables = Tables(
+        [np.array([row[a] for row in rows], dtype=np.uint8) for a in range(len(views.domain))], views
+    )
     bases = np.flatnonzero(views.base_of == np.arange(len(views)))
     _score(tables, Answerer(views).answers(forest, bases))
     return tables.distances
@@ -187,7 +227,10 @@ def test_a_score_is_the_distance_of_integer_gaps_added_up(case: str, limit: floa
     levels, views = LEVELS[case], views_of(case, limit)
     if not len(views):
         return
-    forest, rows = forest_of(levels, rng, float(rng.uniform(1, 90))), random_rows(levels, int(rng.integers(0, 80)), rng)
+    forest, rows = (
+        forest_of(levels, rng, float(rng.uniform(1, 90))),
+        random_rows(levels, int(rng.integers(0, 80)), rng),
+    )
     found = scores(forest, views, rows)
     for c in range(len(views)):
         view, base = views.positions(c), views.positions(int(views.base_of[c]))
@@ -198,13 +241,17 @@ def test_a_score_is_the_distance_of_integer_gaps_added_up(case: str, limit: floa
         for cell, gap in zip(cells_of([int(levels.sizes[v]) for v in base]), gaps.tolist(), strict=True):
             place = tuple(int(levels.between(base[j], v)[cell[j]]) for v in view for j in range(len(base)) if levels.attribute[base[j]] == levels.attribute[v])  # fmt: skip  # noqa: E501
             summed[place] = summed.get(place, 0.0) + gap
-        assert abs(found[c] - sum(abs(gap) for gap in summed.values())) <= len(true), "one unit a cell: a float's last digit can turn the rounding"
+        assert abs(found[c] - sum(abs(gap) for gap in summed.values())) <= len(true), (
+            "one unit a cell: a float's last digit can turn the rounding"
+        )
 
 
 @every_case
 @pytest.mark.parametrize("limit", [4, 17, 1e9])
 @pytest.mark.parametrize("contributions", [1, 2])
-def test_neighbours_move_every_score_by_at_most_its_sensitivity(case: str, limit: float, contributions: int) -> None:
+def test_neighbours_move_every_score_by_at_most_its_sensitivity(
+    case: str, limit: float, contributions: int
+) -> None:
     """In integers, for base and coarse candidates alike: k records under add-remove, 2 k under replace, not one unit more. It is reached."""
     rng = np.random.default_rng(contributions)
     levels, views = LEVELS[case], views_of(case, limit, 2)
@@ -217,10 +264,15 @@ def test_neighbours_move_every_score_by_at_most_its_sensitivity(case: str, limit
         forest, rest = forest_of(levels, rng, total), random_rows(levels, 12, rng)
         people: list[Table] = [tuple(p) for p in rng.integers(len(cells), size=(25, contributions)).tolist()]
         alone = scores(forest, views, rest)
-        with_person = np.array([scores(forest, views, [*rest, *(cells[i] for i in person)]) for person in people])
+        with_person = np.array(
+            [scores(forest, views, [*rest, *(cells[i] for i in person)]) for person in people]
+        )
         moved = np.abs(with_person - alone)
         assert moved.max() <= Unit(Neighbours.ADD_REMOVE, contributions).l1_of_score * SCORE_GRID
-        assert np.abs(with_person[:, None] - with_person[None]).max() <= Unit(Neighbours.REPLACE, contributions).l1_of_score * SCORE_GRID
+        assert (
+            np.abs(with_person[:, None] - with_person[None]).max()
+            <= Unit(Neighbours.REPLACE, contributions).l1_of_score * SCORE_GRID
+        )
         reached |= (moved == contributions * SCORE_GRID).any(axis=0)
     assert reached[~derived].any() and (not derived.any() or reached[derived].any())
 
@@ -243,7 +295,14 @@ def test_select_charges_for_what_a_score_moves(relation: Neighbours, contributio
         table = [*rows, *person]
         fake, ledger = FakeNoise(), Ledger(Budget.of(1.0, 1e-9))
         sealed = PrivateCounts([np.array([row[a] for row in table], dtype=np.uint8) for a in range(4)], views)
-        chosen = select(sealed, answers, offered, penalty=views.cells[offered] * 0.3, cost=Fraction(1, 100), access=Access(ledger, unit, fake))
+        chosen = select(
+            sealed,
+            answers,
+            offered,
+            penalty=views.cells[offered] * 0.3,
+            cost=Fraction(1, 100),
+            access=Access(ledger, unit, fake),
+        )
         assert chosen in offered
         seen.append(fake.calls[0].values)
         (entry,) = ledger.entries

@@ -11,10 +11,10 @@ from dp_accounting.rdp import RdpAccountant
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from factored_mwem.accounting.cap import Cap, Cost, Limits
+from factored_mwem.accounting.conversion import Composition
 from factored_mwem.errors import InputError
-from factored_mwem.plan import Policy
-from factored_mwem.privacy.cap import Cap, Cost, Limits
-from factored_mwem.privacy.noise import Composition
+from factored_mwem.policy import Policy
 
 ORDERS = [1 + 10 ** (x / 150) for x in range(-450, 600)]
 
@@ -35,7 +35,14 @@ def third_party(costs: list[Cost], delta: Fraction) -> float:
     return accountant.get_epsilon(float(delta - sum(c.delta for c in costs)))
 
 
-PROMISES = [(1.0, 1e-9, False), (1.0, 1e-9, True), (0.1, 1e-6, True), (7.0, 1e-12, False), (3.0, 0.0, False), (1 / 3, 0.0, False)]
+PROMISES = [
+    (1.0, 1e-9, False),
+    (1.0, 1e-9, True),
+    (0.1, 1e-6, True),
+    (7.0, 1e-12, False),
+    (3.0, 0.0, False),
+    (1 / 3, 0.0, False),
+]
 
 
 @pytest.mark.parametrize(("epsilon", "delta", "learn"), PROMISES)
@@ -83,7 +90,9 @@ releases = st.lists(
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(releases, st.floats(0.1, 5.0), st.sampled_from([1e-9, 1e-6]))
-def test_whatever_is_admitted_stays_within_the_cap_for_a_third_party(asked: list[Cost], epsilon: float, delta: float) -> None:
+def test_whatever_is_admitted_stays_within_the_cap_for_a_third_party(
+    asked: list[Cost], epsilon: float, delta: float
+) -> None:
     cap = Cap.of(epsilon, delta)
     limits, admitted = cap.limits(asked[0]), list[Cost]()
     for cost in asked:
@@ -91,7 +100,9 @@ def test_whatever_is_admitted_stays_within_the_cap_for_a_third_party(asked: list
         if cap.admits([*admitted, cost], limits):
             admitted.append(cost)
     if admitted:
-        assert third_party(admitted, Fraction(delta)) <= cap.spent(admitted, limits) * (1 + 1e-3)  # its orders are a grid
+        assert third_party(admitted, Fraction(delta)) <= cap.spent(admitted, limits) * (
+            1 + 1e-3
+        )  # its orders are a grid
         assert cap.spent(admitted, limits) <= epsilon
     for at in (0.0, delta) if admitted else ():
         left = cap.left(admitted, limits, pure=not at)
@@ -123,7 +134,9 @@ def test_a_cap_in_rho_adds_rho() -> None:
     assert limits == Limits(Fraction(1, 2), Fraction(1e-10))
     assert cap.admits([gaussian, gaussian], limits) and not cap.admits([gaussian, gaussian, pure], limits)
     assert cap.admits([gaussian, pure, pure], limits)  # 1/4 + 2 * 1/8
-    assert cap.spent([gaussian, pure], limits) == 0.375 and cap.left([gaussian, pure], limits, pure=False) == pytest.approx(0.125, rel=1e-3)
+    assert cap.spent([gaussian, pure], limits) == 0.375 and cap.left(
+        [gaussian, pure], limits, pure=False
+    ) == pytest.approx(0.125, rel=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from factored_mwem import Domain, cli, job
+from factored_mwem import Domain
+from factored_mwem.cli import jobs as job
+from factored_mwem.cli import main as cli
 
 FMWEM = Path(sys.executable).with_name("fmwem")
 CANARY = "CANARY-4711"
@@ -63,10 +65,25 @@ def fmwem(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
 DOMAIN = {
     "fields": [
         {"name": "zip", "categories": ["0311", "0420", 'Zürich, "HB"\n8001']},
-        {"name": "age", "type": "integer", "constraints": {"minimum": 0, "maximum": 99, "required": True}, "bins": 10},
+        {
+            "name": "age",
+            "type": "integer",
+            "constraints": {"minimum": 0, "maximum": 99, "required": True},
+            "bins": 10,
+        },
         {"name": "pay", "type": "number", "constraints": {"minimum": 0, "maximum": 1000}, "bins": 8},
-        {"name": "born", "type": "date", "constraints": {"minimum": "1950-01-01", "maximum": "2009-12-31", "required": True}, "bins": 6},
-        {"name": "seen", "type": "datetime", "constraints": {"minimum": "2020-01-01", "maximum": "2020-12-31T23:59:59"}, "bins": 6},
+        {
+            "name": "born",
+            "type": "date",
+            "constraints": {"minimum": "1950-01-01", "maximum": "2009-12-31", "required": True},
+            "bins": 6,
+        },
+        {
+            "name": "seen",
+            "type": "datetime",
+            "constraints": {"minimum": "2020-01-01", "maximum": "2020-12-31T23:59:59"},
+            "bins": 6,
+        },
         {"name": "smoker", "type": "boolean"},
     ]
 }
@@ -111,12 +128,27 @@ def test_the_main_flow_from_csv_to_every_reader(here: Path, fmwem: Fmwem) -> Non
     assert facts["model"] == "t.model"
     assert facts["domain"] == "t.domain.json"
     assert facts["spent_epsilon"] <= facts["epsilon"] == 5
-    said = ("(5, 1e-09)-differential privacy", "neighbours  add-remove", "budget ", "components of", "rounds ", "rows ", "peak memory")
-    for words in (*said, "declared in t.domain.json", "file        t.synthetic.parquet", "file        t.model"):
+    said = (
+        "(5, 1e-09)-differential privacy",
+        "neighbours  add-remove",
+        "budget ",
+        "components of",
+        "rounds ",
+        "rows ",
+        "peak memory",
+    )
+    for words in (
+        *said,
+        "declared in t.domain.json",
+        "file        t.synthetic.parquet",
+        "file        t.model",
+    ):
         assert words in done.err
     kept = ["t.csv", "t.domain.json", "t.model", "t.synthetic.manifest.json", "t.synthetic.parquet"]
     assert sorted(os.listdir(here)) == kept
-    assert "peak" not in (here / "t.synthetic.manifest.json").read_text()  # how long it took could depend on the data
+    assert (
+        "peak" not in (here / "t.synthetic.manifest.json").read_text()
+    )  # how long it took could depend on the data
     _opens_everywhere(here / "t.synthetic.parquet", facts["rows"])
 
 
@@ -153,7 +185,13 @@ def test_quiet_verbose_and_json(here: Path, fmwem: Fmwem) -> None:
     assert machine.facts["output"] == "b.parquet"
     verbose = fmwem("release", "t.csv", "--marginals", 2, "-v", "-o", "c.csv")
     lines = [line for line in verbose.err.splitlines() if line.startswith("round ")]
-    told = [re.fullmatch(r"round (\d+): measured .+; (\d+) components, (\d+) cliques of [0-9,]+ cells; (\d+)% of the budget spent", s) for s in lines]
+    told = [
+        re.fullmatch(
+            r"round (\d+): measured .+; (\d+) components, (\d+) cliques of [0-9,]+ cells; (\d+)% of the budget spent",
+            s,
+        )
+        for s in lines
+    ]
     assert lines and all(told)
     assert [int(t[1]) for t in told if t] == list(range(1, len(lines) + 1))
     spent = [int(t[4]) for t in told if t]
@@ -171,13 +209,21 @@ def test_quiet_verbose_and_json(here: Path, fmwem: Fmwem) -> None:
 
 
 REFUSED: list[tuple[int, str, list[Any]]] = [
-    (2, "nothing to keep: give --marginals K, --cube A,B,C, --ranges A:1000, --parities K or --workload FILE", ["t.csv"]),
+    (
+        2,
+        "nothing to keep: give --marginals K, --cube A,B,C, --ranges A:1000, --parities K or --workload FILE",
+        ["t.csv"],
+    ),
     (2, "no file none.csv", ["none.csv", "--marginals", 1]),
     (2, "is a folder; name a file in it", [".", "--marginals", 1]),
     (2, "unknown kind of file", ["t.domain.json", "--marginals", 1]),
     (2, "epsilon=0.0: must be a positive number", ["t.csv", "--marginals", 1, "--epsilon", 0]),
     (2, "epsilon=-1.0: must be a positive number", ["t.csv", "--marginals", 1, "--epsilon", -1]),
-    (2, "epsilon=1e-300: must be a positive number, at least 1e-12", ["t.csv", "--marginals", 1, "--epsilon", 1e-300]),
+    (
+        2,
+        "epsilon=1e-300: must be a positive number, at least 1e-12",
+        ["t.csv", "--marginals", 1, "--epsilon", 1e-300],
+    ),
     (2, "epsilon=nan: must be a positive number", ["t.csv", "--marginals", 1, "--epsilon", "nan"]),
     (2, "epsilon=inf: must be a positive number", ["t.csv", "--marginals", 1, "--epsilon", "inf"]),
     (2, "--epsilon", ["t.csv", "--marginals", 1, "--epsilon", "much"]),
@@ -196,7 +242,11 @@ REFUSED: list[tuple[int, str, list[Any]]] = [
     (2, "--rows", ["t.csv", "--marginals", 1, "--rows", 10**30]),
     (2, "--sample-seed", ["t.csv", "--marginals", 1, "--sample-seed", -1]),
     (2, "--columns names no column", ["t.csv", "--marginals", 1, "--columns", ","]),
-    (2, "no column 'wages' in the table; it has zip, age", ["t.csv", "--marginals", 1, "--columns", "age,wages"]),
+    (
+        2,
+        "no column 'wages' in the table; it has zip, age",
+        ["t.csv", "--marginals", 1, "--columns", "age,wages"],
+    ),
     (2, "no column 'who' for --privacy-id", ["t.csv", "--marginals", 1, "--privacy-id", "who"]),
     (2, "cannot read the domain file none.json", ["t.csv", "--marginals", 1, "--domain", "none.json"]),
     (2, "is not JSON", ["t.csv", "--marginals", 1, "--domain", "t.csv"]),
@@ -214,12 +264,22 @@ REFUSED: list[tuple[int, str, list[Any]]] = [
     (2, "unknown output format", ["t.csv", "--marginals", 1, "-o", ""]),
     (2, "No such option: --epsilom", ["t.csv", "--marginals", 1, "--epsilom", 1]),
     (2, "Missing argument", []),
-    (3, "of the budget is left; ask for less or raise --epsilon", ["t.csv", "--marginals", 1, "--epsilon", 1e-12]),
+    (
+        3,
+        "of the budget is left; ask for less or raise --epsilon",
+        ["t.csv", "--marginals", 1, "--epsilon", 1e-12],
+    ),
 ]
 
 
-@pytest.mark.parametrize(("code", "message", "arguments"), REFUSED, ids=[f"{i}-{message[:30]}" for i, (_, message, _) in enumerate(REFUSED)])
-def test_mistakes_are_one_line_with_their_code(here: Path, fmwem: Fmwem, code: int, message: str, arguments: list[Any]) -> None:
+@pytest.mark.parametrize(
+    ("code", "message", "arguments"),
+    REFUSED,
+    ids=[f"{i}-{message[:30]}" for i, (_, message, _) in enumerate(REFUSED)],
+)
+def test_mistakes_are_one_line_with_their_code(
+    here: Path, fmwem: Fmwem, code: int, message: str, arguments: list[Any]
+) -> None:
     before = sorted(os.listdir(here))
     done = fmwem("release", *arguments)
     assert done.code == code
@@ -250,12 +310,22 @@ WRONG_QUESTIONS: list[tuple[int, str, list[Any]]] = [
     (2, "--parities 1: only 0 attributes have two values", ["--parities", 1]),
     (2, "--parities 0: a parity is over 1 to 20 attributes", ["--parities", 0]),
     (2, "--parities", ["--parities", "two"]),
-    (4, "more than --max-cells 50; raise it", ["--ranges", "age,pay:10", "--engine", "mwem", "--max-cells", 50]),
+    (
+        4,
+        "more than --max-cells 50; raise it",
+        ["--ranges", "age,pay:10", "--engine", "mwem", "--max-cells", 50],
+    ),
 ]
 
 
-@pytest.mark.parametrize(("code", "message", "arguments"), WRONG_QUESTIONS, ids=[" ".join(map(str, a)) for _, _, a in WRONG_QUESTIONS])
-def test_wrong_questions_are_refused_before_anything_is_spent(here: Path, fmwem: Fmwem, code: int, message: str, arguments: list[Any]) -> None:
+@pytest.mark.parametrize(
+    ("code", "message", "arguments"),
+    WRONG_QUESTIONS,
+    ids=[" ".join(map(str, a)) for _, _, a in WRONG_QUESTIONS],
+)
+def test_wrong_questions_are_refused_before_anything_is_spent(
+    here: Path, fmwem: Fmwem, code: int, message: str, arguments: list[Any]
+) -> None:
     done = fmwem("release", "t.csv", *arguments, "--json")
     assert (done.code, done.facts["exit_code"], done.facts["budget_spent"] or False) == (code, code, False)
     assert message in done.facts["error"] and done.err.count("\n") == 1
@@ -272,7 +342,9 @@ def test_a_learnt_domain_may_not_fit_the_questions(here: Path, fmwem: Fmwem) -> 
     assert (early.code, early.facts["budget_spent"]) == (2, False)
     late = fmwem("release", "t.csv", "--ranges", "zip:10", "--epsilon", 50, "--json")
     assert (late.code, late.facts["budget_spent"]) == (2, True) and late.err.count("\n") == 1
-    assert any(fmwem("release", "t.csv", "--ranges", "age:10", "--epsilon", 50, "-q").code == 0 for _ in range(4))
+    assert any(
+        fmwem("release", "t.csv", "--ranges", "age:10", "--epsilon", 50, "-q").code == 0 for _ in range(4)
+    )
 
 
 def asked_for(path: str = "t.synthetic.manifest.json") -> dict[str, Any]:
@@ -282,25 +354,54 @@ def asked_for(path: str = "t.synthetic.manifest.json") -> dict[str, Any]:
 @pytest.mark.parametrize("engine", ["tree", "mwem"])
 def test_questions_by_flag_variable_or_file(here: Path, fmwem: Fmwem, engine: str) -> None:
     """Flags repeat; a flag goes above its variable, which goes above the file; what was asked stands in the manifest."""
-    flags = ["--cube", "age,pay,smoker:2@3", "--ranges", "age:all", "--ranges", "age,pay:20", "--marginals", 1, "-q", "--overwrite"]
+    flags = [
+        "--cube",
+        "age,pay,smoker:2@3",
+        "--ranges",
+        "age:all",
+        "--ranges",
+        "age,pay:20",
+        "--marginals",
+        1,
+        "-q",
+        "--overwrite",
+    ]
     done = fmwem("release", "t.csv", *flags, "--engine", engine, "--rounds", 2)
     assert done.code == 0, done.err
     found = asked_for()
-    assert found["marginals"] == [1] and found["cubes"] == [{"attributes": ["age", "pay", "smoker"], "order": 2, "weight": 3.0}]
-    assert [(r["attributes"], r["which"], r["count"]) for r in found["ranges"]] == [(["age"], "all", 1000), (["age", "pay"], "random", 20)]
-    (here / "c.toml").write_text('cube = ["zip,smoker"]\nranges = ["pay:prefix", "age:7"]\noverwrite = true\nrounds = 1\n')
+    assert found["marginals"] == [1] and found["cubes"] == [
+        {"attributes": ["age", "pay", "smoker"], "order": 2, "weight": 3.0}
+    ]
+    assert [(r["attributes"], r["which"], r["count"]) for r in found["ranges"]] == [
+        (["age"], "all", 1000),
+        (["age", "pay"], "random", 20),
+    ]
+    (here / "c.toml").write_text(
+        'cube = ["zip,smoker"]\nranges = ["pay:prefix", "age:7"]\noverwrite = true\nrounds = 1\n'
+    )
     assert fmwem("release", "t.csv", "--config", "c.toml", "-q").code == 0
-    assert [r["attributes"] for r in asked_for()["ranges"]] == [["pay"], ["age"]] and asked_for()["cubes"][0]["attributes"] == ["zip", "smoker"]
-    assert fmwem("release", "t.csv", "--config", "c.toml", "-q", FMWEM_RANGES="born:5", FMWEM_CUBE="age").code == 0
-    assert [r["attributes"] for r in asked_for()["ranges"]] == [["born"]] and asked_for()["cubes"][0]["attributes"] == ["age"]
-    assert fmwem("release", "t.csv", "--ranges", "seen:5", "--overwrite", "-q", FMWEM_RANGES="born:5").code == 0
+    assert [r["attributes"] for r in asked_for()["ranges"]] == [["pay"], ["age"]] and asked_for()["cubes"][0][
+        "attributes"
+    ] == ["zip", "smoker"]
+    assert (
+        fmwem("release", "t.csv", "--config", "c.toml", "-q", FMWEM_RANGES="born:5", FMWEM_CUBE="age").code
+        == 0
+    )
+    assert [r["attributes"] for r in asked_for()["ranges"]] == [["born"]] and asked_for()["cubes"][0][
+        "attributes"
+    ] == ["age"]
+    assert (
+        fmwem("release", "t.csv", "--ranges", "seen:5", "--overwrite", "-q", FMWEM_RANGES="born:5").code == 0
+    )
     assert [r["attributes"] for r in asked_for()["ranges"]] == [["seen"]]
 
 
 def test_parities_by_flag_variable_or_file(here: Path, fmwem: Fmwem) -> None:
     (here / "b.csv").write_text("p,q,r\n" + "true,false,1\nfalse,false,2\n" * 50)
     fields = [{"name": n, "type": "boolean", "constraints": {"required": True}} for n in "pq"]
-    (here / "b.domain.json").write_text(json.dumps({"fields": [*fields, {"name": "r", "type": "integer", "categories": [1, 2, 3]}]}))
+    (here / "b.domain.json").write_text(
+        json.dumps({"fields": [*fields, {"name": "r", "type": "integer", "categories": [1, 2, 3]}]})
+    )
     (here / "c.toml").write_text("parities = 1\n")
     for arguments, environment, order in (
         (["--parities", 2], {"FMWEM_PARITIES": "1"}, 2),
@@ -320,11 +421,16 @@ def test_domain_and_table_must_name_the_same_columns(here: Path, fmwem: Fmwem) -
     fields = DOMAIN["fields"]
     (here / "more.json").write_text(json.dumps({"fields": [*fields, {"name": "extra", "categories": ["a"]}]}))
     (here / "fewer.json").write_text(json.dumps({"fields": fields[:2]}))
-    assert "the domain names 'extra', but the table has no such column" in fmwem("release", "t.csv", "--marginals", 1, "--domain", "more.json").err
+    assert (
+        "the domain names 'extra', but the table has no such column"
+        in fmwem("release", "t.csv", "--marginals", 1, "--domain", "more.json").err
+    )
     fewer = fmwem("release", "t.csv", "--marginals", 1, "--domain", "fewer.json")
     assert (fewer.code, fewer.out) == (2, "")
     assert "column 'pay' is not in the domain; declare it there or leave it out with --columns" in fewer.err
-    done = fmwem("release", "t.csv", "--marginals", 2, "--domain", "fewer.json", "--columns", "age, zip", "-q")
+    done = fmwem(
+        "release", "t.csv", "--marginals", 2, "--domain", "fewer.json", "--columns", "age, zip", "-q"
+    )
     assert done.code == 0
     assert pq.read_schema("t.synthetic.parquet").names == ["zip", "age"]
 
@@ -338,7 +444,9 @@ def test_without_a_domain_the_budget_pays_for_one(here: Path, fmwem: Fmwem) -> N
     assert done.facts["domain"] == "learnt"
     share = re.search(r"discover ([0-9.]+)%", done.err)
     assert share is not None
-    assert 10 < float(share[1]) <= 30  # a column whose type is settled by its votes needs no bounds, so some may be left
+    assert (
+        10 < float(share[1]) <= 30
+    )  # a column whose type is settled by its votes needs no bounds, so some may be left
     assert "6 attributes learnt inside the budget" in done.err
 
 
@@ -348,7 +456,19 @@ def test_flags_go_above_the_environment_above_the_file(here: Path, fmwem: Fmwem)
     assert (here / "file.parquet").exists()
     again = fmwem("release", "t.csv", "-q", FMWEM_CONFIG="c.toml", FMWEM_EPSILON="3", FMWEM_OVERWRITE="1")
     assert (again.facts["epsilon"], again.facts["output"]) == (3, "file.parquet")
-    flag = fmwem("release", "t.csv", "--config", "c.toml", "-q", "--epsilon", 4, "-o", "flag.parquet", FMWEM_EPSILON="3", FMWEM_OUTPUT="env.parquet")
+    flag = fmwem(
+        "release",
+        "t.csv",
+        "--config",
+        "c.toml",
+        "-q",
+        "--epsilon",
+        4,
+        "-o",
+        "flag.parquet",
+        FMWEM_EPSILON="3",
+        FMWEM_OUTPUT="env.parquet",
+    )
     assert (flag.facts["epsilon"], flag.facts["output"]) == (4, "flag.parquet")
     assert fmwem("release", "t.csv", "--marginals", 1, "-q", "-o", "d.parquet").facts["epsilon"] == 1
 
@@ -359,9 +479,28 @@ def test_the_engine_is_chosen_by_flag_variable_or_file(here: Path, fmwem: Fmwem)
     def engine(output: str) -> str:
         return json.loads(Path(output).with_suffix(".manifest.json").read_text())["policy"]["engine"]
 
-    (here / "c.toml").write_text('engine = "mwem"\nreplay = false\nstep = "paper"\ninitial = "none"\nrounds = 2\n')
-    assert fmwem("release", "t.csv", "--marginals", 2, "--config", "c.toml", "-q", "-o", "a.parquet").code == 0
-    assert fmwem("release", "t.csv", "--marginals", 2, "--engine", "mwem", "--rounds", "adaptive", "-q", "-o", "b.parquet").code == 0
+    (here / "c.toml").write_text(
+        'engine = "mwem"\nreplay = false\nstep = "paper"\ninitial = "none"\nrounds = 2\n'
+    )
+    assert (
+        fmwem("release", "t.csv", "--marginals", 2, "--config", "c.toml", "-q", "-o", "a.parquet").code == 0
+    )
+    assert (
+        fmwem(
+            "release",
+            "t.csv",
+            "--marginals",
+            2,
+            "--engine",
+            "mwem",
+            "--rounds",
+            "adaptive",
+            "-q",
+            "-o",
+            "b.parquet",
+        ).code
+        == 0
+    )
     assert fmwem("release", "t.csv", "--marginals", 2, "-q", "-o", "c.parquet", FMWEM_ENGINE="mwem").code == 0
     assert fmwem("release", "t.csv", "--marginals", 2, "-q", "-o", "d.parquet").code == 0
     assert [engine(f"{name}.parquet") for name in "abcd"] == ["mwem", "mwem", "mwem", "tree"]
@@ -391,7 +530,9 @@ def test_the_engine_is_chosen_by_flag_variable_or_file(here: Path, fmwem: Fmwem)
         ("select_share = 0", "select_share=0"),
     ],
 )
-def test_what_a_configuration_file_holds_is_checked(here: Path, fmwem: Fmwem, line: str, message: str) -> None:
+def test_what_a_configuration_file_holds_is_checked(
+    here: Path, fmwem: Fmwem, line: str, message: str
+) -> None:
     (here / "c.toml").write_text(line + "\n")
     arguments = [] if line.startswith("marginals") else ["--marginals", 1]
     done = fmwem("release", "t.csv", "--config", "c.toml", *arguments)
@@ -401,7 +542,12 @@ def test_what_a_configuration_file_holds_is_checked(here: Path, fmwem: Fmwem, li
 
 
 def test_variables_nobody_knows_are_errors(here: Path, fmwem: Fmwem) -> None:
-    for name in ("FMWEM_EPSILOM", "FMWEM_VERBOSE", "FMWEM_TABLE", "FMWEM_RETURN"):  # none of them would have an effect
+    for name in (
+        "FMWEM_EPSILOM",
+        "FMWEM_VERBOSE",
+        "FMWEM_TABLE",
+        "FMWEM_RETURN",
+    ):  # none of them would have an effect
         done = fmwem("release", "t.csv", "--marginals", 1, **{name: "1"})
         assert done.code == 2
         assert f"unknown environment variable {name}; known are FMWEM_COLUMNS" in done.err
@@ -409,25 +555,53 @@ def test_variables_nobody_knows_are_errors(here: Path, fmwem: Fmwem) -> None:
 
 
 def test_rows_none_and_many(here: Path, fmwem: Fmwem) -> None:
-    assert fmwem("release", "t.csv", "--marginals", 1, "-q", "--rows", 0, "-o", "none.parquet").facts["rows"] == 0
+    assert (
+        fmwem("release", "t.csv", "--marginals", 1, "-q", "--rows", 0, "-o", "none.parquet").facts["rows"]
+        == 0
+    )
     assert pq.read_table("none.parquet").num_rows == 0
-    assert fmwem("release", "t.csv", "--marginals", 1, "-q", "--rows", 300_000, "-o", "many.parquet").facts["rows"] == 300_000
+    assert (
+        fmwem("release", "t.csv", "--marginals", 1, "-q", "--rows", 300_000, "-o", "many.parquet").facts[
+            "rows"
+        ]
+        == 300_000
+    )
     assert pq.read_metadata("many.parquet").num_rows == 300_000
 
 
 @pytest.mark.parametrize(
     ("content", "fields"),
     [
-        ("a,b\n1,x\n", [{"name": "a", "type": "integer", "categories": [1, 2]}, {"name": "b", "categories": ["x", "y"]}]),  # one row
+        (
+            "a,b\n1,x\n",
+            [{"name": "a", "type": "integer", "categories": [1, 2]}, {"name": "b", "categories": ["x", "y"]}],
+        ),  # one row
         ("a\n1\n2\n\n", [{"name": "a", "type": "integer", "categories": [1, 2]}]),  # one column
-        ("a,b\n,x\n,y\n", [{"name": "a", "type": "integer", "categories": [1]}, {"name": "b", "categories": ["x", "y"]}]),  # all null
-        ("a,b\n1,x\n1,y\n", [{"name": "a", "type": "integer", "categories": [1]}, {"name": "b", "categories": ["x", "y"]}]),  # constant
-        ("a,b\n1,x\n", [{"name": "a", "type": "integer", "categories": [1], "constraints": {"required": True}}, {"name": "b", "categories": ["x"]}]),
-        ("a b,\u00e9\n1,x\n", [{"name": "a b", "type": "integer", "categories": [1]}, {"name": "\u00e9", "categories": ["x"]}]),
+        (
+            "a,b\n,x\n,y\n",
+            [{"name": "a", "type": "integer", "categories": [1]}, {"name": "b", "categories": ["x", "y"]}],
+        ),  # all null
+        (
+            "a,b\n1,x\n1,y\n",
+            [{"name": "a", "type": "integer", "categories": [1]}, {"name": "b", "categories": ["x", "y"]}],
+        ),  # constant
+        (
+            "a,b\n1,x\n",
+            [
+                {"name": "a", "type": "integer", "categories": [1], "constraints": {"required": True}},
+                {"name": "b", "categories": ["x"]},
+            ],
+        ),
+        (
+            "a b,\u00e9\n1,x\n",
+            [{"name": "a b", "type": "integer", "categories": [1]}, {"name": "\u00e9", "categories": ["x"]}],
+        ),
     ],
 )
 @pytest.mark.parametrize("declared", [True, False], ids=["declared", "learnt"])
-def test_small_and_odd_tables_are_released(here: Path, fmwem: Fmwem, content: str, fields: list[dict[str, Any]], declared: bool) -> None:
+def test_small_and_odd_tables_are_released(
+    here: Path, fmwem: Fmwem, content: str, fields: list[dict[str, Any]], declared: bool
+) -> None:
     (here / "o.csv").write_text(content)
     if declared:
         (here / "o.domain.json").write_text(json.dumps({"fields": fields}))
@@ -467,21 +641,45 @@ def test_privacy_id_bounds_and_drops_the_column(here: Path, fmwem: Fmwem) -> Non
     lines = (here / "t.csv").read_text(encoding="utf-8")
     rows = list(csv.reader(lines.splitlines(keepends=True)))
     with open("p.csv", "w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([["who", *rows[0]], *([f"p{i % 50}", *row] for i, row in enumerate(rows[1:]))])
-    done = fmwem("release", "p.csv", "--marginals", 1, "--domain", "t.domain.json", "--privacy-id", "who", "--contributions", 2)
+        csv.writer(file).writerows(
+            [["who", *rows[0]], *([f"p{i % 50}", *row] for i, row in enumerate(rows[1:]))]
+        )
+    done = fmwem(
+        "release",
+        "p.csv",
+        "--marginals",
+        1,
+        "--domain",
+        "t.domain.json",
+        "--privacy-id",
+        "who",
+        "--contributions",
+        2,
+    )
     assert done.code == 0
     assert pq.read_schema("p.synthetic.parquet").names == rows[0]
     assert "at most 2 rows a person" in done.err
-    assert fmwem("check", "p.csv", "--marginals", 1, "--domain", "t.domain.json", "--privacy-id", "who").code == 0
+    assert (
+        fmwem("check", "p.csv", "--marginals", 1, "--domain", "t.domain.json", "--privacy-id", "who").code
+        == 0
+    )
 
 
 def test_model_sample_evaluate(here: Path, fmwem: Fmwem) -> None:
     assert fmwem("release", "t.csv", "--marginals", 2, "-q", "--model", "t.model").code == 0
     drawn = fmwem("sample", "t.model", "-n", 25, "-o", "more.csv", "--sample-seed", 1)
     assert (drawn.code, drawn.facts["rows"], drawn.facts["spent_epsilon"]) == (0, 25, 0)
-    assert fmwem("sample", "t.model", "-n", 25, "-o", "again.csv", "--sample-seed", 1).facts["sha256"] == drawn.facts["sha256"]
+    assert (
+        fmwem("sample", "t.model", "-n", 25, "-o", "again.csv", "--sample-seed", 1).facts["sha256"]
+        == drawn.facts["sha256"]
+    )
     assert "exists; use --overwrite" in fmwem("sample", "t.model", "-n", 5, "-o", "more.csv").err
-    assert fmwem("sample", "t.csv", "-n", 5).code == fmwem("sample", "none", "-n", 5).code == fmwem("sample", "t.model", "-n", -1).code == 2
+    assert (
+        fmwem("sample", "t.csv", "-n", 5).code
+        == fmwem("sample", "none", "-n", 5).code
+        == fmwem("sample", "t.model", "-n", -1).code
+        == 2
+    )
     assert fmwem("sample", "t.model", "-n", 10**30).code == 2
     found = fmwem("evaluate", "t.csv", "t.synthetic.parquet", "--marginals", 2)
     assert found.code == 0
@@ -493,8 +691,13 @@ def test_model_sample_evaluate(here: Path, fmwem: Fmwem) -> None:
     assert facts["private"] is False
     assert set(facts["by_order"]) == {"1", "2"}
     assert len(facts["worst"]) == 10
-    assert "the tables share 6 attributes" in fmwem("evaluate", "t.csv", "t.synthetic.parquet", "--marginals", 7).err
-    assert fmwem("evaluate", "t.csv", "t.csv", "--marginals", 1, "--json").facts["by_order"]["1"]["worst"] == 0
+    assert (
+        "the tables share 6 attributes"
+        in fmwem("evaluate", "t.csv", "t.synthetic.parquet", "--marginals", 7).err
+    )
+    assert (
+        fmwem("evaluate", "t.csv", "t.csv", "--marginals", 1, "--json").facts["by_order"]["1"]["worst"] == 0
+    )
     assert fmwem("evaluate", "t.csv", "none.parquet").code == 2
 
 
@@ -506,7 +709,9 @@ def test_drafting_a_domain(here: Path, fmwem: Fmwem) -> None:
     assert [a.type for a in drafted] == ["string", "integer", "number", "date", "datetime", "boolean"]
     assert [a.nullable for a in drafted] == [True, False, True, False, True, True]
     (here / "t.domain.json").write_text(done.out.replace('"draft": true,', ""), encoding="utf-8")
-    assert fmwem("release", "t.csv", "--marginals", 1, "-q").code == 0  # what it writes can be used as it is, once a person has looked
+    assert (
+        fmwem("release", "t.csv", "--marginals", 1, "-q").code == 0
+    )  # what it writes can be used as it is, once a person has looked
     assert "no column 'wages'" in fmwem("domain", "draft", "t.csv", "--columns", "wages").err
     assert json.loads(fmwem("domain", "schema").out)["title"] == "fmwem domain"
 
@@ -622,7 +827,10 @@ def test_a_spent_budget_is_said(here: Path, fmwem: Fmwem, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(Release, "write", full)
     done = fmwem("release", "t.csv", "--marginals", 1)
-    assert (done.code, done.err) == (4, "fmwem: no space left (budget was spent; running again is a new release and spends again)\n")
+    assert (done.code, done.err) == (
+        4,
+        "fmwem: no space left (budget was spent; running again is a new release and spends again)\n",
+    )
     assert fmwem("release", "t.csv", "--marginals", 1, "--json").facts["budget_spent"] is True
 
 
@@ -665,7 +873,10 @@ def test_progress_shows_on_a_terminal_only(here: Path) -> None:
     assert "released under" in plain
     assert "\x1b[38" not in plain
     assert "\x1b[32m" not in plain
-    for quiet in (_on_a_terminal(*arguments, "--no-progress"), _on_a_terminal(*arguments, FMWEM_NO_PROGRESS="1")):
+    for quiet in (
+        _on_a_terminal(*arguments, "--no-progress"),
+        _on_a_terminal(*arguments, FMWEM_NO_PROGRESS="1"),
+    ):
         assert "measured " not in quiet.replace("noisy measurements", "")
         assert "released under" in quiet
     piped = subprocess.run([FMWEM, *arguments], capture_output=True, text=True, check=True)
@@ -676,4 +887,9 @@ def test_progress_shows_on_a_terminal_only(here: Path) -> None:
 def test_importing_is_light() -> None:
     """Neither pandas nor a compiler may run where somebody only imports the package."""
     code = "import sys, factored_mwem; print(sorted({'pandas', 'polars', 'duckdb'} & set(sys.modules)))"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        == "[]"
+    )

@@ -19,11 +19,11 @@ import pyarrow.parquet as pq
 import pytest
 from test_cli import Fmwem, fmwem, here  # noqa: F401 - fixtures
 
-from factored_mwem import faults
+from factored_mwem import crashpoints as faults
+from factored_mwem.accounting.accountant import price
 from factored_mwem.errors import Busy, Stopped
-from factored_mwem.ledger_file import LedgerFile
-from factored_mwem.manifest import Manifest
-from factored_mwem.privacy.ledger import price
+from factored_mwem.ledger.file import LedgerFile
+from factored_mwem.pipeline.manifest import Manifest
 
 FMWEM = Path(sys.executable).with_name("fmwem")
 JOB = ["release", "t.csv", "--marginals", 1, "--ledger", "books", "--dataset", "adult"]
@@ -46,7 +46,9 @@ def test_a_job_that_runs_twice_pays_once(books: Path, fmwem: Fmwem) -> None:
     files = {path.name: path.read_bytes() for path in books.parent.iterdir() if path.is_file()}
     again = fmwem(*JOB, "--run-id", "monday", "--json", "--model", "m.fmwem")
     assert (again.code, again.facts["reused"]) == (0, True)
-    assert {key: again.facts[key] for key in first.facts if key != "reused"} == {key: first.facts[key] for key in first.facts if key != "reused"}
+    assert {key: again.facts[key] for key in first.facts if key != "reused"} == {
+        key: first.facts[key] for key in first.facts if key != "reused"
+    }
     assert {path.name: path.read_bytes() for path in books.parent.iterdir() if path.is_file()} == files
     (entry,) = shown(fmwem)["releases"]
     assert (entry["state"], entry["run_id"]) == ("finished", "monday")
@@ -83,9 +85,16 @@ def test_a_manifest_that_was_changed_is_no_reuse(books: Path, fmwem: Fmwem) -> N
 
 def test_what_a_killed_run_left_is_swept(books: Path, fmwem: Fmwem) -> None:
     """Temporary files of a run that was killed while it wrote go when it goes on; those of others stay."""
-    gone = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True, check=True).stdout.strip()
-    left = [books.parent / f".t.synthetic.{suffix}.{gone}-x1y2.tmp" for suffix in ("parquet", "manifest.json")]
-    others = [books.parent / f".u.parquet.{gone}-x1y2.tmp", books.parent / f".t.synthetic.parquet.{os.getpid()}-x1y2.tmp"]
+    gone = subprocess.run(
+        [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    left = [
+        books.parent / f".t.synthetic.{suffix}.{gone}-x1y2.tmp" for suffix in ("parquet", "manifest.json")
+    ]
+    others = [
+        books.parent / f".u.parquet.{gone}-x1y2.tmp",
+        books.parent / f".t.synthetic.parquet.{os.getpid()}-x1y2.tmp",
+    ]
 
     def killed(point: str) -> None:
         if point == "after fit":
@@ -119,7 +128,11 @@ def test_a_run_that_goes_on_overwrites_nobody(books: Path, fmwem: Fmwem) -> None
     files = {path.name: path.read_bytes() for path in books.parent.glob("t.synthetic.*")}
     refused = fmwem(*JOB, "--epsilon", 0.3, "--run-id", "a", "--json")
     assert refused.code == 2 and "not what this run would write" in refused.facts["error"]
-    assert refused.facts["budget_spent"] and not refused.facts["retryable"] and "same run id" in refused.facts["advice"]
+    assert (
+        refused.facts["budget_spent"]
+        and not refused.facts["retryable"]
+        and "same run id" in refused.facts["advice"]
+    )
     assert {path.name: path.read_bytes() for path in books.parent.glob("t.synthetic.*")} == files
     assert fmwem(*JOB, "--epsilon", 0.3, "--run-id", "a", "-o", "a.parquet").code == 0
     (books.parent / "t.synthetic.parquet").unlink()
@@ -161,7 +174,9 @@ def test_an_empty_variable_is_no_choice(books: Path, fmwem: Fmwem) -> None:
     assert shown(fmwem)["releases"] == []
 
 
-def test_a_ledger_that_cannot_be_written_costs_nothing(books: Path, fmwem: Fmwem, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_ledger_that_cannot_be_written_costs_nothing(
+    books: Path, fmwem: Fmwem, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def busy(*_: Any, **__: Any) -> None:
         raise Busy("the ledger books is in use; try again")
 
@@ -179,7 +194,10 @@ def test_overspending_says_what_is_left(books: Path, fmwem: Fmwem) -> None:
     assert not refused.facts["budget_spent"] and not refused.facts["retryable"]
     assert sorted(os.listdir(books.parent)) == before
     left = shown(fmwem)["left"]
-    assert f"--epsilon {left:g} at --delta 1e-09 is the most that would fit" in refused.facts["error"] and 0.6 < left < 0.9
+    assert (
+        f"--epsilon {left:g} at --delta 1e-09 is the most that would fit" in refused.facts["error"]
+        and 0.6 < left < 0.9
+    )
     assert fmwem(*JOB, "--epsilon", left, "-o", "second.parquet").code == 0
     assert "cap epsilon 1 at delta 1e-09" in fmwem("ledger", "show", "books").out
 
@@ -189,14 +207,27 @@ def test_the_books_and_the_manifest_agree(books: Path, fmwem: Fmwem) -> None:
     manifest = Manifest.model_validate_json((books.parent / "t.synthetic.manifest.json").read_bytes())
     exported = json.loads(fmwem("ledger", "export", "books").out)
     (entry,) = exported["datasets"][0]["releases"]
-    assert Fraction(entry["counts"]["amount"]) == sum(price(c.mechanism, scale=c.scale, sensitivity=c.sensitivity) for c in manifest.ledger)
+    assert Fraction(entry["counts"]["amount"]) == sum(
+        price(c.mechanism, scale=c.scale, sensitivity=c.sensitivity) for c in manifest.ledger
+    )
     assert "adult" not in manifest.model_dump_json()  # the name is the owner's
 
 
 def test_settings_may_come_from_the_environment_or_a_file(books: Path, fmwem: Fmwem) -> None:
-    done = fmwem("release", "t.csv", "--marginals", 1, "--json", FMWEM_LEDGER="books", FMWEM_DATASET="adult", FMWEM_RUN_ID="env")
+    done = fmwem(
+        "release",
+        "t.csv",
+        "--marginals",
+        1,
+        "--json",
+        FMWEM_LEDGER="books",
+        FMWEM_DATASET="adult",
+        FMWEM_RUN_ID="env",
+    )
     assert (done.code, done.facts["run_id"]) == (0, "env")
-    (books.parent / "c.toml").write_text('ledger = "books"\ndataset = "adult"\nrun_id = "env"\nmarginals = 1\n')
+    (books.parent / "c.toml").write_text(
+        'ledger = "books"\ndataset = "adult"\nrun_id = "env"\nmarginals = 1\n'
+    )
     assert fmwem("release", "t.csv", "--config", "c.toml", "--json").facts["reused"] is True
 
 
@@ -218,15 +249,25 @@ REFUSED = [
     (2, "either --epsilon", ["ledger", "add", "books", "--dataset", "b", "--epsilon", 1, "--rho", 1]),
     (2, "no cap", ["ledger", "add", "books", "--dataset", "b", "--epsilon", "nan"]),
     (2, "positive number", ["ledger", "add", "books", "--dataset", "b", "--epsilon", 0]),
-    (2, "add-remove or replace", ["ledger", "add", "books", "--dataset", "b", "--epsilon", 1, "--neighbours", "both"]),
-    (2, "at least one row", ["ledger", "add", "books", "--dataset", "b", "--epsilon", 1, "--contributions", 0]),
+    (
+        2,
+        "add-remove or replace",
+        ["ledger", "add", "books", "--dataset", "b", "--epsilon", 1, "--neighbours", "both"],
+    ),
+    (
+        2,
+        "at least one row",
+        ["ledger", "add", "books", "--dataset", "b", "--epsilon", 1, "--contributions", 0],
+    ),
     (2, "no ledger", ["ledger", "show", "none"]),
     (2, "not a ledger", ["ledger", "export", "t.csv"]),
 ]
 
 
 @pytest.mark.parametrize(("code", "message", "arguments"), REFUSED, ids=range(len(REFUSED)))
-def test_mistakes_are_one_line_and_change_nothing(books: Path, fmwem: Fmwem, code: int, message: str, arguments: list[Any]) -> None:
+def test_mistakes_are_one_line_and_change_nothing(
+    books: Path, fmwem: Fmwem, code: int, message: str, arguments: list[Any]
+) -> None:
     before = {path.name: path.read_bytes() for path in books.parent.iterdir() if path.is_file()}
     done = fmwem(*arguments, *(["-q"] if arguments[0] == "release" else []))
     assert (done.code, done.err.count("\n")) == (code, 1) and message in done.err
@@ -240,12 +281,16 @@ def listening() -> None:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_signal_is_one_line_and_the_run_goes_on_later(books: Path, fmwem: Fmwem, number: int, code: int) -> None:
+def test_a_signal_is_one_line_and_the_run_goes_on_later(
+    books: Path, fmwem: Fmwem, number: int, code: int
+) -> None:
     """The ledger is held until the signal is sent, so that no run is over before it comes: every one waits at its first charge at the latest."""
     held = sqlite3.connect(books, isolation_level=None)
     held.execute("BEGIN IMMEDIATE")
     arguments = [str(FMWEM), *map(str, JOB), "--run-id", "r", "--json"]
-    running = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=listening)  # noqa: PLW1509
+    running = subprocess.Popen(
+        arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=listening
+    )
     while running.poll() is None and not any(books.parent.glob("books.journals/*")):
         time.sleep(0.01)
     running.send_signal(number)

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from naive import count
 
-from factored_mwem import counting
-from factored_mwem.counting import bytes_needed, count_all, facets_of
 from factored_mwem.errors import ResourceError
 from factored_mwem.kernels.counting import CHUNK, LOCAL, SLICES
+from factored_mwem.privacy import counting
+from factored_mwem.privacy.counting import bytes_needed, count_all, facets_of
 
 Shape = tuple[int, ...]
 
@@ -39,7 +39,11 @@ named = pytest.mark.parametrize(("shape", "order", "by_bits"), SHAPES.values(), 
 
 def members_of(columns: int, order: int) -> np.ndarray:
     """All candidates of up to `order` columns, the smaller ones padded."""
-    listed = [m + (-1,) * (order - k) for k in range(1, order + 1) for m in itertools.combinations(range(columns), k)]
+    listed = [
+        m + (-1,) * (order - k)
+        for k in range(1, order + 1)
+        for m in itertools.combinations(range(columns), k)
+    ]
     return np.array(listed, dtype=np.int32).reshape(-1, order)
 
 
@@ -52,7 +56,10 @@ def columns_of(shape: Shape, rows: int, *, skewed: bool = False, seed: int = 0) 
     rng = np.random.default_rng([seed, rows])
     dtypes = [np.uint8 if s <= 2**8 else np.uint16 if s <= 2**16 else np.uint32 for s in shape]
     often = rng.random((len(shape), rows)) < (0.9 if skewed else 0.0)
-    return [np.where(o, s - 1, rng.integers(0, s, size=rows)).astype(d) for o, s, d in zip(often, shape, dtypes, strict=True)]
+    return [
+        np.where(o, s - 1, rng.integers(0, s, size=rows)).astype(d)
+        for o, s, d in zip(often, shape, dtypes, strict=True)
+    ]
 
 
 def counted(columns: Sequence[np.ndarray], shape: Shape, members: np.ndarray) -> np.ndarray:
@@ -78,7 +85,9 @@ def by_bits_of(shape: Shape, members: np.ndarray) -> np.ndarray:
 @named
 @pytest.mark.parametrize("rows", [0, 1, 63, 64, 65, 2 * CHUNK + 331])
 @pytest.mark.parametrize("skewed", [False, True], ids=["flat", "skewed"])
-def test_counts_are_plain_counts(shape: Shape, order: int, by_bits: set[bool], rows: int, skewed: bool) -> None:
+def test_counts_are_plain_counts(
+    shape: Shape, order: int, by_bits: set[bool], rows: int, skewed: bool
+) -> None:
     members, columns = members_of(len(shape), order), columns_of(shape, rows, skewed=skewed)
     assert set(by_bits_of(shape, members).tolist()) == by_bits, "the shape no longer tests what its name says"
     found = counted(columns, shape, members)
@@ -90,7 +99,11 @@ def test_the_plain_count_is_the_oracles() -> None:
     table = list(zip(*(c.tolist() for c in columns), strict=True))
     members = members_of(3, 3)
     expected = [n for m in members.tolist() for n in count(table, (2, 3, 4), tuple(p for p in m if p >= 0))]
-    assert counted(columns, (2, 3, 4), members).tolist() == plain(columns, (2, 3, 4), members).tolist() == expected
+    assert (
+        counted(columns, (2, 3, 4), members).tolist()
+        == plain(columns, (2, 3, 4), members).tolist()
+        == expected
+    )
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -126,7 +139,11 @@ def test_candidates_at_the_bound_of_the_slices() -> None:
         members, columns = members_of(4, 4), columns_of(shape, 700)
         assert by_bits_of(shape, members).all()
         assert np.array_equal(counted(columns, shape, members), plain(columns, shape, members))
-    for shape in ((17, SLICES // 16 + 2), (17, 17, 1), (1, 17, 17)):  # a column of size 1 has no slice, what comes before it may have
+    for shape in (
+        (17, SLICES // 16 + 2),
+        (17, 17, 1),
+        (1, 17, 17),
+    ):  # a column of size 1 has no slice, what comes before it may have
         assert not by_bits_of(shape, members_of(len(shape), len(shape)))[-1]
 
 
@@ -221,7 +238,7 @@ def test_a_marginal_beyond_32_bits_is_refused() -> None:
 
 SIGNATURES = """
 import numpy as np
-from factored_mwem.counting import count_all
+from factored_mwem.privacy.counting import count_all
 from factored_mwem.kernels import counting
 read_only = np.zeros(70, dtype=np.uint8)
 read_only.flags.writeable = False
@@ -234,5 +251,7 @@ print(*(len(getattr(counting, name).signatures) for name in ("add_rows", "add_bi
 
 
 def test_every_kernel_is_compiled_once() -> None:
-    output = subprocess.run([sys.executable, "-c", SIGNATURES], check=True, capture_output=True, text=True).stdout
+    output = subprocess.run(
+        [sys.executable, "-c", SIGNATURES], check=True, capture_output=True, text=True
+    ).stdout
     assert output.split() == ["1", "1", "1"]

@@ -9,16 +9,18 @@ import numpy as np
 import pytest
 from naive import count
 
-from factored_mwem.candidates import Candidates
-from factored_mwem.counts import PrivateCounts, PrivateRows, Tables, bytes_of, check_memory
-from factored_mwem.domain import Domain
+from factored_mwem.domain.domain import Domain
+from factored_mwem.domain.levels import Levels
 from factored_mwem.errors import ResourceError
-from factored_mwem.levels import Levels
-from factored_mwem.workload import Workload
+from factored_mwem.privacy.counts import PrivateCounts, PrivateRows, Tables, bytes_of, check_memory
+from factored_mwem.workload.candidates import Candidates
+from factored_mwem.workload.workload import Workload
 
 
 def candidates_of(shape: tuple[int, ...], order: int) -> Candidates:
-    return Workload.marginals(order).candidates(Domain.from_dict({f"a{i}": size for i, size in enumerate(shape)}))
+    return Workload.marginals(order).candidates(
+        Domain.from_dict({f"a{i}": size for i, size in enumerate(shape)})
+    )
 
 
 def table_of(shape: tuple[int, ...], rows: int, seed: int) -> tuple[list[np.ndarray], list[tuple[int, ...]]]:
@@ -62,7 +64,16 @@ def test_the_counts_of_views_are_brute_force(seed: int) -> None:
     """At levels: every base, counted from the rows with their codes grouped by hand. What is added up from a base has no counts of its own."""
     rng = np.random.default_rng(seed)
     shape = (6, 4, 300, 2, 5)
-    levels = Levels.of(shape, [[np.array([0, 0, 1, 2, 2, 1]), np.array([0, 0, 1, 0, 0, 1])], [], [rng.permutation(300) // 50], [], [[0, 1, 1, 1, 0]]])
+    levels = Levels.of(
+        shape,
+        [
+            [np.array([0, 0, 1, 2, 2, 1]), np.array([0, 0, 1, 0, 0, 1])],
+            [],
+            [rng.permutation(300) // 50],
+            [],
+            [[0, 1, 1, 1, 0]],
+        ],
+    )
     views = candidates_of(shape, 3).at(levels, float(rng.choice([30, 200, 4000, 1e9])))
     codes, table = table_of(shape, 400, seed=seed)
     tables = Tables(codes, views)
@@ -72,7 +83,11 @@ def test_the_counts_of_views_are_brute_force(seed: int) -> None:
         view = views.positions(c)
         grouped = [tuple(int(levels.groups[v][row[levels.attribute[v]]]) for v in view) for row in table]
         expected = count(grouped, [int(levels.sizes[v]) for v in view], tuple(range(len(view))))
-        assert tables.counts[views.offsets[c] : views.offsets[c + 1]].tolist() == expected == tables.marginal(view).tolist()
+        assert (
+            tables.counts[views.offsets[c] : views.offsets[c + 1]].tolist()
+            == expected
+            == tables.marginal(view).tolist()
+        )
 
 
 def test_rows_hand_their_codes_on_sealed() -> None:
@@ -81,7 +96,9 @@ def test_rows_hand_their_codes_on_sealed() -> None:
     candidates = candidates_of((2, 3, 4), 2)
     rows = PrivateRows(codes, candidates.domain)
     assert repr(rows) == "<PrivateRows: private>" and rows.names == ("a0", "a1", "a2")
-    assert rows.reveal().marginal((0, 2)).tolist() == count(table, (2, 3, 4), (0, 2)) and rows.reveal().marginal(()).tolist() == [50]
+    assert rows.reveal().marginal((0, 2)).tolist() == count(
+        table, (2, 3, 4), (0, 2)
+    ) and rows.reveal().marginal(()).tolist() == [50]
     counts = rows.count(candidates)
     assert isinstance(counts, PrivateCounts)
     assert np.array_equal(counts.reveal().counts, Tables(codes, candidates).counts)
@@ -122,7 +139,8 @@ def test_memory_is_refused_from_public_facts() -> None:
     candidates = candidates_of((1000,) * 6, 3)
     assert bytes_of(candidates) > 4 * 20 * 1e9
     with pytest.raises(
-        ResourceError, match=rf"41 candidate marginals need {bytes_of(candidates) / 1e9:.1f} GB, more than the 16\.0 GB allowed; lower --marginals"
+        ResourceError,
+        match=rf"41 candidate marginals need {bytes_of(candidates) / 1e9:.1f} GB, more than the 16\.0 GB allowed; lower --marginals",
     ):
         check_memory(candidates, 16e9)
     check_memory(candidates, bytes_of(candidates))
@@ -130,13 +148,23 @@ def test_memory_is_refused_from_public_facts() -> None:
 
 def test_memory_that_is_promised_is_enough() -> None:
     """What the counts and the layout of all answers take, at most what `bytes_of` says."""
-    from factored_mwem.answers import Answerer
-    from factored_mwem.model import ProductModel
+    from factored_mwem.model.answers import Answerer
+    from factored_mwem.model.dense import ProductModel
 
     candidates = candidates_of((2,) * 300, 2)
-    answers = Answerer(candidates).answers(ProductModel.uniform(candidates.domain, 1.0), np.arange(len(candidates)))
+    answers = Answerer(candidates).answers(
+        ProductModel.uniform(candidates.domain, 1.0), np.arange(len(candidates))
+    )
     offsets = candidates.offsets
-    arrays = [candidates.members, candidates.sizes, offsets, answers.which, answers.slots, answers.strides, answers.starts]
+    arrays = [
+        candidates.members,
+        candidates.sizes,
+        offsets,
+        answers.which,
+        answers.slots,
+        answers.strides,
+        answers.starts,
+    ]
     used = sum(a.nbytes for a in arrays) + 4 * offsets[-1] + 8 * len(candidates)  # and the kept distances
     assert used <= bytes_of(candidates)
 

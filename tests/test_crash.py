@@ -15,7 +15,11 @@ SCRIPT = Path(__file__).parents[1] / "scripts" / "crash.py"
 
 def matrix(folder: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), "--quick", "-o", str(folder), *arguments], capture_output=True, text=True, check=False, timeout=500
+        [sys.executable, str(SCRIPT), "--quick", "-o", str(folder), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=500,
     )
     assert (folder / "crash.json").exists(), done.stderr[-2000:]
     return done.returncode, json.loads((folder / "crash.json").read_text())
@@ -41,4 +45,6 @@ def test_no_crash_loses_or_doubles_anything(tmp_path: Path) -> None:
 def test_the_matrix_sees_a_planted_bug(tmp_path: Path, plant: str, trial: str, seen: str) -> None:
     code, found = matrix(tmp_path, "--plant", plant, "--only", trial)
     (result,) = found["results"].values()
-    assert code == 1 and any(word in violation for violation in result["violations"] for word in seen.split("|"))
+    assert code == 1 and any(
+        word in violation for violation in result["violations"] for word in seen.split("|")
+    )

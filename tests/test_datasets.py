@@ -22,13 +22,16 @@ import pytest
 
 from factored_mwem import datasets
 from factored_mwem.datasets import expand_counts, fetch, local
-from factored_mwem.domain import Domain
+from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import FmwemError, InputError, ResourceError
 
 SHIPPED = Path(__file__).parents[1] / "datasets"
 
 # Counts in the order of publication: first attribute fastest (mildew, czech) or last attribute fastest (rochdale).
-MILDEW = "0 0 0 0 3 0 1 0 0 1 0 0 0 1 0 0 1 0 1 0 7 1 4 0 0 0 0 2 1 3 0 11 16 1 4 0 1 0 0 0 1 4 1 4 0 0 0 1" + 16 * " 0"
+MILDEW = (
+    "0 0 0 0 3 0 1 0 0 1 0 0 0 1 0 0 1 0 1 0 7 1 4 0 0 0 0 2 1 3 0 11 16 1 4 0 1 0 0 0 1 4 1 4 0 0 0 1"
+    + 16 * " 0"
+)
 CZECH = (
     "44 40 112 67 129 145 12 23 35 12 80 33 109 67 7 9 23 32 70 66 50 80 7 13 24 25 73 57 51 63 7 16 "
     "5 7 21 9 9 17 1 4 4 3 11 8 14 17 5 2 7 3 14 14 9 16 2 3 4 0 13 11 5 14 4 4"
@@ -82,7 +85,10 @@ def test_rochdale_is_the_published_vector_under_other_labels() -> None:
     """The source of the vector has the same attributes in the same order; it writes 1 for yes, the older wife and the husband out of work."""
     _, rows = read("rochdale")
     one = ("yes", ">38", "no", "yes", "yes", "yes", "yes", "yes")
-    ones = {"".join(str(int(value == o)) for value, o in zip(row[:-1], one, strict=True)): int(row[-1]) for row in rows}
+    ones = {
+        "".join(str(int(value == o)) for value, o in zip(row[:-1], one, strict=True)): int(row[-1])
+        for row in rows
+    }
     assert [ones[f"{i:08b}"] for i in range(256)] == [int(c) for c in ROCHDALE.split()]
 
 
@@ -136,12 +142,16 @@ def test_expand_counts_gives_each_row_as_often_as_its_count(name: str) -> None:
 def test_expand_counts_refuses(tmp_path: Path, content: str, message: str) -> None:
     path = tmp_path / "t.csv"
     path.write_text(content)
-    (tmp_path / "t.domain.json").write_text('{"fields": [{"name": "a", "type": "integer", "categories": [1, 2]}]}')
+    (tmp_path / "t.domain.json").write_text(
+        '{"fields": [{"name": "a", "type": "integer", "categories": [1, 2]}]}'
+    )
     with pytest.raises(InputError, match=message):
         expand_counts(path)
 
 
-def test_expand_counts_refuses_a_missing_file_and_a_huge_sum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expand_counts_refuses_a_missing_file_and_a_huge_sum(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(InputError, match="cannot read"):
         expand_counts(tmp_path / "none.csv")
     monkeypatch.setattr(datasets, "MAX_RECORDS", 4)
@@ -199,18 +209,24 @@ def test_fetch_writes_one_csv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     with serving(ADULT) as url:
         path = fetch("adult", tmp_path, base_url=url, progress=seen.__setitem__)
     assert path == tmp_path / "adult.csv" and list(tmp_path.iterdir()) == [path]
-    assert path.read_bytes().decode() == "\n".join([",".join(datasets.SOURCES["adult"].columns), *ADULT_ROWS, ""])
+    assert path.read_bytes().decode() == "\n".join(
+        [",".join(datasets.SOURCES["adult"].columns), *ADULT_ROWS, ""]
+    )
     assert seen == {file: len(content) for file, content in ADULT.items()}
 
 
-def test_fetch_drops_the_padding_and_header_of_transfusion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fetch_drops_the_padding_and_header_of_transfusion(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     expect(monkeypatch, "transfusion", {"transfusion.data": TRANSFUSION})
     with serving({"sub/transfusion.data": TRANSFUSION}) as url:
         path = fetch("transfusion", tmp_path, base_url=url + "/sub/")
     assert path.read_text() == "Recency,Frequency,Monetary,Time,donated\n2,50,12500,98,1\n0,13,3250,28,0\n"
 
 
-def refused(folder: Path, error: type[FmwemError], message: str, *, base_url: str, name: str = "adult") -> None:
+def refused(
+    folder: Path, error: type[FmwemError], message: str, *, base_url: str, name: str = "adult"
+) -> None:
     """`fetch` raises one line of this text and leaves the folder as it was."""
     before = sorted(folder.iterdir()) if folder.is_dir() else None
     with pytest.raises(error, match=message) as caught:
@@ -254,7 +270,9 @@ def test_fetch_gives_up_on_a_server_that_stalls(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize(("code", "error"), [(errno.ENOSPC, ResourceError), (errno.EIO, InputError)])
-def test_fetch_leaves_nothing_when_the_disk_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, error: type[FmwemError]) -> None:
+def test_fetch_leaves_nothing_when_the_disk_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, error: type[FmwemError]
+) -> None:
     def fail(_: int) -> None:
         raise OSError(code, os.strerror(code))
 
@@ -267,7 +285,13 @@ def test_fetch_leaves_nothing_when_the_disk_fails(tmp_path: Path, monkeypatch: p
 def test_fetch_refuses_before_it_downloads(tmp_path: Path) -> None:
     """Nothing listens at the address, so a download would say so."""
     nobody = "http://127.0.0.1:9"
-    refused(tmp_path, InputError, "no data set 'iris' to fetch; there are adult, transfusion", base_url=nobody, name="iris")
+    refused(
+        tmp_path,
+        InputError,
+        "no data set 'iris' to fetch; there are adult, transfusion",
+        base_url=nobody,
+        name="iris",
+    )
     refused(tmp_path / "none", InputError, "there is no folder", base_url=nobody)
     (tmp_path / "adult.csv").write_text("mine")
     refused(tmp_path, InputError, "exists and is not overwritten", base_url=nobody)
@@ -275,7 +299,9 @@ def test_fetch_refuses_before_it_downloads(tmp_path: Path) -> None:
     assert (tmp_path / "adult.csv").read_text() == "mine"
 
 
-def test_fetch_does_not_overwrite_what_appears_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fetch_does_not_overwrite_what_appears_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interfere(file: str, received: int) -> None:
         (tmp_path / "adult.csv").write_text("theirs")
 
@@ -328,7 +354,11 @@ def published(name: str) -> dict[str, bytes]:
         test = "|1x3 Cross validator\n" + "".join(", ".join(row) + ".\n" for row in rows[32561:]) + "\n"
         return {"adult.data": data.encode(), "adult.test": test.encode()}
     header = 'Recency (months),Frequency (times),Monetary (c.c. blood),Time (months),"whether he/she donated blood in March 2007"'
-    return {"transfusion.data": "\r\n".join([header, *(f"{r} ,{f},{m},{t} ,{d}" for r, f, m, t, d in rows)]).encode()}
+    return {
+        "transfusion.data": "\r\n".join(
+            [header, *(f"{r} ,{f},{m},{t} ,{d}" for r, f, m, t, d in rows)]
+        ).encode()
+    }
 
 
 @pytest.mark.parametrize(("name", "rows"), [("adult", 48842), ("transfusion", 748)])
@@ -347,5 +377,12 @@ def test_import_is_cheap() -> None:
     tree = ast.parse(Path(datasets.__file__).read_text(encoding="utf-8"))
     names = {alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names}
     names |= {str(node.module) for node in tree.body if isinstance(node, ast.ImportFrom)}
-    assert not {name.split(".")[0] for name in names} & {"pyarrow", "urllib", "http", "numpy", "pandas", "ssl"}
+    assert not {name.split(".")[0] for name in names} & {
+        "pyarrow",
+        "urllib",
+        "http",
+        "numpy",
+        "pandas",
+        "ssl",
+    }
     assert {name for name in names if name.startswith("factored_mwem")} == {"factored_mwem.errors"}

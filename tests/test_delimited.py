@@ -16,11 +16,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from factored_mwem import delimited
-from factored_mwem.delimited import Records, read_delimited, read_form
 from factored_mwem.errors import Ambiguous, InputError
-from factored_mwem.input_file import InputFile
-from factored_mwem.table import open_table
+from factored_mwem.tables import delimited
+from factored_mwem.tables.delimited import Records, read_delimited, read_form
+from factored_mwem.tables.input_file import InputFile
+from factored_mwem.tables.source import open_table
 
 Row = tuple[str | None, ...]
 REFUSED = "refused"
@@ -52,7 +52,9 @@ def by_definition(text: bytes, records: Records, width: int) -> list[Row] | str:
         cells, opened, stray = _cells(line)
         if records == "checked" and (opened or (stray and end == b"\r\n")):
             return REFUSED
-        found.append((None,) * width if opened or len(cells) != width else tuple(_text(cell) for cell in cells))
+        found.append(
+            (None,) * width if opened or len(cells) != width else tuple(_text(cell) for cell in cells)
+        )
     return found
 
 
@@ -88,15 +90,24 @@ PIECES = (b"a", b",", b'"', b'""', b"\n", b"\r\n", b"\r", b"\xe9", b"\xc3\xa9", 
 CLEAN = (b"a", b'"x"', b'"a,b"', b"", b'"q""r"', b'"t"u', b"\xc3\xa9", b"\xef\xbb\xbfm")
 
 
-@settings(max_examples=600, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=600, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck)
+)
 @given(st.randoms(use_true_random=False))
-def test_any_file_is_read_by_the_definition(tmp_path_factory: pytest.TempPathFactory, chance: random.Random) -> None:
+def test_any_file_is_read_by_the_definition(
+    tmp_path_factory: pytest.TempPathFactory, chance: random.Random
+) -> None:
     """With blocks of any size, so that whatever there is lies across their ends; clean lines before, so that both paths are taken."""
     path = tmp_path_factory.getbasetemp() / "any.csv"
     records: Records = chance.choice(("checked", "lines"))
     width, end = chance.choice((1, 2, 3)), chance.choice((b"\n", b"\r\n"))
     clean = b"".join(b",".join(chance.choices(CLEAN, k=width)) + end for _ in range(chance.randrange(5)))
-    text = b",".join([b"x", b"y", b"z"][:width]) + end + clean + b"".join(chance.choices(PIECES, k=chance.randrange(25)))
+    text = (
+        b",".join([b"x", b"y", b"z"][:width])
+        + end
+        + clean
+        + b"".join(chance.choices(PIECES, k=chance.randrange(25)))
+    )
     path.write_bytes(text)
     block = delimited.BLOCK
     delimited.BLOCK = chance.choice((1, 3, 7, 20, block))
@@ -114,7 +125,9 @@ def _written(rows: Sequence[Sequence[str]], end: str) -> bytes:
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("block", [1, 5, 64, delimited.BLOCK])
-def test_a_conforming_writers_file_comes_back_with_multiline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str, block: int) -> None:
+def test_a_conforming_writers_file_comes_back_with_multiline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str, block: int
+) -> None:
     rows = [["a", "b"], ["1", "x\ny"], ['"', 'q"\r\n"r'], ["", "\n"], ["\n,\n", "é"], ["plain", "row"]]
     (tmp_path / "t.csv").write_bytes(_written(rows, end))
     monkeypatch.setattr(delimited, "BLOCK", block)
@@ -126,11 +139,16 @@ def test_a_conforming_writers_file_comes_back_with_multiline(tmp_path: Path, mon
     ("text", "message"),
     [
         (b'a,b\n1,"x\n2,y\n', "ends inside quotes"),
-        (b'a,b\neve,"x\n1,2\nbob,"y\n3,4\n', "text behind a closing quote"),  # two people's quotes: what lies between would be one's
+        (
+            b'a,b\neve,"x\n1,2\nbob,"y\n3,4\n',
+            "text behind a closing quote",
+        ),  # two people's quotes: what lies between would be one's
         (b"a,b\r\n1,2\n3,4\r\n", "a line feed alone"),
     ],
 )
-def test_what_no_conforming_writer_leaves_is_refused_with_multiline(tmp_path: Path, text: bytes, message: str) -> None:
+def test_what_no_conforming_writer_leaves_is_refused_with_multiline(
+    tmp_path: Path, text: bytes, message: str
+) -> None:
     (tmp_path / "t.csv").write_bytes(text)
     with pytest.raises(Ambiguous, match=message):
         list(open_table(tmp_path / "t.csv", "multiline").batches(["a", "b"]))
@@ -146,7 +164,9 @@ def test_one_open_quote_swallows_nobody(tmp_path: Path) -> None:
     assert len(found) == 1000 and found[99] == (None, None) and found[100] == ("p100", "100")
 
 
-def test_a_record_that_is_too_long_is_malformed_wherever_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_that_is_too_long_is_malformed_wherever_it_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where it lies in a block depends on the lines of others."""
     monkeypatch.setattr(delimited, "LONGEST", 20)
     for block in (1, 7, 16, 40, 200):
@@ -154,7 +174,12 @@ def test_a_record_that_is_too_long_is_malformed_wherever_it_lies(tmp_path: Path,
         for before in range(0, 60, 7):
             lines = ["x,y"] * (before // 4) + ["a," + "b" * 18, "a," + "b" * 19, "c" * 200, "1,2"]
             (tmp_path / "t.csv").write_text("a,b\n" + "\n".join(lines) + "\n")
-            assert records_of(tmp_path / "t.csv", "lines")[-4:] == [("a", "b" * 18), (None, None), (None, None), ("1", "2")]
+            assert records_of(tmp_path / "t.csv", "lines")[-4:] == [
+                ("a", "b" * 18),
+                (None, None),
+                (None, None),
+                ("1", "2"),
+            ]
             assert records_of(tmp_path / "t.csv", "checked") == REFUSED
 
 
@@ -164,7 +189,11 @@ def test_the_fast_path_is_taken_for_clean_text(tmp_path: Path, monkeypatch: pyte
     plain, mended = delimited._plain, delimited._mended
     monkeypatch.setattr(delimited, "_plain", lambda *a: calls.append("plain") or plain(*a))
     monkeypatch.setattr(delimited, "_mended", lambda *a: calls.append("mended") or mended(*a))
-    for text, path in ((b'a,b\n1,"2,\xc3\xa9"\n', ["plain"]), (b"a,b\n1,2\n\n", ["plain", "mended"]), (b"a,b\n1\n", ["plain", "mended"])):
+    for text, path in (
+        (b'a,b\n1,"2,\xc3\xa9"\n', ["plain"]),
+        (b"a,b\n1,2\n\n", ["plain", "mended"]),
+        (b"a,b\n1\n", ["plain", "mended"]),
+    ):
         (tmp_path / "t.csv").write_bytes(text)
         calls.clear()
         records_of(tmp_path / "t.csv")
@@ -173,12 +202,22 @@ def test_the_fast_path_is_taken_for_clean_text(tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.parametrize("records", ["checked", "lines", "multiline"])
 @pytest.mark.parametrize("block", [1, 8, 64, delimited.BLOCK])
-def test_a_byte_order_mark_is_a_part_of_its_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: Records, block: int) -> None:
+def test_a_byte_order_mark_is_a_part_of_its_cell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: Records, block: int
+) -> None:
     """The library takes one away from the front of what it is given: where blocks began, and so who stood before, decided what a cell held."""
     mark = "\ufeff"
-    (tmp_path / "t.csv").write_text(f"{mark}a,b\n{mark}x,1\nz,2\n{mark}x,3\n{mark}{mark}x,4\n{mark},5\n", encoding="utf-8")
+    (tmp_path / "t.csv").write_text(
+        f"{mark}a,b\n{mark}x,1\nz,2\n{mark}x,3\n{mark}{mark}x,4\n{mark},5\n", encoding="utf-8"
+    )
     monkeypatch.setattr(delimited, "BLOCK", block)
-    assert records_of(tmp_path / "t.csv", records) == [(f"{mark}x", "1"), ("z", "2"), (f"{mark}x", "3"), (f"{mark}{mark}x", "4"), (mark, "5")]
+    assert records_of(tmp_path / "t.csv", records) == [
+        (f"{mark}x", "1"),
+        ("z", "2"),
+        (f"{mark}x", "3"),
+        (f"{mark}{mark}x", "4"),
+        (mark, "5"),
+    ]
 
 
 def test_gzip_is_read_alike(tmp_path: Path) -> None:
@@ -276,7 +315,9 @@ def test_a_dataset_whose_files_change_stops_too(tmp_path: Path) -> None:
 
     path = _write(tmp_path / "t.parquet", 10)
     whole = ds.dataset(path)
-    tables = [open_table(source) for source in (whole, ds.dataset([whole]), ds.dataset([ds.dataset([whole])]))]
+    tables = [
+        open_table(source) for source in (whole, ds.dataset([whole]), ds.dataset([ds.dataset([whole])]))
+    ]
     assert [rows_in(table) for table in tables] == [10] * 3
     _write(path, 11)
     for table in tables:

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from factored_mwem.attribute import Attribute
-from factored_mwem.codec import encode
-from factored_mwem.domain import Domain
+from factored_mwem.domain.attribute import Attribute
+from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
+from factored_mwem.tables.codec import encode
 
 SHIPPED = sorted((Path(__file__).parents[1] / "datasets").glob("*.domain.json"))
 AGES = {"name": "age", "type": "integer", "constraints": {"minimum": 0, "maximum": 99}}
@@ -57,12 +57,24 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"type": "number", "edges": [0]}, "edges"),
     ({"type": "number", "constraints": {"minimum": 0, "maximum": 1}, "bins": 0}, "bins"),
     ({"type": "number", "constraints": {"minimum": 0, "maximum": float("nan")}}, "which is not a number"),
-    ({"type": "number", "constraints": {"minimum": -1.7e308, "maximum": 1.7e308}}, "between -1e300 and 1e300"),
+    (
+        {"type": "number", "constraints": {"minimum": -1.7e308, "maximum": 1.7e308}},
+        "between -1e300 and 1e300",
+    ),
     ({"type": "integer", "constraints": {"minimum": 0, "maximum": 2**62}}, "between -2^62 and 2^62"),
-    ({"type": "integer", "constraints": {"minimum": 0.5, "maximum": 9}}, "has the bound 0.5, which is not a integer"),
+    (
+        {"type": "integer", "constraints": {"minimum": 0.5, "maximum": 9}},
+        "has the bound 0.5, which is not a integer",
+    ),
     ({"type": "integer", "constraints": {"minimum": "low", "maximum": 9}}, "has the bound 'low'"),
-    ({"type": "date", "constraints": {"minimum": "2020-02-31", "maximum": "2021-01-01"}}, "has the bound '2020-02-31', which is not a date"),
-    ({"type": "datetime", "constraints": {"minimum": "2020-01-01T25:00", "maximum": "2021-01-01"}}, "which is not a datetime"),
+    (
+        {"type": "date", "constraints": {"minimum": "2020-02-31", "maximum": "2021-01-01"}},
+        "has the bound '2020-02-31', which is not a date",
+    ),
+    (
+        {"type": "datetime", "constraints": {"minimum": "2020-01-01T25:00", "maximum": "2021-01-01"}},
+        "which is not a datetime",
+    ),
     ({"type": "time", "categories": ["a"]}, "type"),
     ({"categories": ["a"], "colour": "red"}, "colour"),
     ({"categories": ["a"], "constraints": {"exclusiveMinimum": 2}}, "constraints.exclusiveMinimum"),
@@ -70,10 +82,14 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("field", "message"), REFUSED, ids=[message[:40] + str(i) for i, (_, message) in enumerate(REFUSED)])
+@pytest.mark.parametrize(
+    ("field", "message"), REFUSED, ids=[message[:40] + str(i) for i, (_, message) in enumerate(REFUSED)]
+)
 def test_every_validator_raises_one_line(field: dict[str, Any], message: str) -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # bounds that overflow must be refused, not warned about on a user's screen
+        warnings.simplefilter(
+            "error"
+        )  # bounds that overflow must be refused, not warned about on a user's screen
         with pytest.raises(InputError) as refused:
             one(**field)
     assert message in str(refused.value)
@@ -105,7 +121,12 @@ def test_a_domain_as_a_whole_is_checked(data: Any, message: str) -> None:
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "text.json").write_text("age,sex")
     (tmp_path / "latin.json").write_bytes(b'{"\xe9": 2}')
-    for name, message in (("none.json", "No such file"), (".", "cannot read"), ("text.json", "is not JSON"), ("latin.json", "is not JSON")):
+    for name, message in (
+        ("none.json", "No such file"),
+        (".", "cannot read"),
+        ("text.json", "is not JSON"),
+        ("latin.json", "is not JSON"),
+    ):
         with pytest.raises(InputError, match=message):
             Domain.load(tmp_path / name)
 
@@ -119,7 +140,11 @@ def test_private_pgm_sizes_are_integer_codes_from_zero() -> None:
 
 
 def test_frictionless_forms() -> None:
-    labelled = one(type="integer", categories=[{"value": 1, "label": "one"}, {"value": 2, "label": "two"}], categoriesOrdered=True)
+    labelled = one(
+        type="integer",
+        categories=[{"value": 1, "label": "one"}, {"value": 2, "label": "two"}],
+        categoriesOrdered=True,
+    )
     assert labelled.values == (1, 2)
     assert labelled.ordered
     assert one(constraints={"enum": ["a", "b"], "required": True}).values == ("a", "b")
@@ -141,20 +166,37 @@ def test_round_trip_and_equality() -> None:
     domain = Domain.from_dict(
         {
             "fields": [
-                {"name": "s", "categories": ["0311", "other"], "other": "other", "categoriesOrdered": True, "missingValues": ["?"]},
+                {
+                    "name": "s",
+                    "categories": ["0311", "other"],
+                    "other": "other",
+                    "categoriesOrdered": True,
+                    "missingValues": ["?"],
+                },
                 {"name": "b", "type": "boolean", "constraints": {"required": True}},
                 {"name": "i", "type": "integer", "categories": [1, 5]},
                 AGES,
                 {"name": "n", "type": "number", "edges": [0, 5e-324, 1.5], "learnt": True},
-                {"name": "d", "type": "date", "constraints": {"minimum": "2020-01-01", "maximum": "2020-12-31"}, "bins": 12},
-                {"name": "t", "type": "datetime", "constraints": {"minimum": "2020-01-01T00:00:00+02:00", "maximum": "2021-01-01"}},
+                {
+                    "name": "d",
+                    "type": "date",
+                    "constraints": {"minimum": "2020-01-01", "maximum": "2020-12-31"},
+                    "bins": 12,
+                },
+                {
+                    "name": "t",
+                    "type": "datetime",
+                    "constraints": {"minimum": "2020-01-01T00:00:00+02:00", "maximum": "2021-01-01"},
+                },
             ]
         }
     )
     again = Domain.from_dict(json.loads(json.dumps(domain.to_dict())))
     assert again == domain
     assert again.to_dict() == domain.to_dict()
-    assert [a.cuts.tolist() for a in again if not a.categorical] == [a.cuts.tolist() for a in domain if not a.categorical]
+    assert [a.cuts.tolist() for a in again if not a.categorical] == [
+        a.cuts.tolist() for a in domain if not a.categorical
+    ]
     assert again != Domain.from_dict({"a": 2})
     assert hash(again) == hash(domain)
 
@@ -171,12 +213,22 @@ def _accepts(schema: dict[str, Any], value: Any, definitions: dict[str, Any]) ->
         known = schema["properties"]
         if schema.get("additionalProperties") is False and set(value) - set(known):
             return False
-        return set(schema.get("required", [])) <= set(value) and all(_accepts(known[k], v, definitions) for k, v in value.items() if k in known)
+        return set(schema.get("required", [])) <= set(value) and all(
+            _accepts(known[k], v, definitions) for k, v in value.items() if k in known
+        )
     if schema.get("type") == "array":
         return isinstance(value, list) and all(_accepts(schema["items"], item, definitions) for item in value)
-    kinds: dict[str, Any] = {"string": str, "integer": int, "number": (int, float), "boolean": bool, "null": type(None)}
+    kinds: dict[str, Any] = {
+        "string": str,
+        "integer": int,
+        "number": (int, float),
+        "boolean": bool,
+        "null": type(None),
+    }
     kind = schema.get("type")
-    return kind is None or (isinstance(value, kinds[kind]) and (kind == "boolean" or not isinstance(value, bool)))
+    return kind is None or (
+        isinstance(value, kinds[kind]) and (kind == "boolean" or not isinstance(value, bool))
+    )
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=[path.name for path in SHIPPED])
@@ -192,7 +244,9 @@ def test_the_published_schema_accepts_our_own_files(path: Path) -> None:
 
 def test_sizes_beyond_any_machine_stay_exact() -> None:
     """The cells of a wide table overflow every fixed-width number."""
-    huge = Domain(Attribute(name=f"a{i}", type="boolean", constraints={"required": True}) for i in range(1000))
+    huge = Domain(
+        Attribute(name=f"a{i}", type="boolean", constraints={"required": True}) for i in range(1000)
+    )
     assert huge.cells == 2**1000
     assert repr(huge) == "Domain(1000 attributes)"
     assert Domain.from_dict({"a": 10}).cells == 10
@@ -256,8 +310,18 @@ def test_more_of_frictionless_is_read() -> None:
     domain = Domain.from_dict(
         {
             "fields": [
-                {"name": "y", "type": "year", "constraints": {"minimum": 2000, "maximum": 2004, "unique": False}},
-                {"name": "b", "type": "boolean", "trueValues": ["ja"], "falseValues": ["nein"], "missingValues": [{"value": "-", "label": "none"}]},
+                {
+                    "name": "y",
+                    "type": "year",
+                    "constraints": {"minimum": 2000, "maximum": 2004, "unique": False},
+                },
+                {
+                    "name": "b",
+                    "type": "boolean",
+                    "trueValues": ["ja"],
+                    "falseValues": ["nein"],
+                    "missingValues": [{"value": "-", "label": "none"}],
+                },
                 {"name": "s", "categories": ["a"], "constraints": {"pattern": "a", "maxLength": 1}},
             ]
         }

@@ -18,19 +18,49 @@ import pyarrow.parquet as pq
 import pytest
 from fakes import FakeNoise
 
-from factored_mwem import Cap, Domain, FmwemError, LedgerFile, Neighbours, Policy, Release, Workload, draft, evaluate, flow, release, sample
-from factored_mwem.assumptions import assumptions_of
-from factored_mwem.book_check import check_books
-from factored_mwem.console import say, visible
-from factored_mwem.delimited import Form
+from factored_mwem import (
+    Cap,
+    Domain,
+    FmwemError,
+    LedgerFile,
+    Neighbours,
+    Policy,
+    Release,
+    Workload,
+    draft,
+    evaluate,
+    release,
+)
+from factored_mwem.accounting.conversion import Composition
+from factored_mwem.cli.console import say, visible
 from factored_mwem.errors import Changed, InputError
-from factored_mwem.flow import _release
-from factored_mwem.manifest import Manifest
+from factored_mwem.ledger.check import check_books
+from factored_mwem.model import sampling as sample
+from factored_mwem.pipeline import release as flow
+from factored_mwem.pipeline.assumptions import assumptions_of
+from factored_mwem.pipeline.manifest import Manifest
+from factored_mwem.pipeline.release import _release
 from factored_mwem.privacy.discover import discover
-from factored_mwem.privacy.noise import Composition, OpenDPNoise
-from factored_mwem.table import open_table
+from factored_mwem.privacy.noise import OpenDPNoise
+from factored_mwem.tables.delimited import Form
+from factored_mwem.tables.source import open_table
 
-HOSTILE = ["male", "male\0x", "male\0", "\0", "\0\0", "", "female", "f\0emale", "é", "é\0", "0", "1", "x" * 10_000, "x" * 10_000 + "\0"]
+HOSTILE = [
+    "male",
+    "male\0x",
+    "male\0",
+    "\0",
+    "\0\0",
+    "",
+    "female",
+    "f\0emale",
+    "é",
+    "é\0",
+    "0",
+    "1",
+    "x" * 10_000,
+    "x" * 10_000 + "\0",
+]
 
 
 def test_keys_go_through_the_library_whole() -> None:
@@ -48,7 +78,11 @@ def test_a_nul_deletes_no_category(tmp_path: Path, line: str) -> None:
     rows = ["male,yes", "female,no", "male,no", "female,yes"] * 1000
     (tmp_path / "t.csv").write_text("sex,answer\n" + "\n".join([*rows, line, *rows[:1]]) + "\n")
     for _ in range(3):
-        assert set(release(tmp_path / "t.csv", 1, epsilon=1.0).domain["sex"].values) == {"male", "female", "other"}
+        assert set(release(tmp_path / "t.csv", 1, epsilon=1.0).domain["sex"].values) == {
+            "male",
+            "female",
+            "other",
+        }
 
 
 # --- types
@@ -82,8 +116,12 @@ def test_the_digits_of_one_decimal_do_not_show(values: list[str], kind: str) -> 
     frame = pd.DataFrame({"c": pd.Series([Decimal(v) for v in values], dtype=object).astype(kind)})
     domain = {"fields": [{"name": "c", "type": "number", "constraints": {"minimum": 0, "maximum": 1000}}]}
     assert release(frame, 1, domain=domain, epsilon=1.0, rows=3).schema.field("c").type == pa.float64()
-    declared = pa.table({"c": pa.array([Decimal(v) for v in values], pa.decimal128(20, 9))})  # a type that somebody chose stays
-    assert release(declared, 1, domain=domain, epsilon=1.0, rows=3).schema.field("c").type == pa.decimal128(20, 9)
+    declared = pa.table(
+        {"c": pa.array([Decimal(v) for v in values], pa.decimal128(20, 9))}
+    )  # a type that somebody chose stays
+    assert release(declared, 1, domain=domain, epsilon=1.0, rows=3).schema.field("c").type == pa.decimal128(
+        20, 9
+    )
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()], ids=str)
@@ -119,11 +157,21 @@ def test_names_are_text_on_a_terminal(tmp_path: Path, flags: list[str]) -> None:
     """`speed [/h]` was taken for markup: with -v the run failed after spending, on a terminal after the files were written."""
     frame = pd.DataFrame({name: np.arange(60) % 3 for name in NAMES})
     frame.to_csv(tmp_path / "t.csv", index=False)
-    fields = [{"name": n, "type": "integer", "constraints": {"minimum": 0, "maximum": 2, "required": True}} for n in NAMES]
+    fields = [
+        {"name": n, "type": "integer", "constraints": {"minimum": 0, "maximum": 2, "required": True}}
+        for n in NAMES
+    ]
     (tmp_path / "t.domain.json").write_text(json.dumps({"fields": fields}))
     shown, ours = pty.openpty()  # a terminal, as wide as it likes
     command = ["fmwem", "release", "t.csv", "--marginals", "2", "--engine", "mwem", "--rounds", "3", *flags]
-    ended = subprocess.run(command, cwd=tmp_path, stderr=ours, stdout=subprocess.PIPE, check=False, env={**os.environ, "TERM": "xterm"})
+    ended = subprocess.run(
+        command,
+        cwd=tmp_path,
+        stderr=ours,
+        stdout=subprocess.PIPE,
+        check=False,
+        env={**os.environ, "TERM": "xterm"},
+    )
     os.close(ours)
     text = b""
     while True:
@@ -136,7 +184,9 @@ def test_names_are_text_on_a_terminal(tmp_path: Path, flags: list[str]) -> None:
         text += part
     os.close(shown)
     assert ended.returncode == 0, text
-    assert (tmp_path / "t.synthetic.parquet").exists() and b"Traceback" not in text and b"\x1b[31m" not in text
+    assert (
+        (tmp_path / "t.synthetic.parquet").exists() and b"Traceback" not in text and b"\x1b[31m" not in text
+    )
     if flags:
         assert b"round 1: measured" in text
 
@@ -173,9 +223,20 @@ def test_a_callers_report_may_cancel() -> None:
 # --- tables without a row
 
 
-@pytest.mark.parametrize("choices", [{}, {"engine": "mwem"}, {"neighbours": "replace"}, {"neighbours": "replace", "engine": "mwem"}, {"delta": 0.0}])
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {},
+        {"engine": "mwem"},
+        {"neighbours": "replace"},
+        {"neighbours": "replace", "engine": "mwem"},
+        {"delta": 0.0},
+    ],
+)
 @pytest.mark.parametrize("kind", ["csv", "parquet", "frame"])
-def test_a_table_without_a_row_is_released_like_any_other(tmp_path: Path, kind: str, choices: dict[str, Any]) -> None:
+def test_a_table_without_a_row_is_released_like_any_other(
+    tmp_path: Path, kind: str, choices: dict[str, Any]
+) -> None:
     """That there is no row was told by a refusal, which its neighbour with one row does not get."""
     table = pa.table({"a": pa.array([], pa.string()), "n": pa.array([], pa.int64())})
     domain = {
@@ -198,7 +259,9 @@ def test_a_table_without_a_row_is_released_like_any_other(tmp_path: Path, kind: 
 def test_of_a_table_without_a_row_nothing_is_learnt(tmp_path: Path, text: str) -> None:
     (tmp_path / "t.csv").write_text(text)
     empty = open_table(tmp_path / "t.csv")
-    made = _release(empty, Workload.marginals(1), Policy.of(), None, None, 3, 1, lambda _: None, noise=FakeNoise())
+    made = _release(
+        empty, Workload.marginals(1), Policy.of(), None, None, 3, 1, lambda _: None, noise=FakeNoise()
+    )
     assert [a.values for a in made.domain] == [("other",), ("other",)]
     typed = pa.table({"a": pa.array([], pa.string()), "n": pa.array([], pa.int64())})
     for source in (tmp_path / "t.csv", typed):  # noise may say anything
@@ -234,13 +297,23 @@ def test_more_columns_than_an_array_has_axes(tmp_path: Path, choices: dict[str, 
 
 WIDE: dict[str, Any] = {
     "float32, whole to 10^8": pa.array(np.arange(0, 10**8, 10**5), pa.int64()).cast(pa.float32(), safe=False),
-    "float32, whole above 2^24": pa.array(np.arange(17 * 10**6, 2 * 10**7, 3000), pa.int64()).cast(pa.float32(), safe=False),
-    "float64, whole to 2 x 10^16": pa.array(np.arange(0, 2 * 10**16, 2 * 10**13), pa.int64()).cast(pa.float64(), safe=False),
-    "dictionary of float32": pa.array(np.arange(0, 10**8, 10**5), pa.int64()).cast(pa.float32(), safe=False).dictionary_encode(),
+    "float32, whole above 2^24": pa.array(np.arange(17 * 10**6, 2 * 10**7, 3000), pa.int64()).cast(
+        pa.float32(), safe=False
+    ),
+    "float64, whole to 2 x 10^16": pa.array(np.arange(0, 2 * 10**16, 2 * 10**13), pa.int64()).cast(
+        pa.float64(), safe=False
+    ),
+    "dictionary of float32": pa.array(np.arange(0, 10**8, 10**5), pa.int64())
+    .cast(pa.float32(), safe=False)
+    .dictionary_encode(),
     "decimal of one digit": pa.array([Decimal(i % 10) for i in range(1000)], pa.decimal128(3, 2)),
-    "decimal of no digit": pa.array([Decimal(i % 2) * Decimal("0.99") for i in range(1000)], pa.decimal128(2, 2)),
+    "decimal of no digit": pa.array(
+        [Decimal(i % 2) * Decimal("0.99") for i in range(1000)], pa.decimal128(2, 2)
+    ),
     "decimal near its end": pa.array([Decimal(10**18 - 1 - i) for i in range(1000)], pa.decimal128(18, 0)),
-    "small decimal near its end": pa.array([1 - Decimal(i + 1).scaleb(-18) for i in range(1000)], pa.decimal128(18, 18)),
+    "small decimal near its end": pa.array(
+        [1 - Decimal(i + 1).scaleb(-18) for i in range(1000)], pa.decimal128(18, 18)
+    ),
 }
 
 
@@ -255,10 +328,25 @@ def test_learnt_bounds_fit_the_columns_type(kind: str, epsilon: float) -> None:
 
 MARS = pa.timestamp("us", "Mars/Base")
 KNOWN: dict[str, tuple[pa.Table, Any, dict[str, Any], str]] = {
-    "ranges over text": (pa.table({"c": ["x"]}), Workload.ranges("c", count=5), {}, "its values have no order"),
-    "ranges over truth": (pa.table({"c": [True]}), Workload.ranges("c", count=5), {"engine": "mwem"}, "its values have no order"),
+    "ranges over text": (
+        pa.table({"c": ["x"]}),
+        Workload.ranges("c", count=5),
+        {},
+        "its values have no order",
+    ),
+    "ranges over truth": (
+        pa.table({"c": [True]}),
+        Workload.ranges("c", count=5),
+        {"engine": "mwem"},
+        "its values have no order",
+    ),
     "no such time zone": (pa.table({"c": pa.nulls(3, MARS)}), 1, {}, "a time zone that is not known"),
-    "nor in a dictionary": (pa.table({"c": pa.nulls(3, pa.dictionary(pa.int8(), MARS))}), 1, {}, "a time zone that is not known"),
+    "nor in a dictionary": (
+        pa.table({"c": pa.nulls(3, pa.dictionary(pa.int8(), MARS))}),
+        1,
+        {},
+        "a time zone that is not known",
+    ),
     "tens of units": (pa.table({"c": pa.nulls(3, pa.decimal128(5, -2))}), 1, {}, "which Parquet cannot hold"),
     "no memory": (pa.table({"c": ["x"], "d": ["y"]}), 2, {"max_memory": 1000}, "more than the"),
 }
@@ -276,17 +364,33 @@ def test_long_categories_come_in_shorter_batches(monkeypatch: pytest.MonkeyPatch
     """Two categories of 200,000 characters in 12,000 rows were more than a column of text can hold at a time."""
     monkeypatch.setattr(sample, "TEXT", 10_000)
     texts = ["a" * 1000, "b" * 1000]
-    made = release(pa.table({"c": texts * 20}), 1, domain={"fields": [{"name": "c", "categories": texts}]}, epsilon=9.0, rows=100)
+    made = release(
+        pa.table({"c": texts * 20}),
+        1,
+        domain={"fields": [{"name": "c", "categories": texts}]},
+        epsilon=9.0,
+        rows=100,
+    )
     assert max(batch.num_rows for batch in made.batches()) == 10 and made.to_arrow().num_rows == 100
 
 
 def test_a_carriage_return_comes_back_from_csv(tmp_path: Path) -> None:
     """It stood in the file without quotes: 1,498 rows were read where 999 had been released."""
     texts = ["x\ry", "z", "a\nb", "c\r\nd", 'q"q', "p,q"]
-    made = release(pa.table({"c": texts * 200}), 1, domain={"fields": [{"name": "c", "categories": texts}]}, epsilon=30.0, rows=600)
+    made = release(
+        pa.table({"c": texts * 200}),
+        1,
+        domain={"fields": [{"name": "c", "categories": texts}]},
+        epsilon=30.0,
+        rows=600,
+    )
     made.write(tmp_path / "o.csv")
     assert set(pd.read_csv(tmp_path / "o.csv", dtype=str)["c"].dropna()) == set(texts)
-    found = [row["c"] for batch in open_table(tmp_path / "o.csv", "multiline").batches(["c"]) for row in batch.to_pylist()]
+    found = [
+        row["c"]
+        for batch in open_table(tmp_path / "o.csv", "multiline").batches(["c"])
+        for row in batch.to_pylist()
+    ]
     assert len(found) == 600 and set(found) - {""} == set(texts)
 
 
@@ -294,16 +398,28 @@ def test_an_input_is_known_again_whatever_its_dictionaries_hold(tmp_path: Path) 
     """Dictionaries with a null in them, or of too many values together, could not be made one: a run id decided whether there was a release."""
     file = LedgerFile.create(tmp_path / "b.ledger")
     file.add("d", Cap.of(10.0, 1e-6), Neighbours.ADD_REMOVE, 1)
-    parts = [pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int8()), pa.array([None, f"v{i}"])) for i in range(200)]
+    parts = [
+        pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int8()), pa.array([None, f"v{i}"]))
+        for i in range(200)
+    ]
     table = pa.table({"c": pa.chunked_array(parts)})
-    made = [release(table, 1, domain=DOMAIN, epsilon=1.0, ledger=file.path, dataset="d", run_id="r", rows=5) for _ in range(2)]
+    made = [
+        release(table, 1, domain=DOMAIN, epsilon=1.0, ledger=file.path, dataset="d", run_id="r", rows=5)
+        for _ in range(2)
+    ]
     assert made[0].to_arrow() == made[1].to_arrow() and len(file.entries("d")) == 1
 
 
 @pytest.mark.parametrize("kind", [pa.list_(pa.int8()), pa.float32(), pa.decimal32(5, 1)], ids=str)
 def test_an_id_of_a_type_that_names_nobody_is_refused(kind: pa.DataType) -> None:
     with pytest.raises(InputError, match="--privacy-id 'who' is a column of"):
-        release(pa.table({"who": pa.nulls(2, kind), "c": ["v0", "v1"]}), 1, domain=DOMAIN, epsilon=1.0, privacy_id="who")
+        release(
+            pa.table({"who": pa.nulls(2, kind), "c": ["v0", "v1"]}),
+            1,
+            domain=DOMAIN,
+            epsilon=1.0,
+            privacy_id="who",
+        )
 
 
 # --- a file that is written to
@@ -318,7 +434,9 @@ def test_a_file_rewritten_before_the_first_row_spends_nothing(tmp_path: Path) ->
     assert not refused.value.budget_spent
 
 
-def test_a_file_rewritten_between_two_passes_stops_before_more_noise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_rewritten_between_two_passes_stops_before_more_noise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The domain is learnt from one pass, the codes come from another: between them the rows of one person became a hundred."""
     (tmp_path / "t.csv").write_text("c\n" + "v0\n" * 50)
     drawn: list[str] = []
@@ -333,10 +451,15 @@ def test_a_file_rewritten_between_two_passes_stops_before_more_noise(tmp_path: P
     monkeypatch.setattr(flow, "fit_forest", lambda *_, **__: drawn.append("more"))
     file = LedgerFile.create(tmp_path / "b.ledger")
     file.add("d", Cap.of(10.0, 1e-6), Neighbours.ADD_REMOVE, 1)
-    for run_id, advice in ((None, "running again is a new release"), ("r", "with the input as it was when it began, the same run id goes on")):
+    for run_id, advice in (
+        (None, "running again is a new release"),
+        ("r", "with the input as it was when it began, the same run id goes on"),
+    ):
         (tmp_path / "t.csv").write_text("c\n" + "v0\n" * 50)
         with pytest.raises(Changed) as refused:
-            release(tmp_path / "t.csv", 1, epsilon=1.0, ledger=tmp_path / "b.ledger", dataset="d", run_id=run_id)
+            release(
+                tmp_path / "t.csv", 1, epsilon=1.0, ledger=tmp_path / "b.ledger", dataset="d", run_id=run_id
+            )
         assert refused.value.budget_spent and str(refused.value.advice).startswith(advice)
     assert drawn == ["a domain"] * 2
 
@@ -347,15 +470,34 @@ def test_a_file_rewritten_between_two_passes_stops_before_more_noise(tmp_path: P
 def test_a_draft_is_refused_until_a_person_has_looked(tmp_path: Path) -> None:
     """`fmwem domain draft X.csv > X.domain.json` was found beside the table, and the manifest called it declared."""
     (tmp_path / "t.csv").write_text("a,b\nx,1\ny,2\n")
-    found = subprocess.run(["fmwem", "domain", "draft", "t.csv"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    found = subprocess.run(
+        ["fmwem", "domain", "draft", "t.csv"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
     (tmp_path / "t.domain.json").write_text(found.stdout)
     assert json.loads(found.stdout)["draft"] is True and '"draft": true' in found.stderr
     for command in ("release", "check"):
-        refused = subprocess.run(["fmwem", command, "t.csv", "--marginals", "2"], cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert refused.returncode == 2 and "t.domain.json is a draft that was read off the data" in refused.stderr
+        refused = subprocess.run(
+            ["fmwem", command, "t.csv", "--marginals", "2"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (
+            refused.returncode == 2
+            and "t.domain.json is a draft that was read off the data" in refused.stderr
+        )
         assert 'remove its line "draft": true' in refused.stderr and "budget was spent" not in refused.stderr
     (tmp_path / "t.domain.json").write_text(found.stdout.replace(' "draft": true,\n', ""))
-    assert subprocess.run(["fmwem", "release", "t.csv", "--marginals", "2", "-q"], cwd=tmp_path, check=False, capture_output=True).returncode == 0
+    assert (
+        subprocess.run(
+            ["fmwem", "release", "t.csv", "--marginals", "2", "-q"],
+            cwd=tmp_path,
+            check=False,
+            capture_output=True,
+        ).returncode
+        == 0
+    )
 
 
 def test_a_draft_object_is_refused_until_it_is_reviewed(tmp_path: Path) -> None:
@@ -379,20 +521,32 @@ def test_the_manifest_says_what_the_guarantee_rests_on(tmp_path: Path) -> None:
     made = release(tmp_path / "t.csv", 1, epsilon=1.0, privacy_id="who", rows=2)
     found = Manifest.model_validate_json(made.manifest.model_dump_json()).guarantee
     assert found.statement.endswith("under the assumptions listed")
-    assert found.assumptions is not None and found.assumptions.contributions.enforced and found.assumptions.records.enforced
+    assert (
+        found.assumptions is not None
+        and found.assumptions.contributions.enforced
+        and found.assumptions.records.enforced
+    )
     assert "none of a person without an id" in found.assumptions.contributions.statement
-    assert "none of which ends inside quotes, as was checked before anything was spent" in found.assumptions.records.statement
+    assert (
+        "none of which ends inside quotes, as was checked before anything was spent"
+        in found.assumptions.records.statement
+    )
     names = [name for name, _ in found.assumptions.taken_on_trust()]
     assert names == ["people", "columns", "readable", "parameters", "releases", "surroundings"]
 
 
 @pytest.mark.parametrize(
-    ("records", "enforced", "words"), [("lines", True, "whatever its quotes"), ("multiline", False, "outside quotes: whoever wrote the file")]
+    ("records", "enforced", "words"),
+    [("lines", True, "whatever its quotes"), ("multiline", False, "outside quotes: whoever wrote the file")],
 )
 def test_the_reading_that_was_chosen_is_among_them(records: Any, enforced: bool, words: str) -> None:
     form = Form(("a",), ",", b"\r\n", 3, False, records)
     found = assumptions_of(Policy.of(records=records), form, learnt=False, ledger=True)
-    assert found.records.enforced is enforced and words in found.records.statement and "carriage return" in found.records.statement
+    assert (
+        found.records.enforced is enforced
+        and words in found.records.statement
+        and "carriage return" in found.records.statement
+    )
     assert not found.contributions.enforced and not found.domain.enforced and found.releases.enforced
     assert found.ledger is not None and not found.ledger.enforced  # nobody can know what goes past it
     replaced = assumptions_of(Policy.of(neighbours="replace"), None, learnt=True, ledger=False)
@@ -404,16 +558,27 @@ def test_reading_flags_are_for_text(tmp_path: Path) -> None:
         release(pa.table({"a": ["x"]}), 1, epsilon=1.0, records="lines")
     (tmp_path / "t.csv").write_text('a,b\n"x\ny",1\n')
     both = subprocess.run(
-        ["fmwem", "release", "t.csv", "--marginals", "1", "--lines", "--multiline"], cwd=tmp_path, capture_output=True, text=True, check=False
+        ["fmwem", "release", "t.csv", "--marginals", "1", "--lines", "--multiline"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert both.returncode == 2 and "give one of them" in both.stderr
     for flags, code in (([], 2), (["--lines"], 0), (["--multiline"], 0)):
         ended = subprocess.run(
-            ["fmwem", "release", "t.csv", "--marginals", "1", "--overwrite", *flags], cwd=tmp_path, capture_output=True, text=True, check=False
+            ["fmwem", "release", "t.csv", "--marginals", "1", "--overwrite", *flags],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert ended.returncode == code, ended.stderr
         if not code:
-            assert json.loads((tmp_path / "t.synthetic.manifest.json").read_text())["policy"]["records"] == flags[0][2:]
+            assert (
+                json.loads((tmp_path / "t.synthetic.manifest.json").read_text())["policy"]["records"]
+                == flags[0][2:]
+            )
 
 
 def test_reading_flags_of_evaluate_and_files(tmp_path: Path) -> None:
@@ -430,16 +595,25 @@ def test_reading_flags_of_evaluate_and_files(tmp_path: Path) -> None:
         assert json.loads((tmp_path / "r.synthetic.manifest.json").read_text())["policy"]["records"] == kind
 
 
-@pytest.mark.parametrize(("text", "choices"), [("c\nv0\n", {}), ("c,d\r\nv0,1\r\n", {"columns": ["c"]}), ('c\n"v\n0"\n', {"records": "multiline"})])
-def test_the_books_know_the_assumptions_of_every_form(tmp_path: Path, text: str, choices: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("text", "choices"),
+    [("c\nv0\n", {}), ("c,d\r\nv0,1\r\n", {"columns": ["c"]}), ('c\n"v\n0"\n', {"records": "multiline"})],
+)
+def test_the_books_know_the_assumptions_of_every_form(
+    tmp_path: Path, text: str, choices: dict[str, Any]
+) -> None:
     (tmp_path / "t.csv").write_bytes(text.encode())
     file = LedgerFile.create(tmp_path / "b.ledger")
     file.add("d", Cap.of(10.0, 1e-6), Neighbours.ADD_REMOVE, 1)
-    made = release(tmp_path / "t.csv", 1, domain=DOMAIN, epsilon=1.0, ledger=file.path, dataset="d", **choices)
+    made = release(
+        tmp_path / "t.csv", 1, domain=DOMAIN, epsilon=1.0, ledger=file.path, dataset="d", **choices
+    )
     made.write(tmp_path / "o.parquet")
     manifest = tmp_path / "o.manifest.json"
     assert check_books(file.path, [manifest])["problems"] == []
     forged = json.loads(manifest.read_text())
     forged["guarantee"]["assumptions"] = None
     manifest.write_text(json.dumps(forged))
-    assert any("guarantee.assumptions" in problem for problem in check_books(file.path, [manifest])["problems"])
+    assert any(
+        "guarantee.assumptions" in problem for problem in check_books(file.path, [manifest])["problems"]
+    )

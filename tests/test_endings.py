@@ -17,11 +17,12 @@ import pytest
 from test_cli import Fmwem, fmwem, here  # noqa: F401 - fixtures
 from test_cli_ledger import FMWEM, JOB, books, killed_at, shown  # noqa: F401 - fixtures
 
-from factored_mwem import endings, faults
+from factored_mwem import crashpoints as faults
+from factored_mwem.cli import exits as endings
 from factored_mwem.errors import Busy, InputError, Stopped, told
-from factored_mwem.ledger_file import LedgerFile
-from factored_mwem.output import replacing
-from factored_mwem.plan import Policy
+from factored_mwem.files import replacing
+from factored_mwem.ledger.file import LedgerFile
+from factored_mwem.policy import Policy
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -50,7 +51,9 @@ def strike(point: str, *numbers: int) -> None:
 
 @pytest.mark.parametrize("run_id", [(), ("--run-id", "r")], ids=["none", "r"])
 @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_a_second_signal_changes_nothing(books: Path, fmwem: Fmwem, monkeypatch: pytest.MonkeyPatch, second: int, run_id: tuple[str, ...]) -> None:
+def test_a_second_signal_changes_nothing(
+    books: Path, fmwem: Fmwem, monkeypatch: pytest.MonkeyPatch, second: int, run_id: tuple[str, ...]
+) -> None:
     """The first one unwinds; the second comes while the books are told, which used to make it say that nothing was spent."""
     change = LedgerFile.change
 
@@ -65,11 +68,15 @@ def test_a_second_signal_changes_nothing(books: Path, fmwem: Fmwem, monkeypatch:
         ended = fmwem(*JOB, *run_id, "--json")
     assert ended.code == ended.facts["exit_code"] == 143
     assert ended.facts["budget_spent"] and ended.facts["retryable"] is bool(run_id)
-    assert ended.facts["advice"].startswith("run the same command again" if run_id else "running again is a new release")
+    assert ended.facts["advice"].startswith(
+        "run the same command again" if run_id else "running again is a new release"
+    )
     assert [entry["state"] for entry in shown(fmwem)["releases"]] == ["failed"]
 
 
-def test_a_signal_during_another_failure_does_not_hide_what_was_spent(books: Path, fmwem: Fmwem, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_during_another_failure_does_not_hide_what_was_spent(
+    books: Path, fmwem: Fmwem, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(point: str) -> None:
         if point == "after fit":
             faults.hook = lambda _: None
@@ -79,7 +86,7 @@ def test_a_signal_during_another_failure_does_not_hide_what_was_spent(books: Pat
         raise Stopped(143)
 
     faults.hook = fail
-    monkeypatch.setattr("factored_mwem.run.Run.drawn", lambda *_: None)
+    monkeypatch.setattr("factored_mwem.ledger.run.Run.drawn", lambda *_: None)
     monkeypatch.setattr(LedgerFile, "change", struck)
     ended = fmwem(*JOB, "--json")
     assert (ended.code, ended.facts["budget_spent"], ended.facts["retryable"]) == (143, True, False)
@@ -98,7 +105,9 @@ def test_of_a_chain_of_errors_the_told_one_speaks() -> None:
     assert told(last := ValueError()) is last
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)]
+)
 def test_a_signal_after_the_last_rename_says_that_the_release_is_complete(
     books: Path, fmwem: Fmwem, monkeypatch: pytest.MonkeyPatch, number: int, code: int
 ) -> None:
@@ -109,15 +118,19 @@ def test_a_signal_after_the_last_rename_says_that_the_release_is_complete(
         say(text, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr("factored_mwem.cli.print", late, raising=False)
+        patch.setattr("factored_mwem.cli.main.print", late, raising=False)
         ended = fmwem(*JOB, "--run-id", "r", "--json")
     assert ended.code == ended.facts["exit_code"] == code
     assert ended.facts["budget_spent"] and ended.facts["retryable"] and "is complete" in ended.facts["advice"]
     assert fmwem(*JOB, "--run-id", "r", "--json").facts["reused"] is True
 
 
-@pytest.mark.parametrize(("point", "entered"), [("before reserve", False), ("before commit", False), ("after commit", True)])
-def test_a_signal_at_the_reservation_says_whether_it_was_made(books: Path, fmwem: Fmwem, point: str, entered: bool) -> None:
+@pytest.mark.parametrize(
+    ("point", "entered"), [("before reserve", False), ("before commit", False), ("after commit", True)]
+)
+def test_a_signal_at_the_reservation_says_whether_it_was_made(
+    books: Path, fmwem: Fmwem, point: str, entered: bool
+) -> None:
     strike(point, signal.SIGTERM)
     ended = fmwem(*JOB, "--json")
     assert (ended.code, ended.facts["budget_spent"], len(shown(fmwem)["releases"])) == (143, entered, entered)
@@ -158,7 +171,9 @@ def test_an_output_that_takes_nothing_is_one_line(books: Path, fmwem: Fmwem, unb
     command = [str(FMWEM), *map(str, JOB), "--run-id", "r", "--json"]
     environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     with open("/dev/full", "wb") as full:
-        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=environment)
+        ended = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=environment
+        )
     assert ended.returncode == 4 and ended.stderr.count("\n") == 1
     assert "standard output" in ended.stderr and "the release is complete" in ended.stderr
     assert fmwem(*JOB, "--run-id", "r", "--json").facts["reused"] is True
@@ -168,7 +183,10 @@ def test_an_output_that_takes_nothing_is_one_line(books: Path, fmwem: Fmwem, unb
 def test_a_stream_that_is_closed_is_as_good_as_none(books: Path, fmwem: Fmwem, closed: str) -> None:
     """The next file that is opened would take its number, and be printed into: here the ledger or a journal."""
     ended = subprocess.run(
-        ["sh", "-c", f'exec "$@" {closed}', "sh", str(FMWEM), *map(str, JOB), "--run-id", "r"], capture_output=True, text=True, check=False
+        ["sh", "-c", f'exec "$@" {closed}', "sh", str(FMWEM), *map(str, JOB), "--run-id", "r"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert ended.returncode == 0 and "Traceback" not in ended.stderr
     assert fmwem(*JOB, "--run-id", "r", "--json").facts["reused"] is True
@@ -178,7 +196,10 @@ def test_what_ignores_a_hangup_goes_on_ignoring_it() -> None:
     """`nohup fmwem ...`: the terminal may go."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     endings._listen()
-    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN and signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+    assert (
+        signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        and signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+    )
 
 
 def test_too_little_memory_is_not_tried_again_as_it_is(books: Path, fmwem: Fmwem) -> None:
@@ -209,7 +230,9 @@ def test_another_format_does_not_take_the_first_ones_manifest(books: Path, fmwem
 
 
 @pytest.mark.parametrize("links", [True, False])
-def test_a_file_that_appeared_meanwhile_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool) -> None:
+def test_a_file_that_appeared_meanwhile_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
+) -> None:
     def none(*_: Any) -> None:
         raise OSError(1, "Operation not permitted")
 
@@ -231,7 +254,9 @@ def test_a_file_that_appeared_meanwhile_is_not_replaced(tmp_path: Path, monkeypa
 
 @pytest.mark.parametrize("step", ["link", "unlink"])
 @pytest.mark.parametrize("after", [False, True])
-def test_a_signal_between_two_steps_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, after: bool) -> None:
+def test_a_signal_between_two_steps_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, after: bool
+) -> None:
     real, seen = getattr(os, step), [0]
 
     def struck(*given: Any) -> None:
@@ -259,7 +284,9 @@ def test_a_run_that_goes_on_leaves_another_jobs_manifest(books: Path, fmwem: Fmw
 
 
 @pytest.mark.parametrize("name", ["dangling.csv", "n" * 228 + ".csv", "n" * 300 + ".csv"])
-def test_names_that_cannot_be_written_are_refused_before_anything_is_spent(books: Path, fmwem: Fmwem, name: str) -> None:
+def test_names_that_cannot_be_written_are_refused_before_anything_is_spent(
+    books: Path, fmwem: Fmwem, name: str
+) -> None:
     (books.parent / "dangling.csv").symlink_to("nowhere.csv")
     refused = fmwem(*JOB, "-o", name, "--json")
     assert refused.code == 2 and not refused.facts["budget_spent"]
@@ -329,7 +356,7 @@ def test_an_argument_in_the_wrong_place_is_not_quoted_behind_the_error() -> None
 
 def test_who_waits_is_told_what_another_id_costs(books: Path) -> None:
     file = LedgerFile(books)
-    from factored_mwem.privacy.journal import Journal
+    from factored_mwem.ledger.journal import Journal
 
     file.journals.mkdir()
     held = Journal(file.journals / "x", b"k")

@@ -15,21 +15,24 @@ import pytest
 from fakes import FakeNoise
 from naive import count
 
-from factored_mwem import engine, offer
-from factored_mwem.candidates import Candidates
-from factored_mwem.counts import PrivateRows
-from factored_mwem.domain import Domain
-from factored_mwem.engine import find_views, fit_forest
-from factored_mwem.flow import Release, _release
-from factored_mwem.levels import Levels
-from factored_mwem.limits import Machine, limits_of
-from factored_mwem.outcome import Outcome, Progress
-from factored_mwem.plan import Policy
-from factored_mwem.privacy.access import SCORE_GRID, Access
-from factored_mwem.privacy.ledger import Budget, Ledger, Mechanism, price
-from factored_mwem.privacy.noise import Composition, OpenDPNoise
-from factored_mwem.table import open_table
-from factored_mwem.workload import Workload
+from factored_mwem.accounting.accountant import Budget, Ledger, Mechanism, price
+from factored_mwem.accounting.conversion import Composition
+from factored_mwem.domain.domain import Domain
+from factored_mwem.domain.levels import Levels
+from factored_mwem.mechanisms import eligible as offer
+from factored_mwem.mechanisms import tree as engine
+from factored_mwem.mechanisms.limits import Machine, limits_of
+from factored_mwem.mechanisms.result import Outcome, Progress
+from factored_mwem.mechanisms.tree import find_views, fit_forest
+from factored_mwem.pipeline.release import _release
+from factored_mwem.pipeline.result import Release
+from factored_mwem.policy import Policy
+from factored_mwem.privacy.counts import PrivateRows
+from factored_mwem.privacy.noise import OpenDPNoise
+from factored_mwem.privacy.session import SCORE_GRID, Access
+from factored_mwem.tables.source import open_table
+from factored_mwem.workload.candidates import Candidates
+from factored_mwem.workload.workload import Workload
 
 Codes = list[np.ndarray]
 
@@ -55,7 +58,9 @@ class Ran:
         return [m.positions for m in self.outcome.measurements]
 
 
-def run(codes: Codes, shape: tuple[int, ...], order: int | Workload = 2, *, noise: Any = None, **choices: Any) -> Ran:
+def run(
+    codes: Codes, shape: tuple[int, ...], order: int | Workload = 2, *, noise: Any = None, **choices: Any
+) -> Ran:
     policy = Policy.of(**choices)
     domain = Domain.from_dict({f"a{i}": size for i, size in enumerate(shape)})
     candidates = (Workload.marginals(order) if isinstance(order, int) else order).candidates(domain)
@@ -73,7 +78,9 @@ def run(codes: Codes, shape: tuple[int, ...], order: int | Workload = 2, *, nois
         return select(counts, answers, offered, **rest)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine, "one_shot_suits", lambda *_: False, raising=False)  # the rounds are what is looked at here
+        patch.setattr(
+            engine, "one_shot_suits", lambda *_: False, raising=False
+        )  # the rounds are what is looked at here
         patch.setattr(engine, "find_views", seeing_views)
         patch.setattr(engine, "select", seeing_offers)
         known = len(codes[0]) if policy.unit.total_is_public else None
@@ -91,7 +98,9 @@ def table_of(shape: tuple[int, ...], rows: int, seed: int) -> Codes:
     for size in shape:
         fresh = rng.choice(size, size=rows, p=rng.dirichlet(np.full(size, 0.7)))
         follow = rng.random(rows) < 0.6
-        columns.append((np.where(follow, (columns[-1] + 1) % size, fresh) if columns else fresh).astype(np.uint8))
+        columns.append(
+            (np.where(follow, (columns[-1] + 1) % size, fresh) if columns else fresh).astype(np.uint8)
+        )
     return columns
 
 
@@ -102,7 +111,9 @@ def as_rows(codes: Codes) -> list[tuple[int, ...]]:
 # ---- it learns
 
 
-@pytest.mark.parametrize("shape", [(3, 4, 2), (2, 2, 2, 2, 2), (5, 1, 3, 2), (30, 3, 4), (14, 15, 2)], ids=str)
+@pytest.mark.parametrize(
+    "shape", [(3, 4, 2), (2, 2, 2, 2, 2), (5, 1, 3, 2), (30, 3, 4), (14, 15, 2)], ids=str
+)
 @pytest.mark.parametrize("delta", [1e-9, 0.0])
 def test_without_noise_the_marginals_come_out_right(shape: tuple[int, ...], delta: float) -> None:
     """At a budget whose claimed noise is below a row, every two-way marginal ends within a thirtieth of the rows, L1."""
@@ -110,7 +121,10 @@ def test_without_noise_the_marginals_come_out_right(shape: tuple[int, ...], delt
     ran = run(codes, shape, epsilon=1000.0, delta=delta)
     for pair in itertools.combinations(range(len(shape)), 2):
         true = np.array(count(as_rows(codes), shape, pair))
-        independent = np.outer(np.bincount(codes[pair[0]], minlength=shape[pair[0]]), np.bincount(codes[pair[1]], minlength=shape[pair[1]]))
+        independent = np.outer(
+            np.bincount(codes[pair[0]], minlength=shape[pair[0]]),
+            np.bincount(codes[pair[1]], minlength=shape[pair[1]]),
+        )
         gap = float(np.abs(ran.outcome.model.marginal(pair) - true).sum())
         assert gap <= rows / 30
         learnt = max(learnt, float(np.abs(independent.ravel() / rows - true).sum()) - gap)
@@ -122,7 +136,12 @@ def test_what_is_measured_is_what_the_model_answers_worst() -> None:
     """The first choice among pairs of which one only is dependent."""
     rng = np.random.default_rng(2)
     a, b, c = rng.integers(0, 3, 3000), rng.integers(0, 3, 3000), rng.integers(0, 3, 3000)
-    codes = [a.astype(np.uint8), b.astype(np.uint8), ((a + (rng.random(3000) < 0.1)) % 3).astype(np.uint8), c.astype(np.uint8)]
+    codes = [
+        a.astype(np.uint8),
+        b.astype(np.uint8),
+        ((a + (rng.random(3000) < 0.1)) % 3).astype(np.uint8),
+        c.astype(np.uint8),
+    ]
     ran = run(codes, (3, 3, 3, 3), epsilon=5.0, rounds=1)
     assert ran.chosen[-1] == (0, 2) and ran.outcome.rounds == 1
 
@@ -134,16 +153,24 @@ def test_a_large_attribute_is_measured_at_a_level() -> None:
     codes = [a.astype(np.uint8), (a // 50).astype(np.uint8)]
     ran = run(codes, (200, 4), epsilon=1.0)
     levels = ran.outcome.model.levels
-    assert any(len(view) == 2 and view[0] >= 2 for view in ran.chosen), [levels.names(("a", "b"))[v] for view in ran.chosen for v in view]
+    assert any(len(view) == 2 and view[0] >= 2 for view in ran.chosen), [
+        levels.names(("a", "b"))[v] for view in ran.chosen for v in view
+    ]
     true = np.bincount(a * 4 + a // 50, minlength=800)
-    alone = np.outer(ran.outcome.model.marginal((0,)), ran.outcome.model.marginal((1,))).ravel() / ran.outcome.model.total
+    alone = (
+        np.outer(ran.outcome.model.marginal((0,)), ran.outcome.model.marginal((1,))).ravel()
+        / ran.outcome.model.total
+    )
     assert np.abs(ran.outcome.model.marginal((0, 1)) - true).sum() < np.abs(alone - true).sum() / 2
 
 
 # ---- it spends within its budget
 
 PROMISES = [
-    {"neighbours": relation, "contributions": k, "delta": delta} for relation in ("add-remove", "replace") for k in (1, 3) for delta in (1e-9, 0.0)
+    {"neighbours": relation, "contributions": k, "delta": delta}
+    for relation in ("add-remove", "replace")
+    for k in (1, 3)
+    for delta in (1e-9, 0.0)
 ]
 
 
@@ -174,11 +201,15 @@ def test_charges_add_up_to_the_budget_and_not_beyond(promise: dict[str, Any], ro
             sensitivity = unit.l1_of_score * SCORE_GRID
             assert entry.mechanism in (Mechanism.EXPONENTIAL, Mechanism.PERMUTE_AND_FLIP)
         else:
-            sensitivity = unit.l2_squared_of_marginal if entry.mechanism is Mechanism.GAUSSIAN else unit.l1_of_marginal
+            sensitivity = (
+                unit.l2_squared_of_marginal if entry.mechanism is Mechanism.GAUSSIAN else unit.l1_of_marginal
+            )
         assert entry.sensitivity == sensitivity
         again += price(entry.mechanism, scale=entry.scale, sensitivity=sensitivity)
     assert again == ledger.spent
-    assert len([e for e in ledger.entries if e.stage == "select"]) == ran.outcome.rounds == len(ran.reports) >= 1
+    assert (
+        len([e for e in ledger.entries if e.stage == "select"]) == ran.outcome.rounds == len(ran.reports) >= 1
+    )
     if rounds is not None:
         assert ran.outcome.rounds == rounds
 
@@ -201,7 +232,9 @@ def test_annealed_rounds_end_well_on_adversarial_measurements(adds: int) -> None
     for promise in ({}, {"neighbours": "replace"}, {"delta": 0.0}):
         noise = FakeNoise(Composition.PURE if "delta" in promise else Composition.ZCDP, offset=adds)
         ran = run(table_of((3, 2, 2), 300, 4), (3, 2, 2), noise=noise, **promise)
-        assert (adds >= 0) <= ran.outcome.rounds <= 60, "where no row seems to be left, nothing is worth a round"
+        assert (adds >= 0) <= ran.outcome.rounds <= 60, (
+            "where no row seems to be left, nothing is worth a round"
+        )
         assert 0 <= ran.access.ledger.left < ran.access.ledger.budget.amount / 10**9
         assert np.isfinite(ran.outcome.model.marginal((0, 1, 2))).all()
 
@@ -211,15 +244,29 @@ def test_the_manifest_lists_every_scale(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(engine, "one_shot_suits", lambda *_: False, raising=False)
     codes = table_of((40, 3, 2), 3000, 6)
     domain = Domain.from_dict({"age": 40, "sex": 3, "own": 2})
-    table = pa.table({name: column.astype(np.int64) for name, column in zip(domain.names, codes, strict=True)})
+    table = pa.table(
+        {name: column.astype(np.int64) for name, column in zip(domain.names, codes, strict=True)}
+    )
     for promise in PROMISES[:4]:
         policy = Policy.of(epsilon=3.0, **promise)
         fake = FakeNoise(policy.budget(learn_domain=False).composition)
-        made: Release = _release(open_table(table), Workload.marginals(2), policy, domain, None, None, 1, lambda _: None, noise=fake)
+        made: Release = _release(
+            open_table(table),
+            Workload.marginals(2),
+            policy,
+            domain,
+            None,
+            None,
+            1,
+            lambda _: None,
+            noise=fake,
+        )
         manifest = made.manifest
         scales = [e.scale for e in manifest.ledger if e.stage == "measure" and e.target]
         assert [m.scale for m in manifest.measurements] == scales == [m.scale for m in made.measurements]
-        assert [m.attributes for m in manifest.measurements] == [e.target for e in manifest.ledger if e.stage == "measure" and e.target]
+        assert [m.attributes for m in manifest.measurements] == [
+            e.target for e in manifest.ledger if e.stage == "measure" and e.target
+        ]
         assert any(name.startswith("age in ") for m in manifest.measurements for name in m.attributes)
         assert manifest.recompute() == manifest.guarantee.spent_epsilon <= 3.0
         assert {name for clique in manifest.cliques for name in clique} >= {"age", "sex", "own"}
@@ -267,7 +314,9 @@ def differing(shape: tuple[int, ...], seed: int, relation: str, *, peeks: str = 
     rows = (700, 700) if relation == "replace" else (700, 5)
     tables = [table_of(shape, n, 10 * seed + i) for i, n in enumerate(rows)]
     choices = {"neighbours": relation, "epsilon": 3.0, "max_cells": 600}
-    ours, theirs = (decisions(run(codes, shape, 2, noise=scripted(seed, peeks=peeks), **choices)) for codes in tables)
+    ours, theirs = (
+        decisions(run(codes, shape, 2, noise=scripted(seed, peeks=peeks), **choices)) for codes in tables
+    )
     return {name for name in ours if ours[name] != theirs[name]}
 
 
@@ -343,10 +392,30 @@ def test_next_to_no_rows_with_single_attributes_only(order: int, rows: int, rela
 
 
 def test_columns_of_nothing_but_nulls() -> None:
-    fields = [{"name": "a", "type": "integer", "categories": [1, 2]}, {"name": "b", "categories": ["x", "y"]}, {"name": "c", "type": "boolean"}]
-    table = pa.table({"a": pa.array([None] * 500, pa.int64()), "b": pa.array([None] * 500, pa.string()), "c": [True, False] * 250})
+    fields = [
+        {"name": "a", "type": "integer", "categories": [1, 2]},
+        {"name": "b", "categories": ["x", "y"]},
+        {"name": "c", "type": "boolean"},
+    ]
+    table = pa.table(
+        {
+            "a": pa.array([None] * 500, pa.int64()),
+            "b": pa.array([None] * 500, pa.string()),
+            "c": [True, False] * 250,
+        }
+    )
     domain = Domain.from_dict({"fields": fields})
-    made = _release(open_table(table), Workload.marginals(2), Policy.of(epsilon=5.0), domain, None, 100, 1, lambda _: None, noise=FakeNoise())
+    made = _release(
+        open_table(table),
+        Workload.marginals(2),
+        Policy.of(epsilon=5.0),
+        domain,
+        None,
+        100,
+        1,
+        lambda _: None,
+        noise=FakeNoise(),
+    )
     out = made.to_arrow()
     assert out["a"].null_count >= 98 and out["b"].null_count >= 98 and out["c"].null_count <= 2
 
@@ -357,7 +426,9 @@ def test_a_domain_of_ten_to_the_three_hundred_cells(order: int) -> None:
     rng = np.random.default_rng(1)
     shape = (10,) * 300
     first = rng.integers(0, 10, 2000)
-    codes = [np.where(rng.random(2000) < 0.8, first, rng.integers(0, 10, 2000)).astype(np.uint8) for _ in shape]
+    codes = [
+        np.where(rng.random(2000) < 0.8, first, rng.integers(0, 10, 2000)).astype(np.uint8) for _ in shape
+    ]
     names = [f"a{i}" for i in range(300)]
     asked = Workload.of([names[i : i + order] for i in range(300 - order + 1)])
     ran = run(codes, shape, asked, epsilon=200.0, rounds=40)
@@ -400,11 +471,17 @@ def test_views_are_fewer_where_memory_is_short(memory: float) -> None:
     views = find_views(candidates, levels, 1e9, memory)
     most = max((views.cells[c] for c in range(len(views))), default=0)
     assert (len(views) == candidates.combinations(levels.chains)) == (most == 40 * 30 * 20)
-    assert {views.positions(c) for c in range(len(views))} == {v for v in every_view(candidates, levels) if levels.cells(v) <= most}
+    assert {views.positions(c) for c in range(len(views))} == {
+        v for v in every_view(candidates, levels) if levels.cells(v) <= most
+    }
 
 
 def every_view(candidates: Candidates, levels: Levels) -> set[tuple[int, ...]]:
-    return {v for c in range(len(candidates)) for v in itertools.product(*(levels.chains[a] for a in candidates.positions(c)))}
+    return {
+        v
+        for c in range(len(candidates))
+        for v in itertools.product(*(levels.chains[a] for a in candidates.positions(c)))
+    }
 
 
 def test_views_have_fewer_levels_where_they_would_be_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -412,7 +489,9 @@ def test_views_have_fewer_levels_where_they_would_be_too_many(monkeypatch: pytes
     shape = (12, 12, 3)
     domain = Domain.from_dict({f"a{i}": s for i, s in enumerate(shape)})
     candidates = Workload.marginals(2).candidates(domain)
-    levels = Levels.of(shape, [[np.arange(12) // 2, np.arange(12) // 6], [np.arange(12) // 2, np.arange(12) // 6], []])
+    levels = Levels.of(
+        shape, [[np.arange(12) // 2, np.arange(12) // 6], [np.arange(12) // 2, np.arange(12) // 6], []]
+    )
     for most, used in ((10**6, [0, 1, 2, 3, 4, 5, 6]), (20, [0, 1, 2, 4, 6]), (3, [2, 4, 6])):
         monkeypatch.setattr(engine, "MOST_VIEWS", most)
         views = find_views(candidates, levels, 1e9, 1e12)

@@ -10,18 +10,18 @@ import pytest
 from scipy.optimize import minimize
 from test_tree import check_agreement
 
-from factored_mwem import estimate as module
-from factored_mwem.domain import Domain
-from factored_mwem.estimate import Estimate
-from factored_mwem.fit import SWEEPS, from_histogram, update
-from factored_mwem.forest import Component, Layout
+from factored_mwem.accounting.conversion import Composition
+from factored_mwem.domain.domain import Domain
+from factored_mwem.domain.levels import Levels, View
 from factored_mwem.kernels.dense import PAPER, SCALED
 from factored_mwem.kernels.tree import descend
-from factored_mwem.levels import Levels, View
-from factored_mwem.model import Factor, ProductModel
-from factored_mwem.privacy.access import Measurement
-from factored_mwem.privacy.noise import Composition
-from factored_mwem.tree import CliqueTree
+from factored_mwem.model import estimation as module
+from factored_mwem.model.clique_tree import CliqueTree
+from factored_mwem.model.dense import SWEEPS, Factor, ProductModel, update
+from factored_mwem.model.estimation import Estimate, from_histogram
+from factored_mwem.model.forest import Component
+from factored_mwem.model.layout import Layout
+from factored_mwem.privacy.session import Measurement
 
 TOTAL = 1000.0
 # name -> (levels, marginals measured after the single attributes, more than once where they come twice)
@@ -36,14 +36,27 @@ CASES: dict[str, tuple[Levels, list[View]]] = {
 every_case = pytest.mark.parametrize("case", CASES)
 
 
-def noisy(levels: Levels, views: Sequence[View], rng: np.random.Generator, *, spread: tuple[float, float] = (2.0, 40.0)) -> list[Measurement]:
+def noisy(
+    levels: Levels,
+    views: Sequence[View],
+    rng: np.random.Generator,
+    *,
+    spread: tuple[float, float] = (2.0, 40.0),
+) -> list[Measurement]:
     """Each view of one random table, with noise of its own size: they contradict each other."""
     table = rng.dirichlet(np.full(int(np.prod(levels.shape)), 0.5)) * TOTAL
     found = []
     for view in views:
         stddev = float(rng.uniform(*spread))
         true = matrix(levels, view) @ table
-        found.append(Measurement(view, np.rint(true + rng.normal(0, stddev, len(true))).astype(np.int64), stddev, Composition.ZCDP))
+        found.append(
+            Measurement(
+                view,
+                np.rint(true + rng.normal(0, stddev, len(true))).astype(np.int64),
+                stddev,
+                Composition.ZCDP,
+            )
+        )
     return found
 
 
@@ -58,7 +71,10 @@ def matrix(levels: Levels, view: View) -> np.ndarray:
 
 def loss_of(levels: Levels, measurements: Sequence[Measurement], shares: np.ndarray) -> float:
     """Half the sum of squared gaps in standard deviations: what the estimator is there to lower."""
-    return sum(float(((matrix(levels, m.positions) @ shares * TOTAL - m.noisy) ** 2).sum()) / (2 * m.stddev**2) for m in measurements)
+    return sum(
+        float(((matrix(levels, m.positions) @ shares * TOTAL - m.noisy) ** 2).sum()) / (2 * m.stddev**2)
+        for m in measurements
+    )
 
 
 def optimum(levels: Levels, measurements: Sequence[Measurement]) -> tuple[float, np.ndarray]:
@@ -94,7 +110,11 @@ def whole(estimate: Estimate) -> np.ndarray:
 
 def measured(case: str, seed: int) -> tuple[Levels, list[Measurement]]:
     levels, views = CASES[case]
-    return levels, noisy(levels, [(a,) for a in range(len(levels.shape))] + views, np.random.default_rng([seed, list(CASES).index(case)]))
+    return levels, noisy(
+        levels,
+        [(a,) for a in range(len(levels.shape))] + views,
+        np.random.default_rng([seed, list(CASES).index(case)]),
+    )
 
 
 # ---- the optimum
@@ -112,7 +132,11 @@ def test_it_ends_at_the_optimum(case: str, seed: int, monkeypatch: pytest.Monkey
     found = loss_of(levels, measurements, whole(estimate))
     assert least - 1e-6 <= found <= least + 1e-3 * max(least, 1)
     for m in measurements:  # the optimum is not unique, what it answers to the measurements is
-        np.testing.assert_allclose(estimate.forest.marginal(m.positions), matrix(levels, m.positions) @ shares * TOTAL, atol=0.1 * m.stddev)
+        np.testing.assert_allclose(
+            estimate.forest.marginal(m.positions),
+            matrix(levels, m.positions) @ shares * TOTAL,
+            atol=0.1 * m.stddev,
+        )
 
 
 @every_case
@@ -124,7 +148,9 @@ def test_the_patience_of_a_release_comes_close(case: str, seed: int) -> None:
     assert found <= optimum(levels, measurements)[0] + 0.05 * sum(len(m.noisy) for m in measurements)
 
 
-def descent(case: str, seed: int, start: str, iterations: int) -> tuple[float, float, float, Component, Component]:
+def descent(
+    case: str, seed: int, start: str, iterations: int
+) -> tuple[float, float, float, Component, Component]:
     """(loss before, after, and as told; the component, and the one that its parameters stand for) of a descent with the engine's own first step."""
     levels, measurements = measured(case, seed)
     views = [m.positions for m in measurements]
@@ -143,7 +169,13 @@ def descent(case: str, seed: int, start: str, iterations: int) -> tuple[float, f
         part.beliefs, part.separators, layout.cliques, layout.edges, layout.index, 0, layout.tables, target, weight, theta, 8 / float(weight.max()),
         iterations, module.ENOUGH * len(target),
     )  # fmt: skip
-    return before, loss_of(levels, measurements, part.marginal(every)), told, part, Component.log_linear(part.tree, views, theta)
+    return (
+        before,
+        loss_of(levels, measurements, part.marginal(every)),
+        told,
+        part,
+        Component.log_linear(part.tree, views, theta),
+    )
 
 
 STARTS = ["uniform", "random", "singles"]
@@ -188,10 +220,15 @@ def test_it_fits_better_than_a_replay(case: str, rule: int, seed: int) -> None:
     """From the same measurements and the same start, the faithful engine's replay ends with more of the loss left."""
     levels, measurements = measured(case, seed)
     domain = Domain.from_dict({f"a{i}": size for i, size in enumerate(levels.shape)})
-    starts = [from_histogram(Factor.uniform(m.positions, (len(m.noisy),)), m.noisy, m.stddev) for m in measurements[: len(levels.shape)]]
+    starts = [
+        from_histogram(Factor.uniform(m.positions, (len(m.noisy),)), m.noisy, m.stddev)
+        for m in measurements[: len(levels.shape)]
+    ]
     joined = ProductModel(domain, starts, TOTAL).merge(tuple(range(len(levels.shape))))
     replayed = update(joined, measurements, TOTAL, sweeps=SWEEPS[rule], rule=rule).weights
-    assert loss_of(levels, measurements, whole(fitted(levels, measurements))) <= loss_of(levels, measurements, replayed) * (1 + 1e-6)
+    assert loss_of(levels, measurements, whole(fitted(levels, measurements))) <= loss_of(
+        levels, measurements, replayed
+    ) * (1 + 1e-6)
 
 
 # ---- weights
@@ -225,7 +262,9 @@ def test_repeated_measurements_are_averaged() -> None:
             estimate.add(Measurement((0, 1), answer, stddev, Composition.ZCDP))
         estimate.finish()
         share = stddevs[0] ** -2 / (stddevs[0] ** -2 + stddevs[1] ** -2)
-        np.testing.assert_allclose(estimate.forest.marginal((0, 1)), share * first + (1 - share) * second, atol=1.0)
+        np.testing.assert_allclose(
+            estimate.forest.marginal((0, 1)), share * first + (1 - share) * second, atol=1.0
+        )
 
 
 # ---- rounds
@@ -244,13 +283,19 @@ def test_warm_and_cold_starts_end_alike(case: str, seed: int, monkeypatch: pytes
     cold = fitted(levels, measurements)
     for m in measurements:
         for other in (cold, backwards):
-            np.testing.assert_allclose(other.forest.marginal(m.positions), warm.forest.marginal(m.positions), atol=0.05 * m.stddev + 0.05)
+            np.testing.assert_allclose(
+                other.forest.marginal(m.positions),
+                warm.forest.marginal(m.positions),
+                atol=0.05 * m.stddev + 0.05,
+            )
 
 
 def test_components_that_are_not_touched_stay_the_same_objects() -> None:
     rng = np.random.default_rng(0)
     levels = Levels.of((3, 2, 4, 2, 2, 3), [[], [], [[0, 0, 1, 1]], [], [], []])
-    measurements = noisy(levels, [(a,) for a in range(6)] + [(0, 1), (6, 3), (2, 3), (0, 1), (4, 5), (1, 3)], rng)
+    measurements = noisy(
+        levels, [(a,) for a in range(6)] + [(0, 1), (6, 3), (2, 3), (0, 1), (4, 5), (1, 3)], rng
+    )
     estimate = Estimate(levels, TOTAL)
     estimate.start(measurements[:6])
     for m in measurements[6:]:
@@ -260,9 +305,13 @@ def test_components_that_are_not_touched_stay_the_same_objects() -> None:
         touched = {int(levels.attribute[v]) for v in m.positions}
         for part in estimate.forest.components:
             if not touched & set(part.attributes):
-                assert part is before[part.attributes] and np.array_equal(part.beliefs, beliefs[part.attributes])
+                assert part is before[part.attributes] and np.array_equal(
+                    part.beliefs, beliefs[part.attributes]
+                )
         for attributes, old in before.items():
-            assert np.array_equal(old.beliefs, beliefs[attributes]), "a component is replaced, never changed: caches hold the old one"
+            assert np.array_equal(old.beliefs, beliefs[attributes]), (
+                "a component is replaced, never changed: caches hold the old one"
+            )
     assert sorted(part.attributes for part in estimate.forest.components) == [(0, 1, 2, 3), (4, 5)]
 
 
@@ -282,7 +331,10 @@ def test_wild_answers_end_in_a_distribution(scale: float) -> None:
     levels, views = CASES["two levels"]
     estimate = Estimate(levels, TOTAL)
     every = [(0,), (1,), *views]
-    answers = [Measurement(v, np.rint(rng.normal(0, 1e5, levels.cells(v))).astype(np.int64), scale, Composition.ZCDP) for v in every]
+    answers = [
+        Measurement(v, np.rint(rng.normal(0, 1e5, levels.cells(v))).astype(np.int64), scale, Composition.ZCDP)
+        for v in every
+    ]
     estimate.start(answers[:2])
     for m in answers[2:]:
         estimate.add(m)
@@ -300,5 +352,9 @@ def test_a_measurement_inside_a_clique_keeps_the_tree() -> None:
     estimate.add(measurements[5])
     (after,) = estimate.forest.components
     assert after.tree is before.tree and after is not before
-    assert len(after.layout.tables) == len(before.layout.tables) + 1 == len(Layout.of(after.tree, [m.positions for m in measurements]).tables)
+    assert (
+        len(after.layout.tables)
+        == len(before.layout.tables) + 1
+        == len(Layout.of(after.tree, [m.positions for m in measurements]).tables)
+    )
     assert all(a >= 0 for a in itertools.chain.from_iterable(after.layout.tables.tolist()))

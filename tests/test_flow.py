@@ -15,8 +15,8 @@ import pytest
 from fakes import FakeNoise
 
 from factored_mwem import Attribute, Domain, InputError, Policy, Release, ResourceError, Workload, release
-from factored_mwem.flow import _release
-from factored_mwem.table import open_table
+from factored_mwem.pipeline.release import _release
+from factored_mwem.tables.source import open_table
 
 ROWS = 3000
 
@@ -36,7 +36,10 @@ def table() -> pa.Table:
             "score": pa.array(rng.normal(50, 10, ROWS), pa.float32(), mask=rng.random(ROWS) < 0.2),
             "member": pa.array(region == 0),
             "born": pa.array([start.date() + datetime.timedelta(days=int(d)) for d in days]),
-            "seen": pa.array([start + datetime.timedelta(days=int(d), seconds=int(d) * 97) for d in days], pa.timestamp("ms", "Europe/Paris")),
+            "seen": pa.array(
+                [start + datetime.timedelta(days=int(d), seconds=int(d) * 97) for d in days],
+                pa.timestamp("ms", "Europe/Paris"),
+            ),
         }
     )
 
@@ -45,14 +48,23 @@ def table() -> pa.Table:
 def domain() -> Domain:
     def bounded(name: str, type_: str, low: Any, high: Any, required: bool = True) -> Attribute:
         return Attribute.model_validate(
-            {"name": name, "type": type_, "bins": 8, "constraints": {"minimum": low, "maximum": high, "required": required}}
+            {
+                "name": name,
+                "type": type_,
+                "bins": 8,
+                "constraints": {"minimum": low, "maximum": high, "required": required},
+            }
         )
 
     must = {"required": True}
     return Domain(
         [
-            Attribute.model_validate({"name": "region", "categories": ["north", "south", "west"], "constraints": must}),
-            Attribute.model_validate({"name": "postcode", "categories": ["0311", "0312", "9000"], "constraints": must}),
+            Attribute.model_validate(
+                {"name": "region", "categories": ["north", "south", "west"], "constraints": must}
+            ),
+            Attribute.model_validate(
+                {"name": "postcode", "categories": ["0311", "0312", "9000"], "constraints": must}
+            ),
             bounded("age", "integer", 18, 89),
             bounded("score", "number", 0, 100, required=False),
             Attribute.model_validate({"name": "member", "type": "boolean", "constraints": must}),
@@ -86,7 +98,9 @@ def test_marginals_are_kept(table: pa.Table, made: Release) -> None:
     assert 0.8 < agree < 0.97
 
 
-@pytest.mark.parametrize("kind", ["pandas", "polars", "lazy", "duckdb", "reader", "dataset", "csv", "parquet", "feather"])
+@pytest.mark.parametrize(
+    "kind", ["pandas", "polars", "lazy", "duckdb", "reader", "dataset", "csv", "parquet", "feather"]
+)
 def test_every_kind_of_table_is_taken(kind: str, table: pa.Table, domain: Domain, tmp_path: Path) -> None:
     """The same people arrive through every door: each gives the columns back, and the number of rows that `replace` makes public."""
     source = as_kind(kind, table, tmp_path)
@@ -147,7 +161,9 @@ def test_written_and_loaded_again(made: Release, tmp_path: Path) -> None:
     assert again.to_arrow() == made.to_arrow()
     assert again.manifest == made.manifest
     assert [m.noisy.tolist() for m in again.measurements] == [m.noisy.tolist() for m in made.measurements]
-    assert json.loads((tmp_path / "out.manifest.json").read_text())["output"]["sha256"] == manifest.output.sha256  # type: ignore[union-attr]
+    assert (
+        json.loads((tmp_path / "out.manifest.json").read_text())["output"]["sha256"] == manifest.output.sha256
+    )  # type: ignore[union-attr]
 
 
 def test_the_guarantee_is_what_the_ledger_says(made: Release) -> None:
@@ -165,10 +181,20 @@ def test_pure_privacy_has_no_delta(table: pa.Table, domain: Domain) -> None:
 
 def test_a_domain_is_learnt_inside_the_budget(table: pa.Table) -> None:
     made = release(table, 2, epsilon=20.0)
-    assert [a.type for a in made.domain] == ["string", "string", "integer", "number", "boolean", "date", "datetime"]
+    assert [a.type for a in made.domain] == [
+        "string",
+        "string",
+        "integer",
+        "number",
+        "boolean",
+        "date",
+        "datetime",
+    ]
     assert made.manifest.guarantee.spent_epsilon <= 20.0
     assert made.manifest.stages[0].stage == "discover"
-    assert 0.08 < made.manifest.stages[0].share <= 0.1, "a boolean column needs no more than its vote; the rest goes to the measurements"
+    assert 0.08 < made.manifest.stages[0].share <= 0.1, (
+        "a boolean column needs no more than its vote; the rest goes to the measurements"
+    )
     assert all(a.domain == "learnt" for a in made.manifest.attributes)
 
 
@@ -196,7 +222,9 @@ def test_a_person_with_many_rows_is_cut_to_k(domain: Domain) -> None:
         ({"colour": 3}, "colour"),
     ],
 )
-def test_what_cannot_be_is_refused_before_anything_is_spent(choices: dict[str, Any], word: str, table: pa.Table, domain: Domain) -> None:
+def test_what_cannot_be_is_refused_before_anything_is_spent(
+    choices: dict[str, Any], word: str, table: pa.Table, domain: Domain
+) -> None:
     with pytest.raises((InputError, ResourceError), match=word) as caught:
         release(table, 2, domain=domain, **choices)
     assert not caught.value.budget_spent
@@ -210,16 +238,22 @@ def test_a_workload_too_large_is_refused_before_a_domain_is_learnt(table: pa.Tab
 
 
 def test_only_some_columns(table: pa.Table, domain: Domain) -> None:
-    out = release(table, Workload.of([("age", "member")]), domain=domain, columns=["member", "age"]).to_arrow()
+    out = release(
+        table, Workload.of([("age", "member")]), domain=domain, columns=["member", "age"]
+    ).to_arrow()
     assert out.schema.names == ["age", "member"]
 
 
 def learnt(source: Any, epsilon: float) -> Release:
     """A release with a learnt domain, noise of the right size from a seed: real noise makes text of numbers one time in 700, or a bound far off."""
     rng = np.random.default_rng(1)
-    noise = FakeNoise(offset=lambda values, scale: values + np.rint(rng.normal(0, scale, len(values))).astype(np.int64))
+    noise = FakeNoise(
+        offset=lambda values, scale: values + np.rint(rng.normal(0, scale, len(values))).astype(np.int64)
+    )
     policy = Policy.of(epsilon=epsilon)
-    return _release(open_table(source), Workload.marginals(1), policy, None, None, None, 1, lambda _: None, noise=noise)
+    return _release(
+        open_table(source), Workload.marginals(1), policy, None, None, None, 1, lambda _: None, noise=noise
+    )
 
 
 def test_learnt_columns_keep_their_shares() -> None:
@@ -240,7 +274,9 @@ def test_learnt_columns_keep_their_shares() -> None:
 
 def test_a_few_leading_zeros_make_text_of_a_column(tmp_path: Path) -> None:
     """One postcode in twenty-five begins with a zero: as numbers they would all lose it."""
-    codes = [f"{c:05d}" for c in np.random.default_rng(4).choice([311, 20095, 80331], 9_000, p=[0.04, 0.5, 0.46])]
+    codes = [
+        f"{c:05d}" for c in np.random.default_rng(4).choice([311, 20095, 80331], 9_000, p=[0.04, 0.5, 0.46])
+    ]
     path = tmp_path / "codes.csv"
     path.write_text("code\n" + "\n".join(codes) + "\n")
     out = release(path, 1, epsilon=10.0).to_arrow()["code"].to_pylist()
@@ -260,8 +296,19 @@ def test_a_nested_id_is_refused(domain: Domain) -> None:
         release(table, 1, domain=domain.project(["age"]), privacy_id="who")
 
 
-@pytest.mark.parametrize("bad", [{"workload": True}, {"workload": "1"}, {"workload": Workload()}, {"policy": {"epsilon": 1}}, {"columns": "age"}])
-def test_what_only_an_untyped_caller_passes_is_refused(bad: dict[str, Any], table: pa.Table, domain: Domain) -> None:
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"workload": True},
+        {"workload": "1"},
+        {"workload": Workload()},
+        {"policy": {"epsilon": 1}},
+        {"columns": "age"},
+    ],
+)
+def test_what_only_an_untyped_caller_passes_is_refused(
+    bad: dict[str, Any], table: pa.Table, domain: Domain
+) -> None:
     with pytest.raises(InputError):
         release(table, bad.get("workload", 1), bad.get("policy"), domain=domain, columns=bad.get("columns"))
 
@@ -273,11 +320,13 @@ def test_a_policy_checks_itself() -> None:
             Policy(**bad)
 
 
-def test_a_failure_at_the_manifest_takes_the_data_with_it(made: Release, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_at_the_manifest_takes_the_data_with_it(
+    made: Release, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(path: Path, text: str, **_: Any) -> None:
         raise ResourceError("no space left")
 
-    monkeypatch.setattr("factored_mwem.flow.write_text", full)
+    monkeypatch.setattr("factored_mwem.pipeline.release.write_text", full)
     with pytest.raises(ResourceError):
         made.write(tmp_path / "out.parquet")
     assert list(tmp_path.iterdir()) == []
@@ -290,7 +339,9 @@ def test_the_statement_names_the_rows_a_person_may_have(made: Release) -> None:
 def test_one_component_starts_from_the_one_way_marginals(table: pa.Table, domain: Domain) -> None:
     """With nothing but one-way marginals to measure, a single joint component must still be fitted to them."""
     small = domain.project(["region", "member"])
-    out = release(table, 1, domain=small, columns=["region", "member"], components="one", engine="mwem", epsilon=20.0).to_arrow()
+    out = release(
+        table, 1, domain=small, columns=["region", "member"], components="one", engine="mwem", epsilon=20.0
+    ).to_arrow()
     for name in ("region", "member"):
         real, made = ([str(v) for v in t[name].to_pylist()] for t in (table, out))
         for value in set(real):
@@ -310,10 +361,17 @@ def test_whole_numbers_written_as_floats_stay_whole(tmp_path: Path) -> None:
 
 def test_categories_keep_their_order_only_where_it_is_declared(domain: Domain) -> None:
     """A learnt domain sorts its categories: an ordered column of it would claim that high is below low."""
-    levels = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2] * 500), pa.array(["low", "mid", "high"]), ordered=True)
+    levels = pa.DictionaryArray.from_arrays(
+        pa.array([0, 1, 2] * 500), pa.array(["low", "mid", "high"]), ordered=True
+    )
     table = pa.table({"level": levels})
     assert not release(table, 1, epsilon=5.0).to_arrow().schema.field("level").type.ordered
-    known = {"name": "level", "categories": ["low", "mid", "high"], "categoriesOrdered": True, "constraints": {"required": True}}
+    known = {
+        "name": "level",
+        "categories": ["low", "mid", "high"],
+        "categoriesOrdered": True,
+        "constraints": {"required": True},
+    }
     out = release(table, 1, epsilon=5.0, domain={"fields": [known]}).to_arrow()
     assert out.schema.field("level").type.ordered
     assert out["level"].chunk(0).dictionary.to_pylist() == ["low", "mid", "high"]
@@ -329,13 +387,19 @@ def test_noise_that_drowns_the_table_is_said_and_bounded(table: pa.Table, domain
     assert any("--rows" in warning for warning in made.manifest.warnings)
 
 
-def test_rows_that_are_not_drawn_are_said(table: pa.Table, domain: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_are_not_drawn_are_said(
+    table: pa.Table, domain: Domain, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A table larger than the most that is drawn by default is cut, with a warning; below it there is none."""
-    assert not any("--rows" in warning for warning in release(table, 1, domain=domain, epsilon=5.0).manifest.warnings)
-    monkeypatch.setattr("factored_mwem.flow.MOST_ROWS", ROWS // 2)
+    assert not any(
+        "--rows" in warning for warning in release(table, 1, domain=domain, epsilon=5.0).manifest.warnings
+    )
+    monkeypatch.setattr("factored_mwem.pipeline.result.DEFAULT_MAX_ROWS", ROWS // 2)
     made = release(table, 1, domain=domain, epsilon=5.0)
     assert made.rows == ROWS // 2
-    assert any("more than 1,500 are drawn only where --rows says so" in warning for warning in made.manifest.warnings)
+    assert any(
+        "more than 1,500 are drawn only where --rows says so" in warning for warning in made.manifest.warnings
+    )
 
 
 def test_what_could_not_be_learnt_is_said() -> None:
@@ -344,7 +408,17 @@ def test_what_could_not_be_learnt_is_said() -> None:
     Without noise: real noise makes one of 400 buckets stand out once in 700 releases, and then nothing is said.
     """
     table = pa.table({"id": [f"u{i}" for i in range(300)], "pay": pa.array(np.arange(300) * 1000)})
-    made = _release(open_table(table), Workload.marginals(1), Policy.of(epsilon=0.05), None, None, None, 1, lambda _: None, noise=FakeNoise())
+    made = _release(
+        open_table(table),
+        Workload.marginals(1),
+        Policy.of(epsilon=0.05),
+        None,
+        None,
+        None,
+        1,
+        lambda _: None,
+        noise=FakeNoise(),
+    )
     warnings = " ".join(made.manifest.warnings)
     assert "'id': no category" in warnings
     assert "'pay': bounds could not be learnt" in warnings

@@ -34,13 +34,17 @@ from fuzzing import tables
 from fuzzing.files import npy
 from fuzzing.targets import TARGETS
 
-from factored_mwem import Domain, Policy, Release, Workload, job, release, table
-from factored_mwem.domain import MOST_TEXT
+from factored_mwem import Domain, Policy, Release, Workload, release
+from factored_mwem.cli import jobs as job
+from factored_mwem.cli.settings import read_config
 from factored_mwem.errors import FmwemError, InputError
-from factored_mwem.settings import read_config
-from factored_mwem.table import open_table
+from factored_mwem.files import MOST_TEXT
+from factored_mwem.tables import source as table
+from factored_mwem.tables.source import open_table
 
-TIMES = int(os.environ.pop("FMWEM_FUZZ", "1"))  # taken away at once: the command line refuses variables that it does not know
+TIMES = int(
+    os.environ.pop("FMWEM_FUZZ", "1")
+)  # taken away at once: the command line refuses variables that it does not know
 EXAMPLES = {"release": 20, "gzip": 60, "csv": 80, "parquet": 60, "feather": 120}
 """Of the slower targets; 250 of the others."""
 
@@ -77,7 +81,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_hostile_files_are_refused_in_one_line(name: str, folder: Path) -> None:
-    @settings(max_examples=EXAMPLES.get(name, 250) * TIMES, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=EXAMPLES.get(name, 250) * TIMES,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
     @given(st.randoms(use_true_random=False))
     def check(chance: random.Random) -> None:
         well(name, TARGETS[name].make(chance, corpus(name)), folder)
@@ -143,7 +153,9 @@ def taken_apart(made: Release) -> Parts:
     return json.loads(arrays.pop("header").tobytes()), arrays
 
 
-def put_together(path: Path, header: Any, arrays: dict[str, Any], *, pack: int = zipfile.ZIP_DEFLATED) -> Path:
+def put_together(
+    path: Path, header: Any, arrays: dict[str, Any], *, pack: int = zipfile.ZIP_DEFLATED
+) -> Path:
     """A model file of these parts; an array may be given as the bytes of its member."""
     members = {"header": np.frombuffer(json.dumps(header).encode(), dtype=np.uint8), **arrays}
     with zipfile.ZipFile(path, "w", pack) as file:
@@ -159,7 +171,9 @@ def chained() -> Parts:
     a = rng.integers(0, 80, 4000)
     columns = {"a": a, "b": (a + rng.integers(0, 4, 4000)) % 30, "c": a // 27, "d": rng.integers(0, 2, 4000)}
     policy = Policy.of(epsilon=200.0, max_cells=900, rounds=8)
-    header, arrays = taken_apart(release(pa.table(columns), 2, policy, domain={"a": 80, "b": 30, "c": 3, "d": 2}, sample_seed=1))
+    header, arrays = taken_apart(
+        release(pa.table(columns), 2, policy, domain={"a": 80, "b": 30, "c": 3, "d": 2}, sample_seed=1)
+    )
     assert header["levels"].count(0) > 1 and any(tree["edges"] for tree in header["trees"])
     return header, arrays
 
@@ -218,11 +232,17 @@ HARM: dict[str, Callable[[dict[str, Any], dict[str, Any]], Any]] = {
     "a clique upside down": lambda h, a: tree(h)["cliques"][0].reverse(),
     "a separator of nothing": lambda h, a: tree(h)["edges"][0].__setitem__(2, []),
     "a separator many times": lambda h, a: tree(h)["edges"][0].__setitem__(2, tree(h)["edges"][0][2] * 64),
-    "cliques without end": lambda h, a: tree(h).update(cliques=[[3]] * 10**5, edges=[[i, 0, [3]] for i in range(1, 10**5)]),
+    "cliques without end": lambda h, a: tree(h).update(
+        cliques=[[3]] * 10**5, edges=[[i, 0, [3]] for i in range(1, 10**5)]
+    ),
     "no finest variable": lambda h, a: coarsened(h),
-    "levels out of order": lambda h, a: h["levels"].reverse() if h["levels"][0] != h["levels"][-1] else h["levels"].append(-1),
+    "levels out of order": lambda h, a: (
+        h["levels"].reverse() if h["levels"][0] != h["levels"][-1] else h["levels"].append(-1)
+    ),
     "a level of no attribute": lambda h, a: h["levels"].__setitem__(0, -1),
-    "a level with a gap": lambda h, a: level(h, a).__setitem__(level(h, a) == level(h, a).max(), level(h, a).max() + 1),
+    "a level with a gap": lambda h, a: level(h, a).__setitem__(
+        level(h, a) == level(h, a).max(), level(h, a).max() + 1
+    ),
     "a level across another": lambda h, a: a.update({second(h): np.roll(a[second(h)], 1)}),
     "a measurement too short": lambda h, a: a.update(noisy_1=a["noisy_1"][:-1]),
     "a measurement of many variables": lambda h, a: h["measurements"][0].update(positions=[3] * 10**5),
@@ -231,7 +251,9 @@ HARM: dict[str, Callable[[dict[str, Any], dict[str, Any]], Any]] = {
     "a column of another name": lambda h, a: renamed(a, pa.field("z", pa.int64())),
     "a column of lists": lambda h, a: renamed(a, pa.field("a", pa.list_(pa.int64()))),
     "a column too narrow": lambda h, a: renamed(a, pa.field("a", pa.bool_())),
-    "a time zone that is a path": lambda h, a: renamed(a, pa.field("a", pa.timestamp("us", "../../../../etc/passwd"))),
+    "a time zone that is a path": lambda h, a: renamed(
+        a, pa.field("a", pa.timestamp("us", "../../../../etc/passwd"))
+    ),
     "no engine": edit_manifest(policy={}),
     "another engine": edit_manifest(policy={"engine": "x", "max_memory": None}),
     "less than no memory": edit_manifest(policy={"engine": "tree", "max_memory": -1}),
@@ -264,7 +286,9 @@ def test_a_model_that_would_do_harm_is_refused(kind: str, tmp_path: Path) -> Non
 def test_the_model_itself_is_taken(tmp_path: Path) -> None:
     """Else the test above would hold for nothing; and what a schema says beside its types is left out."""
     header, arrays = parts()
-    schema = pa.ipc.read_schema(pa.py_buffer(arrays["schema"].tobytes())).with_metadata({b"pandas": b"{", b"x": b"y"})
+    schema = pa.ipc.read_schema(pa.py_buffer(arrays["schema"].tobytes())).with_metadata(
+        {b"pandas": b"{", b"x": b"y"}
+    )
     arrays["schema"] = np.frombuffer(schema.serialize().to_pybytes(), dtype=np.uint8)
     for pack in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         made = Release.load(put_together(tmp_path / "m", header, arrays, pack=pack))
@@ -316,7 +340,11 @@ def test_a_list_of_members_without_end_is_not_read(tmp_path: Path) -> None:
 def wide() -> Parts:
     """A model of a hundred columns, and forty of its marginals measured."""
     bits = np.random.default_rng(2).integers(0, 2, (60, 100))
-    return taken_apart(release(pa.table({f"c{i}": bits[:, i] for i in range(100)}), 1, domain={f"c{i}": 2 for i in range(100)}))
+    return taken_apart(
+        release(
+            pa.table({f"c{i}": bits[:, i] for i in range(100)}), 1, domain={f"c{i}": 2 for i in range(100)}
+        )
+    )
 
 
 NAMES = [f"c{i}" for i in range(100)]
@@ -379,15 +407,30 @@ def test_text_that_is_none_is_null_in_every_format(tmp_path: Path) -> None:
     column = pa.array([b"x", b"\xff\xfe", b"ab\xc3"], pa.binary()).view(pa.string())
     pq.write_table(pa.table({"a": column}), tmp_path / "t.parquet")
     (tmp_path / "t.csv").write_bytes(b"a\nx\n\xff\xfe\nab\xc3\n")
-    for source in (feather(tmp_path, column), tmp_path / "t.parquet", tmp_path / "t.csv", pa.table({"a": column})):
-        assert [value for batch in open_table(source).batches(["a"]) for value in batch.column(0).to_pylist()] == ["x", None, None]
+    for source in (
+        feather(tmp_path, column),
+        tmp_path / "t.parquet",
+        tmp_path / "t.csv",
+        pa.table({"a": column}),
+    ):
+        assert [
+            value for batch in open_table(source).batches(["a"]) for value in batch.column(0).to_pylist()
+        ] == ["x", None, None]
 
 
 def test_types_that_cannot_be_written_are_refused_before_anything_is_spent(tmp_path: Path) -> None:
     number = {"name": "a", "type": "number", "constraints": {"minimum": 0, "maximum": 10**6}}
     refusal(feather(tmp_path, pa.nulls(3, pa.decimal128(5, -2))), "which Parquet cannot hold", field=number)
-    moment = {"name": "a", "type": "datetime", "constraints": {"minimum": "2020-01-01", "maximum": "2021-01-01"}}
-    refusal(feather(tmp_path, pa.nulls(3, pa.timestamp("us", "Mars/Phobos"))), "time zone that is not known", field=moment)
+    moment = {
+        "name": "a",
+        "type": "datetime",
+        "constraints": {"minimum": "2020-01-01", "maximum": "2021-01-01"},
+    }
+    refusal(
+        feather(tmp_path, pa.nulls(3, pa.timestamp("us", "Mars/Phobos"))),
+        "time zone that is not known",
+        field=moment,
+    )
     refusal(feather(tmp_path, pa.nulls(3, pa.struct([("a\nb", pa.int8())]))), r"struct<a\\nb: int8>")
 
 
@@ -396,7 +439,9 @@ def test_many_columns_are_looked_at_in_time(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(",".join(["a"] * 100_000) + "\n")
     with pytest.raises(InputError, match="two columns named 'a'"):
         measured(lambda: open_table(tmp_path / "t.csv"), seconds=5)
-    (tmp_path / "u.csv").write_text(",".join(f"c{i}" for i in range(20_000)) + "\n" + ",".join(["1"] * 20_000) + "\n")
+    (tmp_path / "u.csv").write_text(
+        ",".join(f"c{i}" for i in range(20_000)) + "\n" + ",".join(["1"] * 20_000) + "\n"
+    )
     with pytest.raises(FmwemError, match=r"up to 16,384 columns, not 20,000") as refused:
         measured(lambda: release(tmp_path / "u.csv", 1), seconds=9, memory=2**29)
     assert not refused.value.budget_spent
@@ -408,14 +453,49 @@ TEXTS: list[tuple[str, Callable[[Path], Any], bytes, str]] = [
     ("d.json", Domain.load, b"[" * 10**6, "is not JSON"),
     ("d.json", Domain.load, b" " * (MOST_TEXT + 1), "is larger than 32 MB"),
     ("d.json", Domain.load, b'{"a": 1000000000000}', "less than or equal to 10000000"),
-    ("d.json", Domain.load, json.dumps({f"a{i}": 10**7 for i in range(10_000)}).encode(), "more than 16,777,216; use fewer bins"),
+    (
+        "d.json",
+        Domain.load,
+        json.dumps({f"a{i}": 10**7 for i in range(10_000)}).encode(),
+        "more than 16,777,216; use fewer bins",
+    ),
     ("d.json", Domain.load, b'{"": 5}', "at least 1 character"),
-    ("d.json", Domain.load, b'{"fields": [{"name": "a", "categories": ["x"], "b\\nc": 1}]}', "'b.nc': Extra inputs"),
-    ("d.json", Domain.load, b'{"fields": [{"name": "a", "categories": ["\\ud800"]}]}', "half of a surrogate pair"),
-    ("d.json", Domain.load, b'{"fields": [{"name": "a", "categories": ["x"], "title": "\\udfff"}]}', "half of a surrogate pair"),
-    ("d.json", Domain.load, b'{"fields": [{"name": "a", "type": "integer", "categories": [1, 9223372036854775808]}]}', "too large a number"),
-    ("d.json", Domain.load, b'{"fields": [{"name": "a", "type": "number", "categories": [9007199254740993]}]}', "no floating-point number"),
-    ("d.json", Domain.load, json.dumps({"fields": [{"name": "a", "categories": ["x"]}] * 50_000}).encode(), "names 'a' twice"),
+    (
+        "d.json",
+        Domain.load,
+        b'{"fields": [{"name": "a", "categories": ["x"], "b\\nc": 1}]}',
+        "'b.nc': Extra inputs",
+    ),
+    (
+        "d.json",
+        Domain.load,
+        b'{"fields": [{"name": "a", "categories": ["\\ud800"]}]}',
+        "half of a surrogate pair",
+    ),
+    (
+        "d.json",
+        Domain.load,
+        b'{"fields": [{"name": "a", "categories": ["x"], "title": "\\udfff"}]}',
+        "half of a surrogate pair",
+    ),
+    (
+        "d.json",
+        Domain.load,
+        b'{"fields": [{"name": "a", "type": "integer", "categories": [1, 9223372036854775808]}]}',
+        "too large a number",
+    ),
+    (
+        "d.json",
+        Domain.load,
+        b'{"fields": [{"name": "a", "type": "number", "categories": [9007199254740993]}]}',
+        "no floating-point number",
+    ),
+    (
+        "d.json",
+        Domain.load,
+        json.dumps({"fields": [{"name": "a", "categories": ["x"]}] * 50_000}).encode(),
+        "names 'a' twice",
+    ),
     ("w.toml", Workload.load, b"a." * 16_000 + b"a = 1", "a key of more than 64 parts"),
     ("w.toml", Workload.load, b"[" + b"a." * 16_000 + b"a]", "a key of more than 64 parts"),
     ("w.toml", Workload.load, b"x = " + b"[" * 10**5, "not a workload file"),
@@ -428,7 +508,9 @@ TEXTS: list[tuple[str, Callable[[Path], Any], bytes, str]] = [
 
 
 @pytest.mark.parametrize(("name", "read", "content", "words"), TEXTS, ids=range(len(TEXTS)))
-def test_a_text_that_would_do_harm_is_refused(name: str, read: Callable[[Path], Any], content: bytes, words: str, tmp_path: Path) -> None:
+def test_a_text_that_would_do_harm_is_refused(
+    name: str, read: Callable[[Path], Any], content: bytes, words: str, tmp_path: Path
+) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(FmwemError, match=words) as refused:
         measured(lambda: read(tmp_path / name), seconds=5, memory=2**29)
@@ -443,7 +525,11 @@ def test_a_text_that_would_do_harm_is_refused(name: str, read: Callable[[Path], 
         {"cube": ["a,b:" + "9" * 5000]},
         {"ranges": ["a:" + "9" * 5000]},
     ]
-    + [{option: [text]} for option in ("cube", "ranges") for text in ("a\nb:x", "\x1b[31m:x", "a\u2028,b@x", "\udcff:x")],
+    + [
+        {option: [text]}
+        for option in ("cube", "ranges")
+        for text in ("a\nb:x", "\x1b[31m:x", "a\u2028,b@x", "\udcff:x")
+    ],
     ids=lambda given_: str(given_)[:30],
 )
 def test_a_request_that_makes_no_sense_is_refused(given_: dict[str, Any]) -> None:
@@ -454,12 +540,16 @@ def test_a_request_that_makes_no_sense_is_refused(given_: dict[str, Any]) -> Non
 
 def test_a_dotted_value_is_no_deep_key(tmp_path: Path) -> None:
     """What the limit on keys must let through: many values with dots, and a long number."""
-    (tmp_path / "w.toml").write_text("marginals = 1\ncliques = [" + ", ".join(f'["a.{i}", "b.c.d"]' for i in range(500)) + "]\n")
+    (tmp_path / "w.toml").write_text(
+        "marginals = 1\ncliques = [" + ", ".join(f'["a.{i}", "b.c.d"]' for i in range(500)) + "]\n"
+    )
     assert len(Workload.load(tmp_path / "w.toml").named) == 500
 
 
 def test_the_largest_domains_are_read_in_bounds(tmp_path: Path) -> None:
     """Just below the limits: a million categories, ten million bins."""
-    (tmp_path / "d.json").write_text(json.dumps({"fields": [{"name": "a", "categories": [f"v{i}" for i in range(10**6)]}]}))
+    (tmp_path / "d.json").write_text(
+        json.dumps({"fields": [{"name": "a", "categories": [f"v{i}" for i in range(10**6)]}]})
+    )
     assert measured(lambda: Domain.load(tmp_path / "d.json")).shape == (10**6 + 1,)
     assert measured(lambda: Domain.from_dict({"a": 10**7, "b": 6 * 10**6})).shape == (10**7, 6 * 10**6)

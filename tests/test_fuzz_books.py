@@ -16,20 +16,32 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from factored_mwem import ledger_file
-from factored_mwem.book_check import check_books
-from factored_mwem.books import books, export
+from factored_mwem.accounting.cap import Cap, Cost
+from factored_mwem.accounting.conversion import Composition
+from factored_mwem.accounting.unit import Neighbours
 from factored_mwem.errors import BudgetExceeded, FmwemError
-from factored_mwem.ledger_file import LedgerFile
-from factored_mwem.privacy.cap import Cap, Cost
-from factored_mwem.privacy.journal import Journal
-from factored_mwem.privacy.neighbours import Neighbours
-from factored_mwem.privacy.noise import Composition
+from factored_mwem.ledger import file as ledger_file
+from factored_mwem.ledger.check import check_books
+from factored_mwem.ledger.file import LedgerFile
+from factored_mwem.ledger.journal import Journal
+from factored_mwem.ledger.report import books, export
 
 CASES = int(os.environ.get("FMWEM_FUZZ_CASES", "150"))
-fuzzed = settings(max_examples=CASES, deadline=10_000, derandomize=CASES < 1000, suppress_health_check=list(HealthCheck), database=None)
+fuzzed = settings(
+    max_examples=CASES,
+    deadline=10_000,
+    derandomize=CASES < 1000,
+    suppress_health_check=list(HealthCheck),
+    database=None,
+)
 edits = st.lists(
-    st.tuples(st.floats(0, 1), st.sampled_from(["flip", "cut", "splice", "zero"]), st.binary(min_size=1, max_size=40)), min_size=1, max_size=4
+    st.tuples(
+        st.floats(0, 1),
+        st.sampled_from(["flip", "cut", "splice", "zero"]),
+        st.binary(min_size=1, max_size=40),
+    ),
+    min_size=1,
+    max_size=4,
 )
 
 
@@ -38,7 +50,9 @@ def edited(data: bytes, changes: list[tuple[float, str, bytes]]) -> bytes:
     for where, kind, new in changes:
         at = int(where * len(data))
         gap = {"flip": len(new), "cut": len(new) * 50, "splice": 0, "zero": len(new) * 20}[kind]
-        data = data[:at] + {"flip": new, "cut": b"", "splice": new, "zero": bytes(gap)}[kind] + data[at + gap :]
+        data = (
+            data[:at] + {"flip": new, "cut": b"", "splice": new, "zero": bytes(gap)}[kind] + data[at + gap :]
+        )
     return data
 
 
@@ -49,7 +63,14 @@ def ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
         file.add(name, Cap.of(1.0, 1e-9), Neighbours.ADD_REMOVE, 1)
     for i in range(6):
         cost = Cost(Composition.PURE, Fraction(1, 6))
-        number = file.reserve("one", cost, run_id=f"r{i}", parameters={"a": list(range(50))}, fingerprint=b"f" * 32, tool_version="1")
+        number = file.reserve(
+            "one",
+            cost,
+            run_id=f"r{i}",
+            parameters={"a": list(range(50))},
+            fingerprint=b"f" * 32,
+            tool_version="1",
+        )
         file.change(number, "finished", spent=cost, files=[{"data": "0" * 64}])
     return file.path
 
@@ -81,16 +102,41 @@ def test_a_damaged_ledger_is_read_or_refused(ledger: Path, changes: list[tuple[f
             left.unlink()
 
 
-HOSTILE = ["1e999999999", "0/0", "-1", "9" * 2000, "NaN", "", "1/3/5", "٣", "0x10", None, 7, 1.5, b"\x00", "[" * 100_000, '{"a": 1e400}', "\ud800"]
+HOSTILE = [
+    "1e999999999",
+    "0/0",
+    "-1",
+    "9" * 2000,
+    "NaN",
+    "",
+    "1/3/5",
+    "٣",
+    "0x10",
+    None,
+    7,
+    1.5,
+    b"\x00",
+    "[" * 100_000,
+    '{"a": 1e400}',
+    "\ud800",
+]
 
 
 @fuzzed
 @given(
     st.sampled_from(["releases", "datasets", "events", "secret"]),
     st.integers(0, 15),
-    st.one_of(st.sampled_from(HOSTILE), st.text(max_size=30), st.binary(max_size=30), st.integers(-(2**63), 2**63 - 1), st.floats()),
+    st.one_of(
+        st.sampled_from(HOSTILE),
+        st.text(max_size=30),
+        st.binary(max_size=30),
+        st.integers(-(2**63), 2**63 - 1),
+        st.floats(),
+    ),
 )
-def test_any_value_in_any_cell_is_read_or_refused(ledger: Path, table: str, column: int, value: object) -> None:
+def test_any_value_in_any_cell_is_read_or_refused(
+    ledger: Path, table: str, column: int, value: object
+) -> None:
     path = ledger.with_name("cells")
     path.write_bytes(ledger.read_bytes())
     db = sqlite3.connect(path)
@@ -125,7 +171,9 @@ def journal(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @fuzzed
 @given(edits)
-def test_a_glimpse_of_a_damaged_journal_is_its_header_or_nothing(journal: Path, changes: list[tuple[float, str, bytes]]) -> None:
+def test_a_glimpse_of_a_damaged_journal_is_its_header_or_nothing(
+    journal: Path, changes: list[tuple[float, str, bytes]]
+) -> None:
     path = journal.with_name("glimpsed")
     path.write_bytes(edited(journal.read_bytes(), changes))
     assert Journal.glimpse(path, b"key") in ({"seed": 1}, None)
@@ -133,7 +181,9 @@ def test_a_glimpse_of_a_damaged_journal_is_its_header_or_nothing(journal: Path, 
 
 @fuzzed
 @given(edits)
-def test_a_damaged_journal_is_a_prefix_or_refused(journal: Path, changes: list[tuple[float, str, bytes]]) -> None:
+def test_a_damaged_journal_is_a_prefix_or_refused(
+    journal: Path, changes: list[tuple[float, str, bytes]]
+) -> None:
     """What is read is what was written, in order from the first; nothing between is left out."""
     path = journal.with_name("torn")
     path.write_bytes(edited(journal.read_bytes(), changes))

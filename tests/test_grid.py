@@ -17,7 +17,7 @@ from factored_mwem import Release, Workload, release
 from factored_mwem.errors import InputError
 from factored_mwem.privacy.discover import WIDEST
 from factored_mwem.privacy.noise import OpenDPNoise
-from factored_mwem.profile import GRIDS
+from factored_mwem.tables.profile import GRIDS
 
 PARAMETERS = {
     "epsilon", "delta", "spent_epsilon", "cost", "share", "scale", "weight", "minimum", "maximum", "edges", "domain_budget", "select_share",
@@ -39,7 +39,14 @@ CASES: dict[str, dict[str, Any]] = {
 
 def saved(folder: Path, *, learn: bool = False, workload: Any = 2, **choices: Any) -> Path:
     rng = np.random.default_rng(4)
-    table = pa.table({"a": rng.choice(["x", "y", "z"], 900), "b": rng.integers(3, 61, 900), "c": rng.normal(50, 9, 900), "d": rng.random(900) < 0.2})
+    table = pa.table(
+        {
+            "a": rng.choice(["x", "y", "z"], 900),
+            "b": rng.integers(3, 61, 900),
+            "c": rng.normal(50, 9, 900),
+            "d": rng.random(900) < 0.2,
+        }
+    )
     fields = [
         {"name": "a", "categories": ["x", "y", "z"]},
         {"name": "b", "type": "integer", "constraints": {"minimum": 0, "maximum": 63}},
@@ -70,12 +77,20 @@ def off_the_grid(folder: Path) -> list[str]:
         header = json.loads(model["header"].tobytes())
     assert noisy
     manifest = json.loads((folder / "m.manifest.json").read_text())
-    wrong += [key for tree in (manifest, header["manifest"]) for key in fractions_in(tree) if key not in PARAMETERS]
+    wrong += [
+        key for tree in (manifest, header["manifest"]) for key in fractions_in(tree) if key not in PARAMETERS
+    ]
     wrong += [] if type(manifest["estimated_rows"]) is int else ["estimated_rows"]
-    points = {*GRIDS["number"].tolist(), WIDEST, -WIDEST}  # what lies beyond the integers is moved to their ends, which are public
+    points = {
+        *GRIDS["number"].tolist(),
+        WIDEST,
+        -WIDEST,
+    }  # what lies beyond the integers is moved to their ends, which are public
     for field in manifest["domain"]["fields"]:
         edges = field.get("edges", [])
-        wrong += [field["name"] for end in edges[:1] + edges[-1:] if field.get("learnt") and end not in points]
+        wrong += [
+            field["name"] for end in edges[:1] + edges[-1:] if field.get("learnt") and end not in points
+        ]
     return wrong
 
 
@@ -85,10 +100,14 @@ def test_released_numbers_lie_on_their_grid(case: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("case", ["at once", "in rounds", "mwem"])
-def test_the_check_sees_noise_that_is_not_whole(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_check_sees_noise_that_is_not_whole(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Planted: the sampler's numbers get a fraction on their way; and a file with such numbers is none that we read."""
     real = OpenDPNoise.add
-    monkeypatch.setattr(OpenDPNoise, "add", lambda self, values, *, scale: real(self, values, scale=scale) + 0.25)
+    monkeypatch.setattr(
+        OpenDPNoise, "add", lambda self, values, *, scale: real(self, values, scale=scale) + 0.25
+    )
     folder = saved(tmp_path, **CASES[case])
     assert "noisy" in off_the_grid(folder)[0]
     with pytest.raises(InputError, match="damaged"):

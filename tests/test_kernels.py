@@ -11,19 +11,18 @@ import pytest
 from fakes import callable_part
 from naive import Dense, cells_of, count, l1
 
-from factored_mwem.answers import Answerer
-from factored_mwem.candidates import Candidates
-from factored_mwem.counts import Tables
-from factored_mwem.domain import Domain
-from factored_mwem.fit import update
+from factored_mwem.accounting.conversion import Composition
+from factored_mwem.domain.domain import Domain
 from factored_mwem.kernels import dense
 from factored_mwem.kernels.counting import LARGEST
 from factored_mwem.kernels.dense import FLOOR, PAPER, SCALED, marginal_into, replay
 from factored_mwem.kernels.scoring import distances
-from factored_mwem.model import Factor, ProductModel
-from factored_mwem.privacy.access import SCORE_GRID, Measurement
-from factored_mwem.privacy.noise import Composition
-from factored_mwem.workload import Workload
+from factored_mwem.model.answers import Answerer
+from factored_mwem.model.dense import Factor, ProductModel, update
+from factored_mwem.privacy.counts import Tables
+from factored_mwem.privacy.session import SCORE_GRID, Measurement
+from factored_mwem.workload.candidates import Candidates
+from factored_mwem.workload.workload import Workload
 
 # name -> (sizes of the attributes, marginals)
 CASES = {
@@ -57,7 +56,13 @@ def random_rows(shape: tuple[int, ...], n: int, rng: np.random.Generator) -> lis
     return [some[i] for i in rng.integers(len(some), size=n)]
 
 
-def score(model: ProductModel, candidates: Candidates, counts: np.ndarray, offsets: np.ndarray, grid: float = SCORE_GRID) -> np.ndarray:
+def score(
+    model: ProductModel,
+    candidates: Candidates,
+    counts: np.ndarray,
+    offsets: np.ndarray,
+    grid: float = SCORE_GRID,
+) -> np.ndarray:
     answers = Answerer(candidates).answers(model, np.arange(len(candidates)))
     out = np.empty(len(candidates), dtype=np.int64)
     distances(
@@ -67,7 +72,9 @@ def score(model: ProductModel, candidates: Candidates, counts: np.ndarray, offse
     return out
 
 
-def grown(shape: tuple[int, ...], merges: list[tuple[int, ...]], total: float, rng: np.random.Generator) -> ProductModel:
+def grown(
+    shape: tuple[int, ...], merges: list[tuple[int, ...]], total: float, rng: np.random.Generator
+) -> ProductModel:
     """Components that are anything but uniform."""
     model = ProductModel.uniform(Domain.from_dict({f"a{i}": size for i, size in enumerate(shape)}), total)
     for positions in [*((p,) for p in range(len(shape))), *merges]:
@@ -101,7 +108,10 @@ def test_multiply_by_reweights_every_cell(shape: tuple[int, ...], marginals: lis
         by_cell = dict(zip(cells_of(shape, positions), ratio, strict=True))
         weights = factor.weights.copy()
         multiply_by(weights, *factor.index(positions), ratio)
-        expected = [w * by_cell[tuple(cell[p] for p in positions)] for w, cell in zip(factor.weights, cells_of(shape), strict=True)]
+        expected = [
+            w * by_cell[tuple(cell[p] for p in positions)]
+            for w, cell in zip(factor.weights, cells_of(shape), strict=True)
+        ]
         np.testing.assert_allclose(weights, expected, rtol=1e-15)
 
 
@@ -125,10 +135,17 @@ def test_replay_is_the_oracles(shape: tuple[int, ...], marginals: list[tuple[int
         factor = Factor(tuple(2 * p + 1 for p in range(len(shape))), shape, start)
         oracle = Dense(shape, dict(zip(cells_of(shape), start.tolist(), strict=True)))
         measured = [
-            (p, (rng.normal(n / len(cells_of(shape, p)), n / 2, size=len(cells_of(shape, p)))).tolist(), float(rng.uniform(0.1, n / 5)))
+            (
+                p,
+                (rng.normal(n / len(cells_of(shape, p)), n / 2, size=len(cells_of(shape, p)))).tolist(),
+                float(rng.uniform(0.1, n / 5)),
+            )
             for p in marginals
         ]
-        ours = [Measurement(tuple(2 * p + 1 for p in m[0]), np.array(m[1]), m[2], Composition.ZCDP) for m in measured]
+        ours = [
+            Measurement(tuple(2 * p + 1 for p in m[0]), np.array(m[1]), m[2], Composition.ZCDP)
+            for m in measured
+        ]
         updated = update(factor, ours, n, sweeps=6, rule=rule)
         (oracle.replay if rule == PAPER else oracle.replay_scaled)(measured, n, 6)
         np.testing.assert_allclose(updated.weights, list(oracle.shares.values()), rtol=1e-11)
@@ -146,15 +163,22 @@ def test_replay_leaves_alone_what_fits() -> None:
 
 def test_the_papers_replay_sweeps_to_the_end() -> None:
     layout, index = np.array([[0, 1, 1, 2, 0, 2]]), np.array([0, 0, 1])
-    assert replay(np.array([0.5, 0.5]), index, layout, np.array([50.0, 50.0]), np.array([99.0]), 100.0, 4, PAPER) == 4
+    assert (
+        replay(np.array([0.5, 0.5]), index, layout, np.array([50.0, 50.0]), np.array([99.0]), 100.0, 4, PAPER)
+        == 4
+    )
 
 
 # ---- distances
 
 
 @named
-@pytest.mark.parametrize("merges", [[], [(0, -1)], [(0, 1), (1, 2)], [range(4)]], ids=["alone", "ends", "chain", "joined"])
-def test_distances_are_l1_on_the_grid(shape: tuple[int, ...], marginals: list[tuple[int, ...]], merges: list[tuple[int, ...]]) -> None:
+@pytest.mark.parametrize(
+    "merges", [[], [(0, -1)], [(0, 1), (1, 2)], [range(4)]], ids=["alone", "ends", "chain", "joined"]
+)
+def test_distances_are_l1_on_the_grid(
+    shape: tuple[int, ...], marginals: list[tuple[int, ...]], merges: list[tuple[int, ...]]
+) -> None:
     """Every way in which a candidate can lie across components: alone, first with last (their slots interleave), a chain, one component."""
     rng = np.random.default_rng(4)
     width = len(shape)
@@ -165,9 +189,17 @@ def test_distances_are_l1_on_the_grid(shape: tuple[int, ...], marginals: list[tu
         offsets = candidates.offsets
         found = score(model, candidates, Tables(columns_of(rows, width), candidates).counts, offsets)
         for c, distance in enumerate(found.tolist()):
-            answer, true = model.marginal(candidates.positions(c)), count(rows, shape, candidates.positions(c))
-            rounded = sum(abs(math.floor(a * SCORE_GRID + 0.5) - t * SCORE_GRID) for a, t in zip(answer, true, strict=True))
-            assert abs(distance - rounded) <= len(true), "one unit a cell: a float's last digit can turn the rounding"
+            answer, true = (
+                model.marginal(candidates.positions(c)),
+                count(rows, shape, candidates.positions(c)),
+            )
+            rounded = sum(
+                abs(math.floor(a * SCORE_GRID + 0.5) - t * SCORE_GRID)
+                for a, t in zip(answer, true, strict=True)
+            )
+            assert abs(distance - rounded) <= len(true), (
+                "one unit a cell: a float's last digit can turn the rounding"
+            )
             assert abs(distance / SCORE_GRID - l1(answer.tolist(), true)) <= len(true) / SCORE_GRID
 
 
@@ -180,7 +212,9 @@ def test_rounding_is_to_the_nearest_unit_of_the_grid() -> None:
 
 
 @named
-def test_one_row_moves_a_distance_by_at_most_one_record(shape: tuple[int, ...], marginals: list[tuple[int, ...]]) -> None:
+def test_one_row_moves_a_distance_by_at_most_one_record(
+    shape: tuple[int, ...], marginals: list[tuple[int, ...]]
+) -> None:
     """The stated sensitivity, exactly and in integers: SCORE_GRID and not one unit more; and it is reached, so it is not slack."""
     rng = np.random.default_rng(6)
     candidates, reached = candidates_of(shape, marginals), 0
@@ -190,7 +224,9 @@ def test_one_row_moves_a_distance_by_at_most_one_record(shape: tuple[int, ...], 
         rows = random_rows(shape, int(rng.integers(0, 30)), rng)
         before = score(model, candidates, Tables(columns_of(rows, len(shape)), candidates).counts, offsets)
         for cell in cells_of(shape):
-            after = score(model, candidates, Tables(columns_of([*rows, cell], len(shape)), candidates).counts, offsets)
+            after = score(
+                model, candidates, Tables(columns_of([*rows, cell], len(shape)), candidates).counts, offsets
+            )
             assert np.abs(after - before).max() <= SCORE_GRID
             reached += int((np.abs(after - before) == SCORE_GRID).sum())
     assert reached
@@ -209,17 +245,17 @@ def test_distances_of_the_largest_counts_do_not_wrap_round() -> None:
 SIGNATURES = """
 import numpy as np
 from factored_mwem.kernels import counting, dense, graph, joint, scoring, tree
-from factored_mwem.counts import PrivateCounts, PrivateRows
-from factored_mwem.domain import Domain
-from factored_mwem.engine import fit_forest
-from factored_mwem.limits import Machine, limits_of
-from factored_mwem.mwem import mwem
-from factored_mwem.plan import Policy
-from factored_mwem.privacy.access import Access
-from factored_mwem.privacy.ledger import Budget, Ledger
-from factored_mwem.privacy.neighbours import Unit
+from factored_mwem.privacy.counts import PrivateCounts, PrivateRows
+from factored_mwem.domain.domain import Domain
+from factored_mwem.mechanisms.tree import fit_forest
+from factored_mwem.mechanisms.limits import Machine, limits_of
+from factored_mwem.mechanisms.mwem import mwem
+from factored_mwem.policy import Policy
+from factored_mwem.privacy.session import Access
+from factored_mwem.accounting.accountant import Budget, Ledger
+from factored_mwem.accounting.unit import Unit
 from factored_mwem.privacy.noise import OpenDPNoise
-from factored_mwem.workload import Workload
+from factored_mwem.workload.workload import Workload
 
 rng = np.random.default_rng(0)
 for shape, order, known in (((2,) * 16, 2, None), ((3, 1, 300), 2, 100)):
@@ -241,9 +277,20 @@ for name, kernel in {**vars(counting), **vars(dense), **vars(graph), **vars(join
 def test_every_kernel_has_one_signature() -> None:
     """Wrappers hand over one dtype and layout each: a second one would be compiled at a user's first run. In a process of its own,
     because the tests above call kernels as they like."""
-    output = subprocess.run([sys.executable, "-c", SIGNATURES], check=True, capture_output=True, text=True).stdout.split()
+    output = subprocess.run(
+        [sys.executable, "-c", SIGNATURES], check=True, capture_output=True, text=True
+    ).stdout.split()
     found = dict(zip(output[::2], map(int, output[1::2]), strict=True))
     # A kernel inside another may be compiled for slices as well; what Python calls may not.
-    called = {"marginal_into", "replay", "distances", "joined_cells", "rebuild", "descend", "fill_conditionals", "choose_medians"}
+    called = {
+        "marginal_into",
+        "replay",
+        "distances",
+        "joined_cells",
+        "rebuild",
+        "descend",
+        "fill_conditionals",
+        "choose_medians",
+    }
     called |= {"joint_marginals", "add_bits", "add_rows", "complete"}
     assert {name: found[name] for name in called} == dict.fromkeys(called, 1)

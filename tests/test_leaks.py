@@ -32,11 +32,17 @@ import pyarrow.feather as pf
 import pyarrow.parquet as pq
 import pytest
 
-from factored_mwem import Domain, Workload, cli, codec, delimited, engine, flow, output, release, table
-from factored_mwem.counts import PrivateCounts, PrivateRows, Rows, Tables
+from factored_mwem import Domain, Workload, release
+from factored_mwem import files as output
+from factored_mwem.cli import main as cli
 from factored_mwem.errors import FmwemError, InputError
-from factored_mwem.profile import ColumnProfile
-from factored_mwem.table import open_table
+from factored_mwem.mechanisms import tree as engine
+from factored_mwem.pipeline import release as flow
+from factored_mwem.privacy.counts import PrivateCounts, PrivateRows, Rows, Tables
+from factored_mwem.tables import codec, delimited
+from factored_mwem.tables import source as table
+from factored_mwem.tables.profile import ColumnProfile
+from factored_mwem.tables.source import open_table
 
 FORMATS = ("private.csv", "private.csv.gz", "private.tsv", "private.parquet", "private.feather")
 """Names of the table, one a format; all other files are looked into."""
@@ -49,17 +55,42 @@ learnt bounds. Of so many digits that no synthetic score, of which every row has
 DOMAIN = {
     "fields": [
         {"name": "town", "categories": ["north", "south", "west"]},
-        {"name": "pay", "type": "integer", "bins": 8, "constraints": {"minimum": 0, "maximum": 800_000_000_000_000, "required": True}},
+        {
+            "name": "pay",
+            "type": "integer",
+            "bins": 8,
+            "constraints": {"minimum": 0, "maximum": 800_000_000_000_000, "required": True},
+        },
         {"name": "score", "type": "number", "bins": 6, "constraints": {"minimum": 0, "maximum": 10}},
-        {"name": "born", "type": "date", "bins": 6, "constraints": {"minimum": "1950-01-01", "maximum": "2009-12-31"}},
-        {"name": "seen", "type": "datetime", "bins": 6, "constraints": {"minimum": "2020-01-01", "maximum": "2020-12-31"}},
+        {
+            "name": "born",
+            "type": "date",
+            "bins": 6,
+            "constraints": {"minimum": "1950-01-01", "maximum": "2009-12-31"},
+        },
+        {
+            "name": "seen",
+            "type": "datetime",
+            "bins": 6,
+            "constraints": {"minimum": "2020-01-01", "maximum": "2020-12-31"},
+        },
         {"name": "count", "type": "integer", "bins": 5, "constraints": {"minimum": 0, "maximum": 99}},
     ]
 }
 NAMES = [str(field["name"]) for field in DOMAIN["fields"]]
-PLANTED = ["CANARY-4711", str(INSIDE), "2718281828459045.5", "1699-03-09", "1699-03-09T11:22:33", "8765432187654321"]
+PLANTED = [
+    "CANARY-4711",
+    str(INSIDE),
+    "2718281828459045.5",
+    "1699-03-09",
+    "1699-03-09T11:22:33",
+    "8765432187654321",
+]
 TOWNS, MOMENT = ("north", "south"), "2020-06-15T12:00:00"
-ROWS = [[TOWNS[i % 2], str(i * 10**12), f"{i % 10}.5", f"19{50 + i % 50}-06-15", MOMENT, str(i % 99)] for i in range(400)]
+ROWS = [
+    [TOWNS[i % 2], str(i * 10**12), f"{i % 10}.5", f"19{50 + i % 50}-06-15", MOMENT, str(i % 99)]
+    for i in range(400)
+]
 
 
 def write_table(path: Path, *, broken: bool = False) -> None:
@@ -67,14 +98,19 @@ def write_table(path: Path, *, broken: bool = False) -> None:
     rows = [*ROWS[:200], PLANTED, *ROWS[200:]]
     if path.suffix in (".parquet", ".feather"):
         kinds = [pa.string(), pa.int64(), pa.float64(), pa.date32(), pa.timestamp("us"), pa.int64()]
-        columns = {n: pa.array(c, pa.string()).cast(k) for n, c, k in zip(NAMES, zip(*rows, strict=True), kinds, strict=True)}
+        columns = {
+            n: pa.array(c, pa.string()).cast(k)
+            for n, c, k in zip(NAMES, zip(*rows, strict=True), kinds, strict=True)
+        }
         (pq.write_table if path.suffix == ".parquet" else pf.write_feather)(pa.table(columns), path)
         return
     text = io.StringIO()
     csv.writer(text, delimiter="\t" if ".tsv" in path.name else ",").writerows([NAMES, *rows])
     if broken:
         text = io.StringIO(text.getvalue().replace(str(PLANTED[0]), f'"{PLANTED[0]}'))
-    path.write_bytes(gzip.compress(text.getvalue().encode()) if path.suffix == ".gz" else text.getvalue().encode())
+    path.write_bytes(
+        gzip.compress(text.getvalue().encode()) if path.suffix == ".gz" else text.getvalue().encode()
+    )
 
 
 def everything_in(path: Path) -> str:
@@ -84,10 +120,17 @@ def everything_in(path: Path) -> str:
         with zipfile.ZipFile(path) as file:
             members = {name: file.read(name) for name in file.namelist()}
         said += "".join(content.decode("latin-1") for content in members.values())
-        said += " ".join(str(v) for name, content in members.items() if "noisy" in name for v in np.load(io.BytesIO(content)).tolist())
+        said += " ".join(
+            str(v)
+            for name, content in members.items()
+            if "noisy" in name
+            for v in np.load(io.BytesIO(content)).tolist()
+        )
     if path.suffix in (".parquet", ".feather"):
         made = pq.read_table(path) if path.suffix == ".parquet" else pf.read_table(path)
-        said += str(made.schema) + " ".join(str(v) for column in made.columns for v in column.cast(pa.string()).to_pylist())
+        said += str(made.schema) + " ".join(
+            str(v) for column in made.columns for v in column.cast(pa.string()).to_pylist()
+        )
     return said
 
 
@@ -99,7 +142,13 @@ def leaks(said: dict[str, str]) -> list[str]:
 class Watch:
     """A folder to work in, with a folder for temporary files beside it, and all that a command says and leaves."""
 
-    def __init__(self, folder: Path, patch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], log: pytest.LogCaptureFixture) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        patch: pytest.MonkeyPatch,
+        capfd: pytest.CaptureFixture[str],
+        log: pytest.LogCaptureFixture,
+    ) -> None:
         self.folder, self.patch, self.capfd, self.log = folder / "here", patch, capfd, log
         self.temporary = folder / "temporary"
         self.folder.mkdir()
@@ -113,8 +162,15 @@ class Watch:
 
     def said(self) -> dict[str, str]:
         out, err = self.capfd.readouterr()
-        files = [p for folder in (self.folder, self.temporary) for p in sorted(folder.rglob("*")) if p.is_file()]
-        return {"stdout": out, "stderr": err, "log": self.log.text, **{str(p): everything_in(p) for p in files if p.name not in FORMATS}}
+        files = [
+            p for folder in (self.folder, self.temporary) for p in sorted(folder.rglob("*")) if p.is_file()
+        ]
+        return {
+            "stdout": out,
+            "stderr": err,
+            "log": self.log.text,
+            **{str(p): everything_in(p) for p in files if p.name not in FORMATS},
+        }
 
     def run(self, *arguments: Any) -> tuple[Any, dict[str, str]]:
         """(exit code, all that was said) of a command, run in this process."""
@@ -131,7 +187,12 @@ class Watch:
 
 
 @pytest.fixture
-def watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> Iterator[Watch]:
+def watch(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> Iterator[Watch]:
     with caplog.at_level(logging.DEBUG):
         yield Watch(tmp_path, monkeypatch, capfd, caplog)
 
@@ -155,7 +216,9 @@ def test_a_release_tells_no_value(watch: Watch, name: str, how: str) -> None:
 @pytest.mark.parametrize("name", ["private.csv", "private.parquet"])
 def test_a_learnt_domain_tells_no_value(watch: Watch, name: str) -> None:
     write_table(watch.folder / name)
-    code, said = watch.run("release", name, "--marginals", 1, "--epsilon", 5, "--model", "o.fmwem", "-o", "o.csv", "-v")
+    code, said = watch.run(
+        "release", name, "--marginals", 1, "--epsilon", 5, "--model", "o.fmwem", "-o", "o.csv", "-v"
+    )
     assert code == 0 and "north" in said[str(watch.folder / "o.csv")], said["stderr"]
     assert not leaks(said)
 
@@ -165,7 +228,18 @@ def test_the_books_tell_no_value(watch: Watch) -> None:
     write_table(watch.folder / "private.csv")
     assert watch.run("ledger", "init", "b.ledger")[0] == 0
     assert watch.run("ledger", "add", "b.ledger", "--dataset", "d", "--epsilon", 5, "--delta", 1e-6)[0] == 0
-    again = ["release", "private.csv", *declared, "--ledger", "b.ledger", "--dataset", "d", "--run-id", "r", "-v"]
+    again = [
+        "release",
+        "private.csv",
+        *declared,
+        "--ledger",
+        "b.ledger",
+        "--dataset",
+        "d",
+        "--run-id",
+        "r",
+        "-v",
+    ]
     with watch.patch.context() as patch:
         patch.setattr(output, "_WRITERS", {".parquet": raising(MemoryError())})
         code, said = watch.run(*again)
@@ -215,8 +289,12 @@ def test_a_failure_tells_no_value(watch: Watch, failure: str, how: str) -> None:
     with watch.patch.context() as patch:
         patch.setattr(where, name, broken)
         found, said = watch.run("release", "private.csv", *declared, *SAYING[how])
-    assert (found, set(said)) == (code, {"stdout", "stderr", "log", str(watch.folder / "domain.json")}), said["stderr"]
-    assert [line for line in said["stderr"].splitlines() if not line.startswith("round ")][-1].startswith("fmwem: ")
+    assert (found, set(said)) == (code, {"stdout", "stderr", "log", str(watch.folder / "domain.json")}), said[
+        "stderr"
+    ]
+    assert [line for line in said["stderr"].splitlines() if not line.startswith("round ")][-1].startswith(
+        "fmwem: "
+    )
     assert not leaks(said)
 
 
@@ -240,14 +318,18 @@ def _file(name: str, content: bytes) -> Path:
 def _typed(name: str) -> Path:
     """Text that is none, in a typed file."""
     column = pa.array([b"CANARY\xff"], pa.binary()).view(pa.string())
-    (pq.write_table if name.endswith(".parquet") else pf.write_feather)(pa.table({"a": column, "b": column}), name)
+    (pq.write_table if name.endswith(".parquet") else pf.write_feather)(
+        pa.table({"a": column, "b": column}), name
+    )
     return Path(name)
 
 
 def _pandas(values: list[Any]) -> Any:
     import pandas
 
-    return pandas.DataFrame({"a": pandas.Series(values, dtype=object), "b": pandas.Series(values, dtype=object)})
+    return pandas.DataFrame(
+        {"a": pandas.Series(values, dtype=object), "b": pandas.Series(values, dtype=object)}
+    )
 
 
 def _query() -> Any:
@@ -287,7 +369,10 @@ def told_by(error: BaseException) -> dict[str, str]:
     logger = logging.Logger("one")
     logger.addHandler(logging.StreamHandler(log))
     logger.error("it failed", exc_info=error)
-    texts = {f"{type(one).__name__} {i}": f"{one} {one!r} {one.args!r} {vars(one)!r}" for i, one in enumerate(chain)}
+    texts = {
+        f"{type(one).__name__} {i}": f"{one} {one!r} {one.args!r} {vars(one)!r}"
+        for i, one in enumerate(chain)
+    }
     return {"traceback": "".join(traceback.format_exception(error)), "log": log.getvalue(), **texts}
 
 
@@ -299,7 +384,9 @@ def refusal_of(source: Any) -> FmwemError:
 
 
 @pytest.mark.parametrize("kind", UNREADABLE)
-def test_an_exception_in_python_quotes_no_row(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exception_in_python_quotes_no_row(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Not even by the library's error behind it: `from None` hides that one, and leaves it for whoever looks."""
     monkeypatch.chdir(tmp_path)
     assert not leaks(told_by(refusal_of(UNREADABLE[kind]())))
@@ -313,7 +400,9 @@ def test_a_record_that_cannot_be_read_is_not_quoted(watch: Watch, kind: str) -> 
     assert not leaks(said)
 
 
-def test_the_check_sees_an_exception_that_quotes_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_check_sees_an_exception_that_quotes_a_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Planted: the library's own words, and the library's error as a hidden context."""
     monkeypatch.chdir(tmp_path)
     source = UNREADABLE["a quote left open"]()
@@ -374,7 +463,9 @@ def test_the_search_sees_a_value_that_comes_out(watch: Watch) -> None:
     (watch.folder / "domain.json").write_text(json.dumps({"fields": fields}))
     write_table(watch.folder / "private.csv")
     for out in ("o.parquet", "o.csv", "o.feather"):
-        _, said = watch.run("release", "private.csv", *declared, "-o", out, "--model", f"{out}.fmwem", "-q", "--epsilon", 50)
+        _, said = watch.run(
+            "release", "private.csv", *declared, "-o", out, "--model", f"{out}.fmwem", "-q", "--epsilon", 50
+        )
         for where in (out, f"{out}.fmwem", "o.manifest.json"):
             assert leaks({where: said[str(watch.folder / where)]}), where
         (watch.folder / "o.manifest.json").unlink()
@@ -405,7 +496,7 @@ logging.basicConfig(level=logging.DEBUG)
 logging.captureWarnings(True)
 faulthandler.enable()
 warnings.simplefilter("always")
-from factored_mwem.cli import main
+from factored_mwem.cli.main import main
 main()
 """
 
@@ -437,7 +528,11 @@ def private_objects() -> list[Any]:
 def shows_nothing(thing: Any) -> bool:
     """Whether its text is its class's name alone, and no pickle or copy of it can be made."""
     protocols = range(pickle.HIGHEST_PROTOCOL + 1)
-    acts: list[Callable[[Any], Any]] = [copy.copy, copy.deepcopy, *(lambda t, p=p: pickle.dumps([t], protocol=p) for p in protocols)]
+    acts: list[Callable[[Any], Any]] = [
+        copy.copy,
+        copy.deepcopy,
+        *(lambda t, p=p: pickle.dumps([t], protocol=p) for p in protocols),
+    ]
     for act in acts:
         try:
             act(thing)
@@ -451,7 +546,14 @@ def shows_nothing(thing: Any) -> bool:
 
 def test_what_holds_private_rows_shows_nothing() -> None:
     found = private_objects()
-    assert {type(thing) for thing in found} == {PrivateRows, PrivateCounts, Rows, Tables, table.Table, ColumnProfile}
+    assert {type(thing) for thing in found} == {
+        PrivateRows,
+        PrivateCounts,
+        Rows,
+        Tables,
+        table.Table,
+        ColumnProfile,
+    }
     for thing in found:
         assert shows_nothing(thing), type(thing)
 
@@ -482,7 +584,9 @@ def test_formulas_come_back_as_they_were(tmp_path: Path) -> None:
     made.write(tmp_path / "o.parquet")
     assert come_back(tmp_path / "o.parquet")
     harmless = tuple("'" + text if text[0] in "=+-@" else text for text in FORMULAS)
-    dataclasses.replace(made, domain=Domain([made.domain["c"].model_copy(update={"categories": harmless})])).write(tmp_path / "p.parquet")
+    dataclasses.replace(
+        made, domain=Domain([made.domain["c"].model_copy(update={"categories": harmless})])
+    ).write(tmp_path / "p.parquet")
     assert not come_back(tmp_path / "p.parquet")
     readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
     assert "CSV is written on request only" in readme and "formula" in readme

@@ -11,19 +11,30 @@ import pytest
 from fakes import FakeNoise
 from scipy.optimize import minimize_scalar
 
-from factored_mwem.attribute import Attribute
-from factored_mwem.counts import PrivateCounts
-from factored_mwem.domain import Domain
+from factored_mwem.accounting.accountant import (
+    GRID,
+    Budget,
+    Entry,
+    Ledger,
+    Mechanism,
+    additive,
+    guarantee,
+    price,
+    scale_for,
+    selecting,
+)
+from factored_mwem.accounting.conversion import Composition, epsilon_of
+from factored_mwem.accounting.unit import Neighbours, Unit
+from factored_mwem.domain.attribute import Attribute
+from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import BudgetExceeded, InputError
-from factored_mwem.flow import _release
-from factored_mwem.manifest import Manifest
-from factored_mwem.plan import Policy
-from factored_mwem.privacy.access import Access, measure
-from factored_mwem.privacy.ledger import GRID, Budget, Entry, Ledger, Mechanism, additive, guarantee, price, scale_for, selecting
-from factored_mwem.privacy.neighbours import Neighbours, Unit
-from factored_mwem.privacy.noise import Composition, epsilon_of
-from factored_mwem.table import open_table
-from factored_mwem.workload import Workload
+from factored_mwem.pipeline.manifest import Manifest
+from factored_mwem.pipeline.release import _release
+from factored_mwem.policy import Policy
+from factored_mwem.privacy.counts import PrivateCounts
+from factored_mwem.privacy.session import Access, measure
+from factored_mwem.tables.source import open_table
+from factored_mwem.workload.workload import Workload
 
 AWKWARD = [Fraction(1, 3), Fraction(0.1), Fraction(1e-9), Fraction(20), Fraction(2, 7**11)]
 dp.enable_features("contrib")
@@ -45,7 +56,10 @@ def opendp_map(mechanism: Mechanism, scale: float, sensitivity: int) -> float:
 def test_price_is_the_librarys_own(mechanism: Mechanism, sensitivity: int) -> None:
     """Two accountants agree to rounding: 1e-12 of the cost and the 2^-80 grid. A factor of 2 in a scale or in epsilon^2 / 8 would show."""
     for scale in (0.7, 1.0, 12.345, 1e6):
-        ours, theirs = price(mechanism, scale=scale, sensitivity=sensitivity), opendp_map(mechanism, scale, sensitivity)
+        ours, theirs = (
+            price(mechanism, scale=scale, sensitivity=sensitivity),
+            opendp_map(mechanism, scale, sensitivity),
+        )
         assert theirs * (1 - 1e-12) <= float(ours) <= theirs * (1 + 1e-12) + 2 / GRID
 
 
@@ -66,9 +80,13 @@ def test_price_is_exact_and_rounded_up(mechanism: Mechanism) -> None:
 
 @pytest.mark.parametrize("mechanism", list(Mechanism))
 @pytest.mark.parametrize("cost", [*AWKWARD, Fraction(1, 2**60)])
-def test_scale_for_never_costs_more_than_asked_and_wastes_nothing(mechanism: Mechanism, cost: Fraction) -> None:
+def test_scale_for_never_costs_more_than_asked_and_wastes_nothing(
+    mechanism: Mechanism, cost: Fraction
+) -> None:
     for sensitivity in (1, 2, 5 * 2**20):
-        paid = price(mechanism, scale=scale_for(mechanism, cost, sensitivity=sensitivity), sensitivity=sensitivity)
+        paid = price(
+            mechanism, scale=scale_for(mechanism, cost, sensitivity=sensitivity), sensitivity=sensitivity
+        )
         assert paid <= cost
         assert paid >= cost * (1 - Fraction(1, 10**11)) - Fraction(2, GRID)
 
@@ -80,7 +98,9 @@ def test_scale_for_refuses_what_no_noise_is_worth() -> None:
         assert caught.value.left >= 0 and caught.value.exit_code == 3
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(e, d) for e in (1 / 3, 0.1, 1e-6, 20.0) for d in (0.0, 1e-9)] + [(1e-9, 0.0)])
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(e, d) for e in (1 / 3, 0.1, 1e-6, 20.0) for d in (0.0, 1e-9)] + [(1e-9, 0.0)]
+)
 @pytest.mark.parametrize("parts", [3, 7, 100])
 def test_sums_are_exact_for_awkward_epsilons(epsilon: float, delta: float, parts: int) -> None:
     """Equal parts of a third, a tenth: all are granted, their sum is the rational sum, and it stays within the budget.
@@ -92,7 +112,11 @@ def test_sums_are_exact_for_awkward_epsilons(epsilon: float, delta: float, parts
     for i in range(parts):
         cost = ledger.left / (parts - i)
         ledger.charge(Entry("measure", mechanism, ("a",), scale_for(mechanism, cost, sensitivity=2), 2))
-    assert ledger.spent == sum(price(e.mechanism, scale=e.scale, sensitivity=2) for e in ledger.entries) == ledger.stage_cost("measure")
+    assert (
+        ledger.spent
+        == sum(price(e.mechanism, scale=e.scale, sensitivity=2) for e in ledger.entries)
+        == ledger.stage_cost("measure")
+    )
     assert ledger.spent + ledger.left == ledger.budget.amount and ledger.left >= 0
     assert ledger.left <= ledger.budget.amount / 10**10 + Fraction(4, GRID)
     stated, at = ledger.guarantee()
@@ -139,11 +163,15 @@ def test_delta_adds_up_and_its_overdraft_is_refused() -> None:
     assert budget.discovery_delta == Fraction(1e-6) / 10
     scale = scale_for(Mechanism.THRESHOLD, budget.amount / 10, sensitivity=1)
     for _ in range(3):
-        ledger.charge(Entry("discover", Mechanism.THRESHOLD, ("a", "categories"), scale, 1, budget.discovery_delta / 3))
+        ledger.charge(
+            Entry("discover", Mechanism.THRESHOLD, ("a", "categories"), scale, 1, budget.discovery_delta / 3)
+        )
     assert ledger.spent_delta == budget.discovery_delta
     before = (ledger.spent, list(ledger.entries))
     with pytest.raises(BudgetExceeded, match="delta"):
-        ledger.charge(Entry("discover", Mechanism.THRESHOLD, ("a", "categories"), scale, 1, Fraction(1, 10**30)))
+        ledger.charge(
+            Entry("discover", Mechanism.THRESHOLD, ("a", "categories"), scale, 1, Fraction(1, 10**30))
+        )
     assert (ledger.spent, ledger.entries) == before
     assert ledger.guarantee()[0] == epsilon_of(ledger.spent, Fraction(1e-6) - ledger.spent_delta)
     forgetful = epsilon_of(ledger.spent, Fraction(1e-6))  # planted: the spent delta counted twice
@@ -182,7 +210,9 @@ def third_party(manifest: Manifest) -> float:
 
     def at(log_order: float) -> float:
         order = 1 + math.exp(log_order)
-        return order * rho + (math.log(1 / (order * left)) + (order - 1) * math.log1p(-1 / order)) / (order - 1)
+        return order * rho + (math.log(1 / (order * left)) + (order - 1) * math.log1p(-1 / order)) / (
+            order - 1
+        )
 
     return min(minimize_scalar(at, bounds=(low, low + 4), method="bounded").fun for low in range(-8, 12, 2))
 
@@ -190,7 +220,9 @@ def third_party(manifest: Manifest) -> float:
 @pytest.mark.parametrize("delta", [0.0, 1e-9, 1e-5])
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 @pytest.mark.parametrize("declared", [True, False])
-def test_a_third_party_recomputes_the_guarantee_from_the_manifest(delta: float, neighbours: Neighbours, declared: bool) -> None:
+def test_a_third_party_recomputes_the_guarantee_from_the_manifest(
+    delta: float, neighbours: Neighbours, declared: bool
+) -> None:
     """From the published entries alone, by code independent of ours; and one entry left out, or one sensitivity halved, shows."""
     if delta == 0 and not declared:
         pytest.skip("refused, see test_privacy.py")
@@ -202,7 +234,9 @@ def test_a_third_party_recomputes_the_guarantee_from_the_manifest(delta: float, 
     assert g.spent_epsilon > 0.9 * g.epsilon
     fewer = manifest.model_copy(update={"ledger": manifest.ledger[:-1]})
     assert third_party(fewer) < g.spent_epsilon * 0.9999 and fewer.recompute() < g.spent_epsilon
-    cheaper = manifest.model_copy(update={"ledger": (*manifest.ledger[:-1], manifest.ledger[-1].model_copy(update={"sensitivity": 0}))})
+    cheaper = manifest.model_copy(
+        update={"ledger": (*manifest.ledger[:-1], manifest.ledger[-1].model_copy(update={"sensitivity": 0}))}
+    )
     assert cheaper.recompute() < g.spent_epsilon
 
 
@@ -211,13 +245,29 @@ def _tiny_release(delta: float, neighbours: Neighbours, declared: bool) -> Manif
 
     table = pa.table({"a": ["x", "y"] * 400, "b": ["u", "u", "v", "w"] * 200})
     policy = Policy.of(epsilon=1.0, delta=delta, neighbours=neighbours, rounds=2)
-    domain = Domain([Attribute(name="a", categories=("x", "y")), Attribute(name="b", categories=("u", "v", "w"))]) if declared else None
+    domain = (
+        Domain([Attribute(name="a", categories=("x", "y")), Attribute(name="b", categories=("u", "v", "w"))])
+        if declared
+        else None
+    )
     budget = policy.budget(learn_domain=not declared)
     fake = FakeNoise(budget.composition)
-    return _release(open_table(table), Workload.marginals(2), policy, domain, None, None, 1, lambda _: None, noise=fake).manifest
+    return _release(
+        open_table(table), Workload.marginals(2), policy, domain, None, None, 1, lambda _: None, noise=fake
+    ).manifest
 
 
-NONSENSE = [(0, 0), (-1, 0), (math.nan, 0), (math.inf, 0), (1e101, 0), (1, 1), (1, -0.1), (1, math.nan), (1, 1e-201)]
+NONSENSE = [
+    (0, 0),
+    (-1, 0),
+    (math.nan, 0),
+    (math.inf, 0),
+    (1e101, 0),
+    (1, 1),
+    (1, -0.1),
+    (1, math.nan),
+    (1, 1e-201),
+]
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), NONSENSE)
@@ -236,6 +286,8 @@ def test_extreme_but_sensible_budgets_work(epsilon: float) -> None:
 def test_a_guarantee_rounds_up_in_pure_mode() -> None:
     """The sum of entries is a rational; as a float it must not come out below."""
     budget = Budget.of(1.0, 0)
-    entries = [Entry("measure", Mechanism.LAPLACE, (), 3.0, 1)] * 3 + [Entry("select", selecting(Composition.PURE), (), 7.7, 1)]
+    entries = [Entry("measure", Mechanism.LAPLACE, (), 3.0, 1)] * 3 + [
+        Entry("select", selecting(Composition.PURE), (), 7.7, 1)
+    ]
     exact = sum((e.cost for e in entries), Fraction(0))
     assert Fraction(guarantee(entries, budget)[0]) >= exact

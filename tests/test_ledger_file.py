@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from factored_mwem import ledger_file
-from factored_mwem.books import books, export
+from factored_mwem.accounting.cap import Cap, Cost
+from factored_mwem.accounting.conversion import Composition
+from factored_mwem.accounting.unit import Neighbours
 from factored_mwem.errors import BudgetExceeded, Busy, InputError
-from factored_mwem.ledger_file import LedgerFile
-from factored_mwem.plan import Policy
-from factored_mwem.privacy.cap import Cap, Cost
-from factored_mwem.privacy.neighbours import Neighbours
-from factored_mwem.privacy.noise import Composition
+from factored_mwem.ledger import file as ledger_file
+from factored_mwem.ledger.file import LedgerFile
+from factored_mwem.ledger.report import books, export
+from factored_mwem.policy import Policy
 
 PURE = Cost(Composition.PURE, Fraction(1, 4))
 
@@ -33,7 +33,9 @@ def file(tmp_path: Path) -> LedgerFile:
 
 
 def enter(file: LedgerFile, run_id: str | None = None, cost: Cost = PURE) -> int:
-    return file.reserve("adult", cost, run_id=run_id, parameters={"k": [1]}, fingerprint=b"f", tool_version="1")
+    return file.reserve(
+        "adult", cost, run_id=run_id, parameters={"k": [1]}, fingerprint=b"f", tool_version="1"
+    )
 
 
 def test_a_new_ledger_is_private_and_never_overwritten(tmp_path: Path) -> None:
@@ -49,7 +51,13 @@ def test_an_entry_keeps_what_it_was_given_and_moves_on(file: LedgerFile) -> None
     number = enter(file, "r")
     entry = file.find("adult", "r")
     assert entry is not None
-    assert (entry.state, entry.cost, entry.parameters, entry.fingerprint, entry.files) == ("reserved", PURE, {"k": [1]}, b"f", [])
+    assert (entry.state, entry.cost, entry.parameters, entry.fingerprint, entry.files) == (
+        "reserved",
+        PURE,
+        {"k": [1]},
+        b"f",
+        [],
+    )
     less = Cost(Composition.PURE, Fraction(1, 5))
     file.change(number, "spent", spent=less)
     assert file.entries("adult")[0].cost == less
@@ -72,7 +80,9 @@ def test_what_is_refused_writes_nothing_and_says_what_is_left(file: LedgerFile) 
     enter(file)
     before = file.path.read_bytes()
     for attempt in (file.check, lambda name, cost: enter(file, cost=cost)):
-        with pytest.raises(BudgetExceeded, match=r"--epsilon 0\.7\d* at --delta 0 is the most that would fit"):
+        with pytest.raises(
+            BudgetExceeded, match=r"--epsilon 0\.7\d* at --delta 0 is the most that would fit"
+        ):
             attempt("adult", Cost(Composition.PURE, Fraction(4, 5)))
     assert file.path.read_bytes() == before
     with pytest.raises(InputError, match="no dataset 'census'"):
@@ -133,10 +143,10 @@ RACE = """
 import sys
 from fractions import Fraction
 from pathlib import Path
-from factored_mwem import ledger_file
+from factored_mwem.ledger import file as ledger_file
 from factored_mwem.errors import BudgetExceeded
-from factored_mwem.privacy.cap import Cost
-from factored_mwem.privacy.noise import Composition
+from factored_mwem.accounting.cap import Cost
+from factored_mwem.accounting.conversion import Composition
 path, attempts, plant = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 if plant == "unlocked":
     import contextlib, time
@@ -203,7 +213,9 @@ def test_a_full_disk_is_said_and_writes_nothing(file: LedgerFile, monkeypatch: p
 
     monkeypatch.setattr(ledger_file, "_connect", no_room)
     with pytest.raises(Busy, match="no space left"):
-        file.reserve("adult", PURE, run_id=None, parameters={"k": "x" * 100_000}, fingerprint=None, tool_version="1")
+        file.reserve(
+            "adult", PURE, run_id=None, parameters={"k": "x" * 100_000}, fingerprint=None, tool_version="1"
+        )
     assert file.entries("adult") == []
 
 
@@ -285,7 +297,17 @@ def test_a_damaged_entry_is_no_discount(file: LedgerFile, change: str) -> None:
             enter(file)
 
 
-@pytest.mark.parametrize("change", ["epsilon = '1e9999999'", "epsilon = 9e999", "rho = 1", "neighbours = 'x'", "limit_rho = '9'", "delta = -1"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        "epsilon = '1e9999999'",
+        "epsilon = 9e999",
+        "rho = 1",
+        "neighbours = 'x'",
+        "limit_rho = '9'",
+        "delta = -1",
+    ],
+)
 def test_a_damaged_cap_admits_nothing(file: LedgerFile, change: str) -> None:
     sql(file.path, f"UPDATE datasets SET {change}")
     with pytest.raises(InputError):

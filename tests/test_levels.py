@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from factored_mwem.levels import Levels, coarsen
+from factored_mwem.domain.levels import Levels, coarsen
 
 GROUPS = [(16,), (16, 4), (8, 3), (5,), (2,)]
 
@@ -95,7 +95,9 @@ def test_only_rare_codes_of_one_group_are_merged(seed: int, ordered: bool) -> No
     noisy = np.where(rng.random(60) < 0.5, rng.integers(-20, 20, 60), rng.integers(20, 500, 60))
     plain = coarsen(noisy, 10.0, ordered=ordered, groups=(8,), rare=0.0)
     merged, *rest = coarsen(noisy, 10.0, ordered=ordered, groups=(8,), rare=2.0)
-    assert [r.tolist() for r in rest] == [plain[-1].tolist()], "the groups themselves do not depend on what is rare"
+    assert [r.tolist() for r in rest] == [plain[-1].tolist()], (
+        "the groups themselves do not depend on what is rare"
+    )
     first, rare = rest[0], noisy < 2.0 * 10.0
     for a, b in itertools.combinations(range(60), 2):
         assert (merged[a] == merged[b]) == (rare[a] and rare[b] and first[a] == first[b])
@@ -121,7 +123,11 @@ LEVELS = Levels.of((6, 3, 1), [[[0, 0, 1, 1, 2, 2], [0, 0, 0, 0, 1, 1]], [], []]
 
 
 def test_variables_and_their_neighbours() -> None:
-    assert len(LEVELS) == 5 and LEVELS.attribute.tolist() == [0, 1, 2, 0, 0] and LEVELS.sizes.tolist() == [6, 3, 1, 3, 2]
+    assert (
+        len(LEVELS) == 5
+        and LEVELS.attribute.tolist() == [0, 1, 2, 0, 0]
+        and LEVELS.sizes.tolist() == [6, 3, 1, 3, 2]
+    )
     assert LEVELS.chains == ((0, 3, 4), (1,), (2,))
     assert LEVELS.coarser.tolist() == [3, -1, -1, 4, -1] and LEVELS.finer.tolist() == [-1, -1, -1, 0, 3]
     assert LEVELS.names(("age", "sex", "one")) == ("age", "sex", "one", "age in 3", "age in 2")

@@ -8,17 +8,19 @@ import itertools
 import numpy as np
 import pytest
 
-from factored_mwem import limits as module
-from factored_mwem.candidates import Candidates
-from factored_mwem.domain import Domain
+from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import ResourceError
-from factored_mwem.limits import Limits, Machine, limits_of, predicted, seconds_a_step
-from factored_mwem.plan import Policy
-from factored_mwem.workload import Workload
+from factored_mwem.mechanisms import limits as module
+from factored_mwem.mechanisms.limits import Limits, Machine, limits_of, predicted, seconds_a_step
+from factored_mwem.policy import Policy
+from factored_mwem.workload.candidates import Candidates
+from factored_mwem.workload.workload import Workload
 
 
 def candidates_of(shape: tuple[int, ...], order: int = 2) -> Candidates:
-    return Workload.marginals(order).candidates(Domain.from_dict({f"a{i}": size for i, size in enumerate(shape)}))
+    return Workload.marginals(order).candidates(
+        Domain.from_dict({f"a{i}": size for i, size in enumerate(shape)})
+    )
 
 
 SMALL = candidates_of((10,) * 12)
@@ -43,17 +45,25 @@ def test_what_a_user_says_holds(rounds: int | None) -> None:
 
 def test_less_memory_means_fewer_cells_until_the_attributes_do_not_fit() -> None:
     """The policy's number comes before the machine's; below what the attributes alone take, a refusal with both numbers in it."""
-    cells = [limits_for(SMALL, Policy.of(max_memory=memory), 1e3).cells for memory in (10**12, 10**9, 10**8, 6 * 10**7, 51 * 10**6)]
+    cells = [
+        limits_for(SMALL, Policy.of(max_memory=memory), 1e3).cells
+        for memory in (10**12, 10**9, 10**8, 6 * 10**7, 51 * 10**6)
+    ]
     assert cells == sorted(cells, reverse=True) and cells[0] > cells[-1] >= 120
     assert limits_for(SMALL, Policy.of(), 6e7) == limits_for(SMALL, Policy.of(max_memory=6 * 10**7), 1e12)
-    with pytest.raises(ResourceError, match=r"12 attributes with 120 codes and 78 candidate marginals need .* raise --max-memory"):
+    with pytest.raises(
+        ResourceError,
+        match=r"12 attributes with 120 codes and 78 candidate marginals need .* raise --max-memory",
+    ):
         limits_for(SMALL, Policy.of(max_memory=10**7), 1e12)
 
 
 def test_attributes_that_do_not_fit_the_cells_are_refused() -> None:
     with pytest.raises(ResourceError, match=r"attribute 'a1' has 50 codes, more than --max-cells 49"):
         limits_for(candidates_of((3, 50)), Policy.of(max_cells=49), 1e12)
-    with pytest.raises(ResourceError, match=r"the attributes have 53 codes together, more than --max-cells 52"):
+    with pytest.raises(
+        ResourceError, match=r"the attributes have 53 codes together, more than --max-cells 52"
+    ):
         limits_for(candidates_of((3, 50)), Policy.of(max_cells=52), 1e12)
     assert limits_for(candidates_of((3, 50)), Policy.of(max_cells=53), 1e12).cells == 53
 

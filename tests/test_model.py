@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from naive import Blocks, Dense, cells_of, pick
 
-from factored_mwem.domain import Domain
-from factored_mwem.model import Factor, ProductModel
+from factored_mwem.domain.domain import Domain
+from factored_mwem.model.dense import Factor, ProductModel
 
 SHAPES = {
     "binary": (2, 2, 2, 2),
@@ -32,14 +32,27 @@ def domain_of(shape: tuple[int, ...]) -> Domain:
 
 def random_model(shape: tuple[int, ...], rng: np.random.Generator, total: float = 1.0) -> ProductModel:
     """Every attribute alone with a distribution of its own: nothing is uniform, so a swapped axis shows."""
-    return ProductModel(domain_of(shape), [Factor((p,), (size,), rng.dirichlet(np.ones(size))) for p, size in enumerate(shape)], total)
+    return ProductModel(
+        domain_of(shape),
+        [Factor((p,), (size,), rng.dirichlet(np.ones(size))) for p, size in enumerate(shape)],
+        total,
+    )
 
 
 def dense(model: ProductModel) -> Dense:
     """The oracle's table of a model: every cell the product of its components' weights, looked up one by one."""
     shape = model.domain.shape
-    tables = [(f.positions, dict(zip(cells_of(shape, f.positions), f.weights.tolist(), strict=True))) for f in model.components]
-    return Dense(shape, {cell: math.prod(table[pick(cell, positions)] for positions, table in tables) for cell in cells_of(shape)})
+    tables = [
+        (f.positions, dict(zip(cells_of(shape, f.positions), f.weights.tolist(), strict=True)))
+        for f in model.components
+    ]
+    return Dense(
+        shape,
+        {
+            cell: math.prod(table[pick(cell, positions)] for positions, table in tables)
+            for cell in cells_of(shape)
+        },
+    )
 
 
 def subsets(attributes: int) -> list[tuple[int, ...]]:
@@ -156,14 +169,18 @@ def test_replace_takes_the_place_of_all_components_it_covers() -> None:
     assert all(model.factors[id_] is before[id_] for id_ in (0, 2))
     again = Factor((1, 3), (3, 2), rng.dirichlet(np.ones(6)))
     model.replace(again)
-    assert model.factor(1) is again and len(model.factors) == 3 and int(model.factor_of[1]) not in (*before, 4)
+    assert (
+        model.factor(1) is again and len(model.factors) == 3 and int(model.factor_of[1]) not in (*before, 4)
+    )
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_small_marginals_are_the_marginals(shape: tuple[int, ...]) -> None:
     """The pass that keeps or sums out attribute after attribute finds every subset up to the order, and each as `marginal` does."""
     rng = np.random.default_rng(2)
-    positions = tuple(range(3, 3 + 2 * len(shape), 2))  # not 0, 1, 2: a component's attributes lie anywhere in the domain
+    positions = tuple(
+        range(3, 3 + 2 * len(shape), 2)
+    )  # not 0, 1, 2: a component's attributes lie anywhere in the domain
     factor = Factor(positions, shape, rng.dirichlet(np.ones(math.prod(shape))))
     for order in range(1, len(shape) + 1):
         found = factor.small_marginals(order)

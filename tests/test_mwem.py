@@ -12,21 +12,22 @@ import numpy as np
 import pytest
 from naive import Blocks, Dense, average, cells_of, closure, count, history, l1, project, relative_entropy
 
-from factored_mwem.candidates import Candidates
-from factored_mwem.counts import PrivateCounts
+from factored_mwem.accounting.accountant import Budget, Ledger
+from factored_mwem.accounting.conversion import Composition
+from factored_mwem.accounting.unit import Neighbours, Unit
 from factored_mwem.datasets import expand_counts
-from factored_mwem.domain import Domain
-from factored_mwem.fit import estimate_total, from_histogram, nearest_counts, update
+from factored_mwem.domain.domain import Domain
 from factored_mwem.kernels.dense import PAPER, SCALED
-from factored_mwem.model import Factor, ProductModel
-from factored_mwem.mwem import Fit, Offer, mwem
-from factored_mwem.outcome import Progress
-from factored_mwem.plan import Policy, Schedule
-from factored_mwem.privacy.access import Access, Measurement
-from factored_mwem.privacy.ledger import Budget, Ledger
-from factored_mwem.privacy.neighbours import Neighbours, Unit
-from factored_mwem.privacy.noise import Composition
-from factored_mwem.workload import Workload
+from factored_mwem.mechanisms.mwem import Fit, Offer, mwem
+from factored_mwem.mechanisms.result import Progress
+from factored_mwem.mechanisms.schedule import Schedule
+from factored_mwem.model.dense import Factor, ProductModel, update
+from factored_mwem.model.estimation import estimate_total, from_histogram, nearest_counts
+from factored_mwem.policy import Policy
+from factored_mwem.privacy.counts import PrivateCounts
+from factored_mwem.privacy.session import Access, Measurement
+from factored_mwem.workload.candidates import Candidates
+from factored_mwem.workload.workload import Workload
 
 SHIPPED = Path(__file__).parents[1] / "datasets"
 SMALL = [(2, 2, 2), (2, 3, 2), (3, 1, 4), (2, 2, 2, 2), (1, 2, 3, 2), (2, 3, 2, 2, 2), (6,), (1,), (3, 3)]
@@ -35,7 +36,14 @@ SMALL = [(2, 2, 2), (2, 3, 2), (3, 1, 4), (2, 2, 2, 2), (1, 2, 3, 2), (2, 3, 2, 
 class Fake:
     """Noise that a test knows: the largest score wins; measurement i gets the i-th draw of a seeded generator, or `adds` on every cell."""
 
-    def __init__(self, composition: Composition = Composition.ZCDP, *, seed: int = 0, width: int = 3, adds: int | None = None) -> None:
+    def __init__(
+        self,
+        composition: Composition = Composition.ZCDP,
+        *,
+        seed: int = 0,
+        width: int = 3,
+        adds: int | None = None,
+    ) -> None:
         self.composition, self.adds, self.width = composition, adds, width
         self.rng = np.random.default_rng(seed)
         self.drawn: list[list[int]] = []
@@ -47,7 +55,11 @@ class Fake:
 
     def add(self, values: np.ndarray, *, scale: float) -> np.ndarray:
         # Drawn at full length, so that draw i is the same whatever was measured before.
-        noise = self.rng.integers(-self.width, self.width + 1, size=4096)[: len(values)] if self.adds is None else np.full(len(values), self.adds)
+        noise = (
+            self.rng.integers(-self.width, self.width + 1, size=4096)[: len(values)]
+            if self.adds is None
+            else np.full(len(values), self.adds)
+        )
         self.drawn.append(noise.tolist())
         return values + noise
 
@@ -77,7 +89,9 @@ def budget_of(epsilon: float, delta: float) -> Budget:
     return Budget.of(epsilon, delta)
 
 
-def access_of(epsilon: float = 1.0, delta: float = 1e-9, *, unit: Unit | None = None, noise: Fake | None = None) -> Access:
+def access_of(
+    epsilon: float = 1.0, delta: float = 1e-9, *, unit: Unit | None = None, noise: Fake | None = None
+) -> Access:
     budget = budget_of(epsilon, delta)
     return Access(Ledger(budget), unit or Unit(Neighbours.REPLACE), noise or Fake(budget.composition))
 
@@ -92,7 +106,18 @@ def run(
     candidates = candidates.keep(candidates.cells <= policy.cells)
     access, reports = access_of(epsilon, delta, noise=fake, unit=None if known else Unit()), []
     known_total = len(rows) if known else None
-    return mwem(sealed(rows, candidates), candidates, policy, access=access, known_total=known_total, report=reports.append), access, reports
+    return (
+        mwem(
+            sealed(rows, candidates),
+            candidates,
+            policy,
+            access=access,
+            known_total=known_total,
+            report=reports.append,
+        ),
+        access,
+        reports,
+    )
 
 
 def whole(model: ProductModel) -> np.ndarray:
@@ -108,7 +133,11 @@ def assert_same(model: ProductModel, oracle: Dense, tolerance: float = 1e-12) ->
 
 
 def some_positions(shape: tuple[int, ...], rng: np.random.Generator) -> tuple[int, ...]:
-    return tuple(sorted(rng.choice(len(shape), size=int(rng.integers(1, min(3, len(shape)) + 1)), replace=False).tolist()))
+    return tuple(
+        sorted(
+            rng.choice(len(shape), size=int(rng.integers(1, min(3, len(shape)) + 1)), replace=False).tolist()
+        )
+    )
 
 
 # ---- factored is dense
@@ -126,11 +155,16 @@ def test_factored_equals_dense_on_random_histories(shape: tuple[int, ...], repla
     for _ in range(2):
         n = int(rng.integers(1, 200))
         rows = draw_rows(shape, n, int(rng.integers(2**32)))
-        fit = Fit(ProductModel.uniform(domain_of(shape), n), Policy.of(engine="mwem", replay=replay, step=step), n)
+        fit = Fit(
+            ProductModel.uniform(domain_of(shape), n), Policy.of(engine="mwem", replay=replay, step=step), n
+        )
         oracle, blocks, done = Dense(shape), Blocks(len(shape)), []
         for _ in range(4):
             positions = some_positions(shape, rng)
-            noisy = (np.array(count(rows, shape, positions)) + rng.integers(-n, n + 1, size=len(cells_of(shape, positions)))).tolist()
+            noisy = (
+                np.array(count(rows, shape, positions))
+                + rng.integers(-n, n + 1, size=len(cells_of(shape, positions)))
+            ).tolist()
             fit.add(measured(positions, noisy, stddev := float(rng.uniform(0.1, 5))))
             done.append((positions, noisy, stddev))
             inside = blocks.join(positions)
@@ -148,8 +182,14 @@ def test_steps_on_different_components_commute(seed: int) -> None:
     """The dense oracle replays everything, in another order: what lies in different components does not see the difference."""
     rng = np.random.default_rng(seed)
     shape, n = (2, 3, 2, 2, 3), 100
-    left = [((0, 2), rng.integers(0, n, size=4).tolist(), 1.0), ((2,), rng.integers(0, n, size=2).tolist(), 1.0)]
-    right = [((1, 3), rng.integers(0, n, size=6).tolist(), 1.0), ((1, 4), rng.integers(0, n, size=9).tolist(), 1.0)]
+    left = [
+        ((0, 2), rng.integers(0, n, size=4).tolist(), 1.0),
+        ((2,), rng.integers(0, n, size=2).tolist(), 1.0),
+    ]
+    right = [
+        ((1, 3), rng.integers(0, n, size=6).tolist(), 1.0),
+        ((1, 4), rng.integers(0, n, size=9).tolist(), 1.0),
+    ]
     model = ProductModel.uniform(domain_of(shape), n)
     for part in (left, right):
         factor = model.merge(tuple(sorted({p for m in part for p in m[0]})))
@@ -159,7 +199,9 @@ def test_steps_on_different_components_commute(seed: int) -> None:
     assert_same(model, oracle)
 
 
-@pytest.mark.parametrize("shape", [(2, 3, 2), (2, 2, 2, 3), (2, 2, 2, 2, 2)], ids=str)  # an attribute of size one would make exact ties
+@pytest.mark.parametrize(
+    "shape", [(2, 3, 2), (2, 2, 2, 3), (2, 2, 2, 2, 2)], ids=str
+)  # an attribute of size one would make exact ties
 @pytest.mark.parametrize("replay", [False, True], ids=["once", "replay"])
 @pytest.mark.parametrize("order", [1, 2, 3])
 @pytest.mark.parametrize("components", ["grow", "one"])
@@ -167,7 +209,18 @@ def test_the_loop_is_figure_1(shape: tuple[int, ...], replay: bool, order: int, 
     """Selection, measurement and update together: the marginals chosen and every answer are those of the oracle's own loop."""
     rows, rounds = draw_rows(shape, 997, len(shape) * 10 + order), 3
     fake = Fake(seed=order)
-    fit, _, _ = run(rows, shape, order, fake=fake, rounds=rounds, initial="none", step="paper", components=components, replay=replay, epsilon=5.0)
+    fit, _, _ = run(
+        rows,
+        shape,
+        order,
+        fake=fake,
+        rounds=rounds,
+        initial="none",
+        step="paper",
+        components=components,
+        replay=replay,
+        epsilon=5.0,
+    )
     drawn = [m.scale * math.sqrt(2 / math.pi) for m in fit.measurements]
     chosen, iterates = history(
         rows, shape, sorted(closure(itertools.combinations(range(len(shape)), order))), lambda i, _: fake.drawn[i],
@@ -188,7 +241,17 @@ def test_hardts_property(shape: tuple[int, ...], order: int, seed: int) -> None:
     """
     rows = draw_rows(shape, 997, seed)
     histories = [
-        run(rows, shape, order, fake=Fake(seed=seed), rounds=6, initial="none", step="paper", replay=False, components=components)[0]
+        run(
+            rows,
+            shape,
+            order,
+            fake=Fake(seed=seed),
+            rounds=6,
+            initial="none",
+            step="paper",
+            replay=False,
+            components=components,
+        )[0]
         for components in ("grow", "one")
     ]
     grown, forced = histories
@@ -196,7 +259,9 @@ def test_hardts_property(shape: tuple[int, ...], order: int, seed: int) -> None:
     assert len(grown.measurements) == 6
     for size in range(1, len(shape) + 1):
         for positions in itertools.combinations(range(len(shape)), size):
-            np.testing.assert_allclose(grown.model.marginal(positions), forced.model.marginal(positions), rtol=1e-9)
+            np.testing.assert_allclose(
+                grown.model.marginal(positions), forced.model.marginal(positions), rtol=1e-9
+            )
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -204,7 +269,16 @@ def test_hardts_property_with_replay_where_one_component_holds_all(seed: int) ->
     """Of three attributes any two pairs share one: from the second round on both modes replay the same measurements."""
     rows = draw_rows((3, 2, 4), 997, seed)
     grown, forced = (
-        run(rows, (3, 2, 4), 2, fake=Fake(seed=seed), rounds=5, initial="none", step="paper", components=components)[0]
+        run(
+            rows,
+            (3, 2, 4),
+            2,
+            fake=Fake(seed=seed),
+            rounds=5,
+            initial="none",
+            step="paper",
+            components=components,
+        )[0]
         for components in ("grow", "one")
     )
     assert [len(m.positions) for m in grown.measurements[:1]] == [2]
@@ -252,10 +326,15 @@ def test_lemma_a3_and_what_the_clip_is_for() -> None:
         truth, start = rng.dirichlet(np.ones(cells)), rng.dirichlet(np.ones(cells))
         positions = some_positions(shape, rng)
         size = math.prod(shape[p] for p in positions)
-        noisy = rng.uniform(-20 * n, 20 * n, size=size) if rng.random() < 0.5 else rng.uniform(0, n, size=size)
+        noisy = (
+            rng.uniform(-20 * n, 20 * n, size=size) if rng.random() < 0.5 else rng.uniform(0, n, size=size)
+        )
         factor = Factor((0, 1, 2), shape, start)
         after = update(factor, [measured(positions, noisy.tolist())], n, sweeps=1, rule=PAPER).weights
-        answers, real = factor.marginal(positions) * n, Factor((0, 1, 2), shape, truth).marginal(positions) * n
+        answers, real = (
+            factor.marginal(positions) * n,
+            Factor((0, 1, 2), shape, truth).marginal(positions) * n,
+        )
         clipped = np.clip(noisy, 0, n)
         least = (((answers - real) / (2 * n)) ** 2 - ((clipped - real) / (2 * n)) ** 2).sum()
         assert float((truth * np.log(after / start)).sum()) >= least - 1e-12
@@ -271,7 +350,10 @@ def test_every_iterate_is_a_distribution(rule: int) -> None:
     rng = np.random.default_rng(8)
     factor = Factor.uniform((0, 1, 2), (2, 3, 2))
     for _ in range(50):
-        wild = [measured((0, 1), rng.integers(-(10**6), 10**6, size=6).tolist(), 0.5), measured((2,), rng.integers(-9, 99, size=2).tolist(), 3.0)]
+        wild = [
+            measured((0, 1), rng.integers(-(10**6), 10**6, size=6).tolist(), 0.5),
+            measured((2,), rng.integers(-9, 99, size=2).tolist(), 3.0),
+        ]
         factor = update(factor, wild, 50.0, sweeps=5, rule=rule)
         assert factor.weights.sum() == pytest.approx(1, abs=1e-12)
         assert (factor.weights > 0).all()
@@ -281,8 +363,16 @@ def test_a_step_does_not_see_how_cells_are_named() -> None:
     """Mirror every attribute and the answer is mirrored: the counting query q and its complement 1 - q tell the update the same."""
     rng = np.random.default_rng(9)
     weights, noisy = rng.dirichlet(np.ones(8)), rng.integers(0, 40, size=4).astype(float)
-    plain = update(Factor((0, 1, 2), (2, 2, 2), weights), [measured((0, 2), noisy.tolist())], 40.0, sweeps=9, rule=PAPER)
-    mirrored = update(Factor((0, 1, 2), (2, 2, 2), weights[::-1].copy()), [measured((0, 2), noisy[::-1].tolist())], 40.0, sweeps=9, rule=PAPER)
+    plain = update(
+        Factor((0, 1, 2), (2, 2, 2), weights), [measured((0, 2), noisy.tolist())], 40.0, sweeps=9, rule=PAPER
+    )
+    mirrored = update(
+        Factor((0, 1, 2), (2, 2, 2), weights[::-1].copy()),
+        [measured((0, 2), noisy[::-1].tolist())],
+        40.0,
+        sweeps=9,
+        rule=PAPER,
+    )
     np.testing.assert_allclose(plain.weights, mirrored.weights[::-1], rtol=1e-12)
 
 
@@ -292,16 +382,24 @@ ANCHORS = [
 
 
 @pytest.mark.parametrize(("name", "order", "anchor"), ANCHORS)
-def test_without_noise_the_replay_ends_at_the_maximum_entropy_fit(name: str, order: int, anchor: float) -> None:
+def test_without_noise_the_replay_ends_at_the_maximum_entropy_fit(
+    name: str, order: int, anchor: float
+) -> None:
     """Relative entropy of the table to the fit of all its marginals of an order: the floor that iterative proportional fitting gives."""
     domain = Domain.load(SHIPPED / f"{name}.domain.json")
     table = expand_counts(SHIPPED / f"{name}.csv")
     columns = [[a.values.index(v) for v in table[a.name].to_pylist()] for a in domain]
     rows = list(zip(*columns, strict=True))
-    measurements = [measured(p, count(rows, domain.shape, p)) for p in itertools.combinations(range(len(domain)), order)]
-    factor = update(Factor.uniform(range(len(domain)), domain.shape), measurements, len(rows), sweeps=3000, rule=PAPER)
+    measurements = [
+        measured(p, count(rows, domain.shape, p)) for p in itertools.combinations(range(len(domain)), order)
+    ]
+    factor = update(
+        Factor.uniform(range(len(domain)), domain.shape), measurements, len(rows), sweeps=3000, rule=PAPER
+    )
     fit = Dense(domain.shape, dict(zip(cells_of(domain.shape), factor.weights.tolist(), strict=True)))
-    truth = dict(zip(cells_of(domain.shape), count(rows, domain.shape, tuple(range(len(domain)))), strict=True))
+    truth = dict(
+        zip(cells_of(domain.shape), count(rows, domain.shape, tuple(range(len(domain)))), strict=True)
+    )
     assert relative_entropy(truth, fit) == pytest.approx(anchor, abs=1e-3)
 
 
@@ -325,14 +423,25 @@ def test_the_average_is_over_the_iterates_before_each_round(initial: str, replay
 
     def table(iterate: str, t: int) -> Dense:
         # Rounds share the budget, but the noise is drawn by the fake, so the first t rounds of any run agree.
-        choices = {"initial": initial, "step": "paper", "replay": replay, "components": "one", "initial_share": 0.2}
-        fit, _, _ = run(rows, shape, 2, fake=Fake(seed=3), rounds=t, iterate=iterate, epsilon=200.0, **choices)
+        choices = {
+            "initial": initial,
+            "step": "paper",
+            "replay": replay,
+            "components": "one",
+            "initial_share": 0.2,
+        }
+        fit, _, _ = run(
+            rows, shape, 2, fake=Fake(seed=3), rounds=t, iterate=iterate, epsilon=200.0, **choices
+        )
         return Dense(shape, dict(zip(cells_of(shape), whole(fit.model).tolist(), strict=True)))
 
     lasts = [table("last", t) for t in range(1, rounds + 1)]
     averages = [table("average", t) for t in range(1, rounds + 1)]
     if initial == "none":
-        assert_same(run(rows, shape, 2, rounds=1, initial="none", components="one", iterate="average")[0].model, Dense(shape))
+        assert_same(
+            run(rows, shape, 2, rounds=1, initial="none", components="one", iterate="average")[0].model,
+            Dense(shape),
+        )
     expected = average([averages[0], *lasts[:-1]])  # the average of one round is A_0 itself
     np.testing.assert_allclose(list(averages[-1].shares.values()), list(expected.values()), rtol=1e-11)
     assert l1(list(averages[-1].shares.values()), list(lasts[-1].shares.values())) > 1e-3
@@ -341,12 +450,23 @@ def test_the_average_is_over_the_iterates_before_each_round(initial: str, replay
 def test_histogram_initialisation_is_a_noisy_count_of_every_cell() -> None:
     """The paper's start on a small domain: projected to what is feasible, with no cell ruled out; and it leaves less for the rounds."""
     rows, shape = draw_rows((2, 3, 2), 200, 5), (2, 3, 2)
-    fit, access, _ = run(rows, shape, 1, fake=Fake(seed=1, width=20), rounds=1, initial="histogram", components="one", initial_share=0.25)
+    fit, access, _ = run(
+        rows,
+        shape,
+        1,
+        fake=Fake(seed=1, width=20),
+        rounds=1,
+        initial="histogram",
+        components="one",
+        initial_share=0.25,
+    )
     whole_domain, one = fit.measurements
     assert whole_domain.positions == (0, 1, 2) and len(one.positions) == 1
     start = from_histogram(Factor.uniform((0, 1, 2), shape), whole_domain.noisy, whole_domain.stddev)
     total = float(whole_domain.noisy.sum())
-    expected = np.maximum(project(whole_domain.noisy.tolist(), total), min(whole_domain.stddev / 20, total / 120))
+    expected = np.maximum(
+        project(whole_domain.noisy.tolist(), total), min(whole_domain.stddev / 20, total / 120)
+    )
     np.testing.assert_allclose(start.weights, expected / expected.sum(), rtol=1e-9)
     assert (start.weights > 0).all()
     costs = [float(e.cost / access.ledger.budget.amount) for e in access.ledger.entries]
@@ -357,11 +477,22 @@ def test_histogram_initialisation_is_a_noisy_count_of_every_cell() -> None:
 @pytest.mark.parametrize("rounds", [1, 3, "adaptive"])
 @pytest.mark.parametrize("initial", ["none", "one-way", "histogram"])
 @pytest.mark.parametrize("known", [True, False])
-def test_a_run_spends_the_whole_budget_and_not_more(composition: str, rounds: object, initial: str, known: bool) -> None:
+def test_a_run_spends_the_whole_budget_and_not_more(
+    composition: str, rounds: object, initial: str, known: bool
+) -> None:
     """Up to the rounding of scales, which is in favour of privacy; the ledger's sum is exact."""
     rows, shape = draw_rows((2, 3, 2, 2), 400, 6), (2, 3, 2, 2)
     delta = 1e-9 if composition == "zcdp" else 0.0
-    _, access, _ = run(rows, shape, 2, fake=Fake(Composition(composition)), rounds=rounds, initial=initial, known=known, delta=delta)
+    _, access, _ = run(
+        rows,
+        shape,
+        2,
+        fake=Fake(Composition(composition)),
+        rounds=rounds,
+        initial=initial,
+        known=known,
+        delta=delta,
+    )
     ledger = access.ledger
     assert ledger.spent == sum((e.cost for e in ledger.entries), Fraction(0)) <= ledger.budget.amount
     assert ledger.left < ledger.budget.amount / 10**9
@@ -371,7 +502,9 @@ def test_a_run_spends_the_whole_budget_and_not_more(composition: str, rounds: ob
 def test_an_adaptive_schedule_never_overspends_whatever_the_signals(seed: int) -> None:
     """Signals come from noisy data, so they may be anything: always noise (doubles at each round), never, at random, nan, inf."""
     rng = np.random.default_rng(seed)
-    signals = {0: lambda: 0.0, 1: lambda: math.inf, 2: lambda: math.nan}.get(seed, lambda: float(rng.choice([0.0, 1e9])))
+    signals = {0: lambda: 0.0, 1: lambda: math.inf, 2: lambda: math.nan}.get(
+        seed, lambda: float(rng.choice([0.0, 1e9]))
+    )
     access = access_of(float(rng.uniform(0.1, 10)))
     ledger, prices = access.ledger, []
     for step in (schedule := Schedule(ledger, int(rng.integers(1, 60)), Fraction(1, 10), adaptive=True)):
@@ -379,7 +512,9 @@ def test_an_adaptive_schedule_never_overspends_whatever_the_signals(seed: int) -
         assert step.select == prices[-1] / 10
         assert ledger.spent + prices[-1] <= ledger.budget.amount
         assert prices[-1] > Fraction(1, 2**60), "dust: no mechanism can be paid with that"
-        ledger.spent += prices[-1] * (1 - Fraction(1, 2**40))  # a charge is never above its price, and hardly below
+        ledger.spent += prices[-1] * (
+            1 - Fraction(1, 2**40)
+        )  # a charge is never above its price, and hardly below
         schedule.note(signals(), 1.0)
     assert ledger.left < ledger.budget.amount / 10**9
     if seed == 0:
@@ -394,7 +529,9 @@ def test_an_adaptive_run_ends_well_on_adversarial_measurements(adds: int) -> Non
     """Pure noise and pure signal, through the ledger itself, which refuses what it cannot pay: no run may end in a refusal."""
     rows, shape = draw_rows((2, 3, 2), 300, 7), (2, 3, 2)
     for known in (True, False):
-        fit, access, _ = run(rows, shape, 2, fake=Fake(adds=adds), rounds="adaptive", initial="one-way", known=known)
+        fit, access, _ = run(
+            rows, shape, 2, fake=Fake(adds=adds), rounds="adaptive", initial="one-way", known=known
+        )
         assert fit.rounds >= 1 and access.ledger.left >= 0
 
 
@@ -419,16 +556,27 @@ def test_a_measured_marginal_is_offered_again_only_after_all_others(seed: int, i
     rows = draw_rows(shape, 5000, seed)
     fit, _, _ = run(rows, shape, 2, fake=Fake(seed=seed), rounds=10**6, initial=initial, epsilon=50.0)
     chosen = [m.positions for m in fit.measurements]
-    assert len(chosen) == len(set(chosen)) == 10  # four attributes and six pairs, each once: rounds stop there
-    adaptive, _, _ = run(rows, shape, 2, fake=Fake(adds=10**5), rounds="adaptive", initial=initial, epsilon=50.0)
+    assert (
+        len(chosen) == len(set(chosen)) == 10
+    )  # four attributes and six pairs, each once: rounds stop there
+    adaptive, _, _ = run(
+        rows, shape, 2, fake=Fake(adds=10**5), rounds="adaptive", initial=initial, epsilon=50.0
+    )
     chosen = [m.positions for m in adaptive.measurements]
-    assert len(chosen) == 16 + 4 * (initial == "one-way") and len(set(chosen[:10])) == 10  # after which all are offered again
+    assert (
+        len(chosen) == 16 + 4 * (initial == "one-way") and len(set(chosen[:10])) == 10
+    )  # after which all are offered again
     assert len(set(chosen[10:])) == len(chosen[10:])
 
 
 def test_exclusion_is_decided_by_what_was_measured_alone() -> None:
     candidates = Workload.marginals(2).candidates(domain_of((2, 2, 2)))
-    fit = Fit(ProductModel.uniform(candidates.domain, 10.0), Policy.of(engine="mwem"), 10, measurements=[measured((), [9]), measured((1,), [4, 5])])
+    fit = Fit(
+        ProductModel.uniform(candidates.domain, 10.0),
+        Policy.of(engine="mwem"),
+        10,
+        measurements=[measured((), [9]), measured((1,), [4, 5])],
+    )
     offer = Offer(candidates, 2**20, fit)
     names = [candidates.positions(c) for c in range(len(candidates))]
     assert [names[c] for c in offer.open(fit.model)] == [p for p in names if p != (1,)]
@@ -443,7 +591,15 @@ def test_no_merge_exceeds_the_cap(seed: int) -> None:
     rng = np.random.default_rng(seed)
     shape = tuple(rng.integers(1, 5, size=6).tolist())
     cap = int(rng.integers(max(shape), 60))
-    fit, _, reports = run(draw_rows(shape, 800, seed), shape, 2, fake=Fake(seed=seed, width=40), max_cells=cap, rounds=60, epsilon=20.0)
+    fit, _, reports = run(
+        draw_rows(shape, 800, seed),
+        shape,
+        2,
+        fake=Fake(seed=seed, width=40),
+        max_cells=cap,
+        rounds=60,
+        epsilon=20.0,
+    )
     assert reports and max(r.largest for r in reports) <= cap
     assert all(math.prod(f.shape) == len(f.weights) <= cap for f in fit.model.components)
     for left, right in itertools.combinations(fit.model.components, 2):
@@ -454,7 +610,9 @@ def test_no_merge_exceeds_the_cap(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("initial", ["none", "one-way"])
-def test_scores_that_were_kept_are_those_of_a_fresh_start(seed: int, initial: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scores_that_were_kept_are_those_of_a_fresh_start(
+    seed: int, initial: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The incremental scores choose what scores made anew every round would: only untouched components' scores are kept.
 
     The number of rows is estimated here, from wild noise, so some rounds move it and make every score stale.
@@ -479,7 +637,9 @@ def test_a_moved_total_makes_every_score_stale(monkeypatch: pytest.MonkeyPatch) 
         seen.append((model.total, everything, bool(self._stale.all())))
 
     monkeypatch.setattr(Offer, "measured", spy)
-    run(draw_rows((2, 2, 2), 300, 1), (2, 2, 2), 1, fake=Fake(width=50), known=False, initial="none", rounds=3)
+    run(
+        draw_rows((2, 2, 2), 300, 1), (2, 2, 2), 1, fake=Fake(width=50), known=False, initial="none", rounds=3
+    )
     for before, after in itertools.pairwise([(0.0, False, False), *seen]):
         assert after[1] == after[2] == (before[0] != after[0])
     assert seen[0][1] and not all(everything for _, everything, _ in seen)
@@ -499,9 +659,15 @@ def test_k_1_gives_the_whole_budget_to_the_one_way_marginals(known: bool, compon
 
 @pytest.mark.parametrize("shape", [(1,), (5,), (2, 2), (3, 1, 2)], ids=str)
 @pytest.mark.parametrize("n", [1, 50])
-@pytest.mark.parametrize("choices", [{}, {"initial": "none"}, {"initial": "histogram"}, {"components": "one", "iterate": "average"}], ids=str)
+@pytest.mark.parametrize(
+    "choices",
+    [{}, {"initial": "none"}, {"initial": "histogram"}, {"components": "one", "iterate": "average"}],
+    ids=str,
+)
 @pytest.mark.parametrize("known", [True, False])
-def test_small_tables_and_every_order(shape: tuple[int, ...], n: int, choices: dict[str, object], known: bool) -> None:
+def test_small_tables_and_every_order(
+    shape: tuple[int, ...], n: int, choices: dict[str, object], known: bool
+) -> None:
     """One attribute, one value, one row, k equal to the number of attributes: a distribution comes out, with as many rows as are known."""
     rows = draw_rows(shape, n, n)
     for order in range(1, len(shape) + 1):
@@ -527,7 +693,10 @@ def test_no_row_at_all_is_no_error_where_the_number_is_public() -> None:
 def test_the_total_is_the_inverse_variance_mean() -> None:
     rng = np.random.default_rng(2)
     for _ in range(20):
-        parts = [(rng.integers(0, 99, size=int(rng.integers(1, 7))).tolist(), float(rng.uniform(0.5, 9))) for _ in range(4)]
+        parts = [
+            (rng.integers(0, 99, size=int(rng.integers(1, 7))).tolist(), float(rng.uniform(0.5, 9)))
+            for _ in range(4)
+        ]
         variances = [len(noisy) * stddev**2 for noisy, stddev in parts]
         weight = math.fsum(1 / v for v in variances)
         expected = math.fsum(sum(noisy) / v for (noisy, _), v in zip(parts, variances, strict=True)) / weight

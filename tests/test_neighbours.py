@@ -10,8 +10,8 @@ from functools import cache
 import numpy as np
 import pytest
 
+from factored_mwem.accounting.unit import Neighbours, Unit
 from factored_mwem.errors import InputError
-from factored_mwem.privacy.neighbours import Neighbours, Unit
 
 SHAPE = (2, 3)
 CELLS = 6
@@ -35,7 +35,9 @@ def neighbours(relation: Neighbours, contributions: int) -> list[tuple[Table, Ta
                 with_person = tuple(sorted(rest + person))
                 pairs |= {(rest, with_person), (with_person, rest)}
         else:
-            pairs |= {(tuple(sorted(rest + one)), tuple(sorted(rest + other))) for one in people for other in people}
+            pairs |= {
+                (tuple(sorted(rest + one)), tuple(sorted(rest + other))) for one in people for other in people
+            }
     return sorted((a, b) for a, b in pairs if len(a) <= 3 and len(b) <= 3)
 
 
@@ -85,7 +87,11 @@ def test_score_distance(unit: Unit) -> None:
     found = 0.0
     for matrix in marginals():
         cells = len(matrix)
-        publics = [np.array(p) for p in itertools.product((0.0, 0.7, 4.0), repeat=cells)] if cells < 4 else list(_corner_tables(cells))
+        publics = (
+            [np.array(p) for p in itertools.product((0.0, 0.7, 4.0), repeat=cells)]
+            if cells < 4
+            else list(_corner_tables(cells))
+        )
         for a, b in neighbours(unit.neighbours, unit.contributions):
             first, second = matrix @ histogram(a), matrix @ histogram(b)
             for public in publics:
@@ -101,7 +107,9 @@ def _corner_tables(cells: int) -> Iterator[np.ndarray]:
 @every_unit
 def test_counting_query_and_parity(unit: Unit) -> None:
     """All queries with weights in {0, 1} and in {-1, 1}; what is linear is greatest at such corners."""
-    changes = np.array([histogram(a) - histogram(b) for a, b in neighbours(unit.neighbours, unit.contributions)])
+    changes = np.array(
+        [histogram(a) - histogram(b) for a, b in neighbours(unit.neighbours, unit.contributions)]
+    )
     counting = np.array(list(itertools.product((0, 1), repeat=CELLS)))
     signs = np.array(list(itertools.product((-1, 1), repeat=CELLS)))
     assert np.abs(changes @ counting.T).max() == unit.of_counting_query
@@ -115,7 +123,9 @@ def test_quantile_score(unit: Unit) -> None:
     for q in (0, 2, 50, 500, 998):
         for cut in range(CELLS + 1):
             for a, b in neighbours(unit.neighbours, unit.contributions):
-                scores = [-abs((1000 - q) * sum(c < cut for c in t) - q * sum(c > cut for c in t)) for t in (a, b)]
+                scores = [
+                    -abs((1000 - q) * sum(c < cut for c in t) - q * sum(c > cut for c in t)) for t in (a, b)
+                ]
                 found = max(found, abs(scores[0] - scores[1]))
     assert found == unit.of_counting_query * 1000
 
@@ -124,10 +134,14 @@ def test_the_number_of_rows_is_public_only_where_all_neighbours_share_it() -> No
     for unit in UNITS:
         same = all(len(a) == len(b) for a, b in neighbours(unit.neighbours, unit.contributions))
         assert unit.total_is_public == same
-    assert not Unit(Neighbours.REPLACE, 1, by_id=True).total_is_public  # people may have no row, or rows that were dropped
+    assert not Unit(
+        Neighbours.REPLACE, 1, by_id=True
+    ).total_is_public  # people may have no row, or rows that were dropped
 
 
-def test_the_brute_force_sees_a_sensitivity_that_is_too_small_or_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_brute_force_sees_a_sensitivity_that_is_too_small_or_too_large(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Planted: sensitivity 1 under replace; sqrt(k) in L2; a doubled L1."""
     for name, planted in (("l1_of_marginal", 1), ("l2_squared_of_marginal", 2), ("l1_of_marginal", 8)):
         with monkeypatch.context() as patch:

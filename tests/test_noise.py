@@ -11,9 +11,17 @@ from goodness import chooses, exponential, fits, gaussian, happens, laplace, per
 from scipy.optimize import minimize_scalar
 from scipy.stats import norm
 
+from factored_mwem.accounting.conversion import (
+    LARGE_RHO,
+    Composition,
+    epsilon_of,
+    float_down,
+    rho_of,
+    threshold_delta,
+)
 from factored_mwem.privacy import noise as noise_module
 from factored_mwem.privacy.discover import threshold_for
-from factored_mwem.privacy.noise import LARGE_RHO, Composition, OpenDPNoise, epsilon_of, float_down, rho_of, threshold_delta
+from factored_mwem.privacy.noise import OpenDPNoise
 
 DRAWS = 40_000
 PMF = {Composition.ZCDP: gaussian, Composition.PURE: laplace}
@@ -31,7 +39,9 @@ def test_exact_probabilities_are_those_of_the_literature() -> None:
 @pytest.mark.slow
 @both
 @pytest.mark.parametrize("scale", [1.3, 7.9, 310.0])
-def test_additive_noise_has_the_claimed_scale_in_one_chunk_and_across_chunks(composition: Composition, scale: float) -> None:
+def test_additive_noise_has_the_claimed_scale_in_one_chunk_and_across_chunks(
+    composition: Composition, scale: float
+) -> None:
     """The adapter's draws, in one vector longer than CHUNK; the wrong scales are rejected by the same check (negative controls)."""
     assert DRAWS > 2 * OpenDPNoise.CHUNK
     values = np.arange(DRAWS) % 7 - 3
@@ -82,7 +92,11 @@ def _repeats(draws: np.ndarray, size: int) -> int:
 def test_two_calls_do_not_repeat(composition: Composition) -> None:
     """There is no seed: neither two calls nor two adapters give the same noise."""
     zeros, adapter = np.zeros(20, dtype=np.int64), OpenDPNoise(composition)
-    first, second, other = adapter.add(zeros, scale=1e6), adapter.add(zeros, scale=1e6), OpenDPNoise(composition).add(zeros, scale=1e6)
+    first, second, other = (
+        adapter.add(zeros, scale=1e6),
+        adapter.add(zeros, scale=1e6),
+        OpenDPNoise(composition).add(zeros, scale=1e6),
+    )
     assert len({first.tobytes(), second.tobytes(), other.tobytes()}) == 3
 
 
@@ -97,13 +111,19 @@ def test_nothing_in_nothing_out_and_no_input_is_changed(composition: Composition
 
 @pytest.mark.slow
 @both
-def test_selection_has_the_claimed_scale_and_is_the_mechanism_that_is_priced(composition: Composition) -> None:
+def test_selection_has_the_claimed_scale_and_is_the_mechanism_that_is_priced(
+    composition: Composition,
+) -> None:
     """Scores far from zero and on the score grid. Rejected: 0.7 and 1.3 times the scale, half the noise, and the other mechanism's
     probabilities, whose price is another."""
     adapter, unit = OpenDPNoise(composition), 2**20
     small = -np.arange(7) * unit
     draws = np.array([adapter.select(small + 10**9 * unit, scale=2.0 * unit) for _ in range(16_000)])
-    right, other = (exponential, permute_and_flip) if composition is Composition.ZCDP else (permute_and_flip, exponential)
+    right, other = (
+        (exponential, permute_and_flip)
+        if composition is Composition.ZCDP
+        else (permute_and_flip, exponential)
+    )
     assert chooses(draws, right, 2.0 * unit, small)
     assert not chooses(draws, right, 2.0 * unit / 0.7, small)
     assert not chooses(draws, right, 2.0 * unit / 1.3, small)
@@ -116,10 +136,14 @@ def test_selection_has_the_claimed_scale_and_is_the_mechanism_that_is_priced(com
 def test_threshold_keeps_keys_as_often_as_it_should(count: int) -> None:
     """A key of `count` passes where count + noise >= threshold, at the claimed scale; at other scales, or with `>`, it would show."""
     scale, threshold, keys = 3.0, 23, 40_000
-    kept = OpenDPNoise(Composition.ZCDP).threshold({str(i): count for i in range(keys)}, scale=scale, threshold=threshold)
+    kept = OpenDPNoise(Composition.ZCDP).threshold(
+        {str(i): count for i in range(keys)}, scale=scale, threshold=threshold
+    )
     assert min(kept.values()) == threshold  # reached, not exceeded
     at_least = _tail(scale, threshold - count)
-    wrong = [_tail(scale, threshold - count + 1)] + ([_tail(scale * f, threshold - count) for f in (0.7, 1.3)] if count == 20 else [])
+    wrong = [_tail(scale, threshold - count + 1)] + (
+        [_tail(scale * f, threshold - count) for f in (0.7, 1.3)] if count == 20 else []
+    )
     assert happens(len(kept), keys, at_least, wrong)
     noisy = np.array(list(kept.values())) - count
     if count == threshold:
@@ -156,7 +180,9 @@ def test_threshold_delta_is_never_below_the_exact_one(people: tuple[int, int], s
 def test_the_librarys_own_threshold_delta_is_too_small() -> None:
     """Planted by others: OpenDP's map (0.16, issue 2922) states a quarter of it. Where this fails the bug is gone; then use its map again."""
     _, stated = noise_module._thresholded(0.9, 4).map((1, 1.0, 1))
-    assert stated < 0.3 * _tail(0.9, 3) < _tail(0.9, 3) <= threshold_delta(scale=0.9, threshold=4, l0=1, linf=1)
+    assert (
+        stated < 0.3 * _tail(0.9, 3) < _tail(0.9, 3) <= threshold_delta(scale=0.9, threshold=4, l0=1, linf=1)
+    )
 
 
 @pytest.mark.slow
@@ -164,14 +190,23 @@ def test_the_librarys_own_threshold_delta_is_too_small() -> None:
 def test_a_lone_key_is_kept_no_more_often_than_delta_says(scale: float, threshold: int) -> None:
     """The delta charged against what the sampler does: a count of one, one key a person, many times."""
     keys = 100_000
-    kept = len(OpenDPNoise(Composition.ZCDP).threshold({str(i): 1 for i in range(keys)}, scale=scale, threshold=threshold)) / keys
+    kept = (
+        len(
+            OpenDPNoise(Composition.ZCDP).threshold(
+                {str(i): 1 for i in range(keys)}, scale=scale, threshold=threshold
+            )
+        )
+        / keys
+    )
     slack = math.sqrt(math.log(1e10) / (2 * keys))
     assert kept - slack <= threshold_delta(scale=scale, threshold=threshold, l0=1, linf=1)
     exact = _tail(scale, threshold - 1)
     assert abs(kept - exact) < 7 * math.sqrt(exact / keys)  # and it does what the exact probabilities say
 
 
-@pytest.mark.parametrize("delta", [Fraction(1, 10**5), Fraction(1, 10**10) / 15, Fraction(1, 3) / 10**8, Fraction(1, 10**200)])
+@pytest.mark.parametrize(
+    "delta", [Fraction(1, 10**5), Fraction(1, 10**10) / 15, Fraction(1, 3) / 10**8, Fraction(1, 10**200)]
+)
 def test_threshold_for_spends_at_most_its_delta_and_is_the_least(delta: Fraction) -> None:
     """The threshold that `discover` uses: one lower would exceed the delta it was given. Tiny deltas and narrow noise find one too."""
     for l0, linf, scale in ((1, 1, 12.3), (2, 1, 0.8), (10, 5, 99.0), (1, 1, 0.05)):
@@ -185,12 +220,19 @@ def converted(rho: float, delta: float) -> float:
 
     def at(log_order: float) -> float:
         order = 1 + math.exp(log_order)
-        return order * rho + (math.log(1 / (order * delta)) + (order - 1) * math.log1p(-1 / order)) / (order - 1)
+        return order * rho + (math.log(1 / (order * delta)) + (order - 1) * math.log1p(-1 / order)) / (
+            order - 1
+        )
 
     grid = np.linspace(-12, 25, 800)
     values = [at(g) for g in grid]
     best = int(np.argmin(values))
-    found = minimize_scalar(at, bounds=(grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]), method="bounded", options={"xatol": 1e-12})
+    found = minimize_scalar(
+        at,
+        bounds=(grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]),
+        method="bounded",
+        options={"xatol": 1e-12},
+    )
     return max(0.0, min(found.fun, values[best]))
 
 
@@ -217,7 +259,11 @@ def test_epsilon_of_is_monotone_also_where_the_closed_form_takes_over() -> None:
     assert (less <= 0).all() and (less < 0)[:-1].any(axis=1).all()
     assert epsilon_of(Fraction(0), Fraction(1, 10**9)) == 0
     for rho in near:
-        assert converted(float(rho), 1e-9) <= epsilon_of(rho, Fraction(1, 10**9)) <= converted(float(rho), 1e-9) * 1.02
+        assert (
+            converted(float(rho), 1e-9)
+            <= epsilon_of(rho, Fraction(1, 10**9))
+            <= converted(float(rho), 1e-9) * 1.02
+        )
 
 
 @pytest.mark.parametrize("epsilon", [1e-12, 1e-6, 0.1, 1 / 3, 1.0, 10.0, 20.0, 300.0, 1e5])
@@ -232,7 +278,9 @@ def test_rho_of_stays_within_the_promise_and_is_close(epsilon: float, delta: flo
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(1e-9, 1e-3), (1e-6, 0.9), (1e-3, 0.1)])
-def test_rho_of_ends_where_delta_does_most_of_the_work(epsilon: float, delta: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rho_of_ends_where_delta_does_most_of_the_work(
+    epsilon: float, delta: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """There the conversion is nearly 0 up to a bend; straight lines took 125 conversions, of a tenth of a second each, while a ledger was locked."""
     asked: list[Fraction] = []
 
@@ -243,7 +291,11 @@ def test_rho_of_ends_where_delta_does_most_of_the_work(epsilon: float, delta: fl
     monkeypatch.setattr(noise_module, "epsilon_of", counted)
     rho = rho_of(epsilon, Fraction(delta))
     assert len(asked) <= 80
-    assert epsilon_of(rho, Fraction(delta)) <= epsilon < epsilon_of(rho * (1 + Fraction(1, 2**20)), Fraction(delta))
+    assert (
+        epsilon_of(rho, Fraction(delta))
+        <= epsilon
+        < epsilon_of(rho * (1 + Fraction(1, 2**20)), Fraction(delta))
+    )
 
 
 def test_rho_of_does_not_cancel_at_tiny_epsilon() -> None:
@@ -258,7 +310,9 @@ def test_a_conversion_at_the_wrong_delta_is_noticed(monkeypatch: pytest.MonkeyPa
     wrong = epsilon_of(Fraction(1, 10), Fraction(1, 10**9))
     assert wrong < right * (1 - 1e-4)
     monkeypatch.setattr(noise_module, "float_down", lambda value: float(value) * 1.5)
-    assert epsilon_of(Fraction(1, 10), Fraction(1, 10**9)) < wrong  # a delta rounded up gives too small an epsilon
+    assert (
+        epsilon_of(Fraction(1, 10), Fraction(1, 10**9)) < wrong
+    )  # a delta rounded up gives too small an epsilon
 
 
 def test_floats_round_to_the_safe_side() -> None:

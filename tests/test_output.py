@@ -17,12 +17,22 @@ import pyarrow.feather as pf
 import pyarrow.parquet as pq
 import pytest
 
-from factored_mwem import Domain, Release, flow, output, release
+from factored_mwem import Domain, Release, release
+from factored_mwem import files as output
 from factored_mwem.errors import InputError, ResourceError
-from factored_mwem.output import METADATA_KEY, check_format, check_target, manifest_path, replacing, write_batches, write_text
+from factored_mwem.files import check_target, replacing, write_text
+from factored_mwem.pipeline import release as flow
+from factored_mwem.tables.formats import METADATA_KEY, check_format, manifest_path, write_batches
 
 TABLE = pa.table({"s": ["0311", "b", None] * 40, "n": [1, 2, 3] * 40})
-DOMAIN = Domain.from_dict({"fields": [{"name": "s", "categories": ["0311", "b"]}, {"name": "n", "type": "integer", "categories": [1, 2, 3]}]})
+DOMAIN = Domain.from_dict(
+    {
+        "fields": [
+            {"name": "s", "categories": ["0311", "b"]},
+            {"name": "n", "type": "integer", "categories": [1, 2, 3]},
+        ]
+    }
+)
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +48,11 @@ def test_the_manifest_names_the_very_file_beside_it(tmp_path: Path, made: Releas
     written = made.write(tmp_path / "t.parquet")
     beside = json.loads((tmp_path / "t.manifest.json").read_text())
     assert beside == written.model_dump(mode="json")
-    assert beside["output"] == {"file": "t.parquet", "rows": 50, "sha256": hashlib.sha256((tmp_path / "t.parquet").read_bytes()).hexdigest()}
+    assert beside["output"] == {
+        "file": "t.parquet",
+        "rows": 50,
+        "sha256": hashlib.sha256((tmp_path / "t.parquet").read_bytes()).hexdigest(),
+    }
     inside = json.loads(pq.read_schema(tmp_path / "t.parquet").metadata[METADATA_KEY])
     assert inside["output"].pop("sha256") is None  # a file cannot hold its own hash
     del beside["output"]["sha256"]
@@ -62,7 +76,10 @@ def test_every_format_holds_the_same_rows(tmp_path: Path, made: Release, suffix:
 
 def test_dictionaries_that_differ_between_batches_fit_an_arrow_file(tmp_path: Path) -> None:
     schema = pa.schema([("c", pa.dictionary(pa.int32(), pa.int64()))])
-    batches = [pa.RecordBatch.from_arrays([pa.array(values).dictionary_encode()], schema=schema) for values in ([1, 2], [3, 2])]
+    batches = [
+        pa.RecordBatch.from_arrays([pa.array(values).dictionary_encode()], schema=schema)
+        for values in ([1, 2], [3, 2])
+    ]
     write_batches(tmp_path / "t.feather", schema, iter(batches))
     assert pf.read_table(tmp_path / "t.feather")["c"].to_pylist() == [1, 2, 3, 2]
 
@@ -78,7 +95,9 @@ def test_existing_outputs_are_kept(tmp_path: Path, made: Release) -> None:
     assert names(tmp_path) == ["t.parquet", "u.manifest.json"]
 
 
-def test_overwriting_removes_the_old_manifest_first(tmp_path: Path, made: Release, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_overwriting_removes_the_old_manifest_first(
+    tmp_path: Path, made: Release, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A crash between data and manifest must leave no manifest, for the old one would vouch for the new data."""
     made.write(tmp_path / "t.parquet")
     seen: list[list[str]] = []
@@ -94,7 +113,9 @@ def test_overwriting_removes_the_old_manifest_first(tmp_path: Path, made: Releas
     monkeypatch.undo()
 
 
-def test_the_old_manifest_goes_just_before_the_new_data_comes(tmp_path: Path, made: Release, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_old_manifest_goes_just_before_the_new_data_comes(
+    tmp_path: Path, made: Release, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A crash at the rename must find no manifest; one while the new data is written must leave the old release whole."""
     made.write(tmp_path / "t.parquet")
 
@@ -135,7 +156,9 @@ def test_replacing_keeps_the_old_file_until_the_new_one_is_whole(tmp_path: Path)
         temporary.write_text("new")
         assert target.read_text() == "old"
     assert target.read_text() == "new"
-    assert target.stat().st_mode & 0o777 == 0o666 & ~output._umask()  # not the private mode of a temporary file
+    assert (
+        target.stat().st_mode & 0o777 == 0o666 & ~output._umask()
+    )  # not the private mode of a temporary file
     assert names(tmp_path) == ["t.txt"]
 
 
@@ -166,7 +189,9 @@ def test_targets_are_judged_before_anything_is_spent(tmp_path: Path, monkeypatch
 
 
 def test_a_read_only_folder(tmp_path: Path) -> None:
-    mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", tmp_path], capture_output=True, check=False)
+    mount = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", tmp_path], capture_output=True, check=False
+    )
     if mount.returncode:
         pytest.skip("this machine may not mount")
     try:
@@ -180,7 +205,8 @@ WRITER = """
 import os, resource, signal, sys, time
 import pyarrow as pa
 from pathlib import Path
-from factored_mwem import cli, output
+from factored_mwem import files as output
+from factored_mwem.cli import main as cli
 
 schema = pa.schema([("n", pa.float64())])
 def batches():
@@ -202,14 +228,20 @@ cli.main()
 """
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, -9), (signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["kill", "ctrl-C", "terminate"])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGKILL, -9), (signal.SIGINT, 130), (signal.SIGTERM, 143)],
+    ids=["kill", "ctrl-C", "terminate"],
+)
 def test_a_process_stopped_while_writing_leaves_no_output(tmp_path: Path, number: int, code: int) -> None:
     def listening() -> None:  # a child that was started by one that ignores a signal ignores it, too
         for heard in (signal.SIGINT, signal.SIGTERM):
             signal.signal(heard, signal.SIG_DFL)
 
     command = [sys.executable, "-c", WRITER, "wait", str(tmp_path / "t.parquet")]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=listening)  # noqa: PLW1509
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=listening
+    )
     assert process.stdout is not None
     assert process.stdout.readline() == "writing\n"
     assert names(tmp_path) != []  # it is in the middle: its temporary file is there
@@ -227,7 +259,12 @@ def test_a_process_stopped_while_writing_leaves_no_output(tmp_path: Path, number
 
 @pytest.mark.parametrize("suffix", output.FORMATS)
 def test_a_file_that_grows_too_large_is_one_line_and_gone(tmp_path: Path, suffix: str) -> None:
-    done = subprocess.run([sys.executable, "-c", WRITER, "limit", tmp_path / f"t{suffix}"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", WRITER, "limit", tmp_path / f"t{suffix}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 4, done.stderr
     assert "no space left to write" in done.stderr
     assert done.stderr.count("\n") == 1
@@ -235,7 +272,9 @@ def test_a_file_that_grows_too_large_is_one_line_and_gone(tmp_path: Path, suffix
 
 
 def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path: Path, made: Release) -> None:
-    mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", tmp_path], capture_output=True, check=False)
+    mount = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", tmp_path], capture_output=True, check=False
+    )
     if mount.returncode:
         pytest.skip("this machine may not mount")
     try:
@@ -260,7 +299,9 @@ def test_a_file_reaches_the_disk_before_its_name(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(os, "fsync", lambda handle: (steps.append("sync"), sync(handle))[1])
     for name in ("replace", "link"):
         change = getattr(os, name)
-        monkeypatch.setattr(os, name, lambda old, new, change=change: (steps.append("name"), change(old, new))[1])
+        monkeypatch.setattr(
+            os, name, lambda old, new, change=change: (steps.append("name"), change(old, new))[1]
+        )
     for overwrite in (False, True):
         write_text(tmp_path / "t.txt", "x", overwrite=overwrite)
     assert steps == ["sync", "name", "sync"] * 2

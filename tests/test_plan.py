@@ -11,12 +11,14 @@ from functools import cache
 import numpy as np
 import pytest
 
-from factored_mwem.domain import Domain
+from factored_mwem.accounting.accountant import Budget, Ledger
+from factored_mwem.accounting.unit import Neighbours, Unit
+from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
-from factored_mwem.plan import MAX_ROUNDS, Plan, Policy, Schedule, initial_shares, plan
-from factored_mwem.privacy.ledger import Budget, Ledger
-from factored_mwem.privacy.neighbours import Neighbours, Unit
-from factored_mwem.workload import Workload
+from factored_mwem.mechanisms.schedule import Schedule
+from factored_mwem.mechanisms.shares import MAX_ROUNDS, Plan, initial_shares, plan
+from factored_mwem.policy import Policy
+from factored_mwem.workload.workload import Workload
 
 
 @cache
@@ -24,7 +26,15 @@ def budget_of(epsilon: float, delta: float) -> Budget:
     return Budget.of(epsilon, delta)
 
 
-def planned(shape: tuple[int, ...], order: int = 2, *, epsilon: float = 1.0, delta: float = 1e-9, rows: float = 1e4, **choices: object) -> Plan:
+def planned(
+    shape: tuple[int, ...],
+    order: int = 2,
+    *,
+    epsilon: float = 1.0,
+    delta: float = 1e-9,
+    rows: float = 1e4,
+    **choices: object,
+) -> Plan:
     domain = Domain.from_dict({f"a{i}": size for i, size in enumerate(shape)})
     policy = Policy.of(epsilon=epsilon, delta=delta, engine="mwem", **choices)
     return plan(domain, Workload.marginals(order).candidates(domain), policy, budget_of(epsilon, delta), rows)
@@ -35,7 +45,14 @@ def planned(shape: tuple[int, ...], order: int = 2, *, epsilon: float = 1.0, del
 
 def test_the_plan_sees_no_table() -> None:
     """Its parameters are the domain, the workload's candidates, the policy, the budget and a public or noisy number of rows."""
-    assert list(inspect.signature(plan).parameters) == ["domain", "candidates", "policy", "budget", "rows", "questions"]
+    assert list(inspect.signature(plan).parameters) == [
+        "domain",
+        "candidates",
+        "policy",
+        "budget",
+        "rows",
+        "questions",
+    ]
     assert planned((3, 4, 2)) == planned((3, 4, 2))
 
 
@@ -62,7 +79,12 @@ def test_more_signal_means_more_rounds_and_a_smaller_start() -> None:
 
 def test_no_round_where_nothing_is_left_to_choose() -> None:
     """K = 1 after the one-way marginals: all of the budget goes to those. A cap that only they fit: the same."""
-    assert planned((4, 4, 4), 1) == planned((4, 4, 4), 2, max_cells=4) == planned((4, 4, 4), 1, rounds=7) == Plan(0, Fraction(1))
+    assert (
+        planned((4, 4, 4), 1)
+        == planned((4, 4, 4), 2, max_cells=4)
+        == planned((4, 4, 4), 1, rounds=7)
+        == Plan(0, Fraction(1))
+    )
     assert planned((4, 4, 4), 1, rounds="adaptive") == Plan(0, Fraction(1))
     assert planned((4, 4, 4), 1, initial="none").rounds == 3
 
@@ -87,7 +109,9 @@ def test_a_users_share_is_taken() -> None:
     assert planned((2, 2, 2), initial="none", initial_share=0.3).initial_share == 0
 
 
-@pytest.mark.parametrize("shape", [(1,), (2,) * 1000, (7, 1, 99, 10_000, 3), (3, 5, 7)], ids=lambda s: f"{len(s)} attributes")
+@pytest.mark.parametrize(
+    "shape", [(1,), (2,) * 1000, (7, 1, 99, 10_000, 3), (3, 5, 7)], ids=lambda s: f"{len(s)} attributes"
+)
 def test_initial_shares_sum_to_one_exactly(shape: tuple[int, ...]) -> None:
     """In proportion to size^(2/3): a float's rounding must not overdraw the budget."""
     shares = initial_shares(shape)
@@ -218,9 +242,14 @@ def test_a_delta_outside_its_range_is_refused(delta: float) -> None:
 def test_every_default_can_be_built() -> None:
     policy = Policy.of()
     assert (policy.epsilon, policy.delta, policy.unit) == (1.0, 1e-9, Unit(Neighbours.ADD_REMOVE))
-    assert Policy.of(engine="mwem", iterate="average", components="one", neighbours="replace", contributions=3, privacy_id="who").unit == Unit(
-        Neighbours.REPLACE, 3, by_id=True
-    )
+    assert Policy.of(
+        engine="mwem",
+        iterate="average",
+        components="one",
+        neighbours="replace",
+        contributions=3,
+        privacy_id="who",
+    ).unit == Unit(Neighbours.REPLACE, 3, by_id=True)
 
 
 def test_a_share_of_delta_is_kept_only_where_the_domain_is_learnt() -> None:

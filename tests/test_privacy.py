@@ -23,28 +23,38 @@ from fakes import Call, FakeNoise
 from goodness import exponential, gaussian, laplace, permute_and_flip
 from test_neighbours import neighbours
 
-from factored_mwem import engine, estimate, flow, mwem, offer
-from factored_mwem.answers import Answerer, Answers
-from factored_mwem.attribute import Attribute
-from factored_mwem.candidates import Candidates
-from factored_mwem.counts import PrivateCounts, PrivateRows
-from factored_mwem.domain import Domain
+from factored_mwem.accounting.accountant import Budget, Entry, Ledger, Mechanism, price
+from factored_mwem.accounting.conversion import Composition
+from factored_mwem.accounting.unit import Neighbours, Unit
+from factored_mwem.domain.attribute import Attribute
+from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
-from factored_mwem.flow import Release, _release
-from factored_mwem.forest import Forest
-from factored_mwem.model import Factor, ProductModel
-from factored_mwem.plan import Policy
-from factored_mwem.privacy import access as access_module
-from factored_mwem.privacy.access import SCORE_GRID, Access, Measurement, measure, select
+from factored_mwem.mechanisms import eligible as offer
+from factored_mwem.mechanisms import mwem
+from factored_mwem.mechanisms import tree as engine
+from factored_mwem.model import estimation as estimate
+from factored_mwem.model.answers import Answerer
+from factored_mwem.model.dense import Factor, ProductModel
+from factored_mwem.model.forest import Forest
+from factored_mwem.pipeline import release as flow
+from factored_mwem.pipeline.release import _release
+from factored_mwem.pipeline.result import Release
+from factored_mwem.policy import Policy
+from factored_mwem.privacy import session as access_module
+from factored_mwem.privacy.answers import Answers
+from factored_mwem.privacy.counts import PrivateCounts, PrivateRows
 from factored_mwem.privacy.discover import discover
-from factored_mwem.privacy.ledger import Budget, Entry, Ledger, Mechanism, price
-from factored_mwem.privacy.neighbours import Neighbours, Unit
-from factored_mwem.privacy.noise import Composition, OpenDPNoise
-from factored_mwem.profile import COARSE, KINDS, profile
-from factored_mwem.table import Table, open_table
-from factored_mwem.workload import Workload
+from factored_mwem.privacy.noise import OpenDPNoise
+from factored_mwem.privacy.session import SCORE_GRID, Access, Measurement, measure, select
+from factored_mwem.tables.profile import COARSE, KINDS, profile
+from factored_mwem.tables.source import Table, open_table
+from factored_mwem.workload.candidates import Candidates
+from factored_mwem.workload.workload import Workload
 
-TINY = Domain(Attribute(name=n, categories=tuple("xyz"[:s]), constraints={"required": True}) for n, s in (("a", 2), ("b", 3)))
+TINY = Domain(
+    Attribute(name=n, categories=tuple("xyz"[:s]), constraints={"required": True})
+    for n, s in (("a", 2), ("b", 3))
+)
 CANDIDATES = Workload.marginals(2).candidates(TINY)
 UNITS = [Unit(relation, k) for relation in Neighbours for k in (1, 2)]
 BUDGET = {Composition.ZCDP: Budget.of(1.0, 1e-9), Composition.PURE: Budget.of(1.0, 0.0)}
@@ -55,7 +65,9 @@ both = pytest.mark.parametrize("composition", list(Composition))
 
 
 @cache
-def counts_of(rows: tuple[int, ...], domain: Domain = TINY, candidates: Candidates = CANDIDATES) -> PrivateCounts:
+def counts_of(
+    rows: tuple[int, ...], domain: Domain = TINY, candidates: Candidates = CANDIDATES
+) -> PrivateCounts:
     codes = np.unravel_index(np.array(rows, dtype=np.int64), domain.shape)
     return PrivateCounts([c.astype(np.uint8) for c in codes], candidates)
 
@@ -92,7 +104,9 @@ class Between:
 Action = Callable[[PrivateCounts, Access, Fraction], object]
 
 
-def observed(rows: tuple[int, ...], unit: Unit, composition: Composition, act: Action, *, factor: float = 1.0) -> tuple[Call, Fraction]:
+def observed(
+    rows: tuple[int, ...], unit: Unit, composition: Composition, act: Action, *, factor: float = 1.0
+) -> tuple[Call, Fraction]:
     """What reached the sampler, and what the ledger charged, when `act` reads the table of `rows`."""
     ledger = Ledger(BUDGET[composition])
     fake = FakeNoise(composition)
@@ -143,18 +157,28 @@ def check_measurement(unit: Unit, composition: Composition, *, factor: float = 1
     worst = 0.0
     for positions in ((), (0,), (1,), (0, 1)):
 
-        def act(counts: PrivateCounts, access: Access, cost: Fraction, positions: tuple[int, ...] = positions) -> object:
+        def act(
+            counts: PrivateCounts, access: Access, cost: Fraction, positions: tuple[int, ...] = positions
+        ) -> object:
             return measure(counts, positions, cost=cost, access=access)
 
         pairs = neighbours(*_relation(unit))
-        seen = {rows: observed(rows, unit, composition, act, factor=factor) for rows in {rows for pair in pairs for rows in pair}}
+        seen = {
+            rows: observed(rows, unit, composition, act, factor=factor)
+            for rows in {rows for pair in pairs for rows in pair}
+        }
         ((scale, charged),) = {(call.scale, cost) for call, cost in seen.values()}
         assert charged > 0
-        for shift in {tuple(np.abs(seen[one][0].values - seen[other][0].values).tolist()) for one, other in pairs}:
+        for shift in {
+            tuple(np.abs(seen[one][0].values - seen[other][0].values).tolist()) for one, other in pairs
+        }:
             if composition is Composition.PURE:
                 loss = sum(_log_ratio(scale, d) for d in shift) / float(charged)
             else:
-                loss = max(sum(_renyi(scale, d, alpha) for d in shift) / (alpha * float(charged)) for alpha in (1.5, 2, 8))
+                loss = max(
+                    sum(_renyi(scale, d, alpha) for d in shift) / (alpha * float(charged))
+                    for alpha in (1.5, 2, 8)
+                )
             assert loss <= 1 + 1e-6
             worst = max(worst, loss)
     assert worst > 0.999  # the bound is reached: nobody pays for noise that is not needed
@@ -205,7 +229,9 @@ def test_half_the_noise_fails_both_checks(composition: Composition) -> None:
 
 
 @both
-def test_sensitivity_one_under_replace_fails_both_checks(composition: Composition, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sensitivity_one_under_replace_fails_both_checks(
+    composition: Composition, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("l1_of_marginal", "l2_squared_of_marginal", "l1_of_score"):
         monkeypatch.setattr(Unit, name, property(lambda _: 1))
     with pytest.raises(AssertionError):
@@ -217,7 +243,9 @@ def test_sensitivity_one_under_replace_fails_both_checks(composition: Compositio
 
 
 @both
-def test_an_uncharged_reading_fails_both_checks(composition: Composition, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_uncharged_reading_fails_both_checks(
+    composition: Composition, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Access, "open", lambda self, sealed, entry: sealed.reveal())
     with pytest.raises(AssertionError):
         check_measurement(REPLACE, composition)
@@ -226,9 +254,13 @@ def test_an_uncharged_reading_fails_both_checks(composition: Composition, monkey
 
 
 @both
-def test_a_discount_in_the_price_fails_both_checks(composition: Composition, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_discount_in_the_price_fails_both_checks(
+    composition: Composition, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Permute-and-flip charged like the exponential mechanism, or the factor 2 of a score that moves both ways forgotten."""
-    monkeypatch.setattr(Entry, "cost", property(lambda e: price(e.mechanism, scale=e.scale, sensitivity=e.sensitivity) / 4))
+    monkeypatch.setattr(
+        Entry, "cost", property(lambda e: price(e.mechanism, scale=e.scale, sensitivity=e.sensitivity) / 4)
+    )
     with pytest.raises(AssertionError):
         check_measurement(REPLACE, composition)
     with pytest.raises(AssertionError):
@@ -238,7 +270,9 @@ def test_a_discount_in_the_price_fails_both_checks(composition: Composition, mon
 def test_float_scores_fail_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
     """Scores summed as floats and rounded at the end move by a unit more than the sensitivity: the grid must come first."""
 
-    def floating(which: Any, sizes: Any, slots: Any, strides: Any, starts: Any, parts: Any, total: float, *rest: Any) -> None:
+    def floating(
+        which: Any, sizes: Any, slots: Any, strides: Any, starts: Any, parts: Any, total: float, *rest: Any
+    ) -> None:
         counts, offsets, grid, *_, out = rest
         for c, candidate in enumerate(which):
             found, cells = np.float32(0), offsets[candidate + 1] - offsets[candidate]
@@ -247,7 +281,9 @@ def test_float_scores_fail_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
                 place = dict.fromkeys(slots[c].tolist(), 0)
                 for j, digit in enumerate(digits):
                     place[slots[c, j]] += digit * strides[c, j]
-                answer = total * math.prod(parts[starts[c, s] + at] for s, at in place.items() if sizes[c, s] > 1)
+                answer = total * math.prod(
+                    parts[starts[c, s] + at] for s, at in place.items() if sizes[c, s] > 1
+                )
                 found += np.float32(abs(answer - counts[offsets[candidate] + cell]))
             out[c] = round(float(found) * grid)
 
@@ -270,7 +306,9 @@ def test_huge_totals_and_penalties_do_not_overflow_a_score(total: float) -> None
         for rows in ((), (0,), (0, 3)):
             fake, ledger = FakeNoise(), Ledger(BUDGET[Composition.ZCDP])
             access = Access(ledger, Unit(), fake)
-            select(counts_of(rows), answers, np.arange(3), penalty=penalty, cost=ledger.left / 2, access=access)
+            select(
+                counts_of(rows), answers, np.arange(3), penalty=penalty, cost=ledger.left / 2, access=access
+            )
             found.append(fake.calls[0].values)
         assert np.abs(np.diff(np.array(found, dtype=object), axis=0)).max() <= SCORE_GRID
 
@@ -281,13 +319,25 @@ def test_huge_totals_and_penalties_do_not_overflow_a_score(total: float) -> None
 def small_table(rows: int = 3000) -> pa.Table:
     rng = np.random.default_rng(11)
     age, colour = rng.integers(18, 80, rows), rng.choice(["red", "green", "blue"], rows, p=[0.5, 0.3, 0.2])
-    return pa.table({"age": age, "colour": colour, "owns": (age + rng.integers(0, 40, rows)) > 60, "score": rng.normal(5, 2, rows)})
+    return pa.table(
+        {
+            "age": age,
+            "colour": colour,
+            "owns": (age + rng.integers(0, 40, rows)) > 60,
+            "score": rng.normal(5, 2, rows),
+        }
+    )
 
 
 SMALL = Domain.from_dict(
     {
         "fields": [
-            {"name": "age", "type": "integer", "bins": 6, "constraints": {"minimum": 18, "maximum": 79, "required": True}},
+            {
+                "name": "age",
+                "type": "integer",
+                "bins": 6,
+                "constraints": {"minimum": 18, "maximum": 79, "required": True},
+            },
             {"name": "colour", "type": "string", "categories": ["red", "green", "blue"]},
             {"name": "owns", "type": "boolean", "constraints": {"required": True}},
             {"name": "score", "type": "number", "bins": 4, "constraints": {"minimum": 0, "maximum": 10}},
@@ -299,7 +349,12 @@ SMALL = Domain.from_dict(
 WIDE = Domain.from_dict(
     {
         "fields": [
-            {"name": "age", "type": "integer", "bins": 31, "constraints": {"minimum": 18, "maximum": 79, "required": True}},
+            {
+                "name": "age",
+                "type": "integer",
+                "bins": 31,
+                "constraints": {"minimum": 18, "maximum": 79, "required": True},
+            },
             {"name": "colour", "type": "string", "categories": ["red", "green", "blue"]},
             {"name": "owns", "type": "boolean", "constraints": {"required": True}},
             {"name": "score", "type": "number", "bins": 40, "constraints": {"minimum": 0, "maximum": 10}},
@@ -316,8 +371,20 @@ def in_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "one_shot_suits", lambda *_: False)
 
 
-def run(table: Any, policy: Policy, noise: Any, *, domain: Domain | None = SMALL, columns: list[str] | None = None) -> Release:
-    return _release(open_table(table), Workload.marginals(2), policy, domain, columns, None, 1, lambda _: None, noise=noise)
+def run(
+    table: Any, policy: Policy, noise: Any, *, domain: Domain | None = SMALL, columns: list[str] | None = None
+) -> Release:
+    return _release(
+        open_table(table),
+        Workload.marginals(2),
+        policy,
+        domain,
+        columns,
+        None,
+        1,
+        lambda _: None,
+        noise=noise,
+    )
 
 
 def check_stages(release: Release, fake: FakeNoise) -> None:
@@ -331,14 +398,21 @@ def check_stages(release: Release, fake: FakeNoise) -> None:
             Mechanism.GAUSSIAN: ("add", unit.l2_squared_of_marginal),
             Mechanism.LAPLACE: ("add", unit.l1_of_marginal),
             Mechanism.THRESHOLD: ("threshold", unit.l2_squared_of_marginal),
-            Mechanism.EXPONENTIAL: ("select", unit.of_counting_query * 1000 if entry.stage == "discover" else unit.l1_of_score * SCORE_GRID),
+            Mechanism.EXPONENTIAL: (
+                "select",
+                unit.of_counting_query * 1000 if entry.stage == "discover" else unit.l1_of_score * SCORE_GRID,
+            ),
             Mechanism.PERMUTE_AND_FLIP: ("select", unit.l1_of_score * SCORE_GRID),
         }[entry.mechanism]
         assert (call.method, entry.sensitivity) == expected
         assert (entry.mechanism in (Mechanism.LAPLACE, Mechanism.PERMUTE_AND_FLIP)) == (policy["delta"] == 0)
     charged = {stage.stage: stage.cost for stage in release.manifest.stages}
     for stage, cost in charged.items():
-        own = [price(e.mechanism, scale=c.scale, sensitivity=e.sensitivity) for e, c in zip(entries, fake.calls, strict=True) if e.stage == stage]
+        own = [
+            price(e.mechanism, scale=c.scale, sensitivity=e.sensitivity)
+            for e, c in zip(entries, fake.calls, strict=True)
+            if e.stage == stage
+        ]
         assert float(sum(own)) == cost
     assert sum(s.share for s in release.manifest.stages) <= 1 + 1e-12
     assert sum(s.share for s in release.manifest.stages) > 0.98
@@ -356,7 +430,14 @@ POLICIES = [
     {"engine": "mwem", "delta": 0.0, "neighbours": "replace", "rounds": "adaptive"},
     {"engine": "mwem", "rounds": "adaptive"},
     {"engine": "mwem", "initial": "histogram"},
-    {"engine": "mwem", "components": "one", "iterate": "average", "step": "paper", "initial": "none", "rounds": 5},
+    {
+        "engine": "mwem",
+        "components": "one",
+        "iterate": "average",
+        "step": "paper",
+        "initial": "none",
+        "rounds": 5,
+    },
 ]
 
 
@@ -368,8 +449,12 @@ def test_each_stage_charges_what_its_noise_costs(choices: dict[str, Any]) -> Non
     check_stages(run(small_table(), policy, fake), fake)
 
 
-@pytest.mark.parametrize("choices", [c for c in POLICIES if not c.get("engine") and "rounds" not in c], ids=str)
-def test_measuring_at_once_charges_what_its_noise_costs(choices: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "choices", [c for c in POLICIES if not c.get("engine") and "rounds" not in c], ids=str
+)
+def test_measuring_at_once_charges_what_its_noise_costs(
+    choices: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A small domain in one reading of all residuals, beside a count of rows where that is private: entries and calls agree, and all is spent.
 
     That the sensitivity of the residuals is what it is said to be, tests/test_residual.py shows by brute force.
@@ -378,9 +463,14 @@ def test_measuring_at_once_charges_what_its_noise_costs(choices: dict[str, Any],
     policy = Policy.of(**choices)
     fake = FakeNoise(policy.budget(learn_domain=False).composition)
     manifest = run(small_table(), policy, fake).manifest
-    assert [e.scale for e in manifest.ledger] == [c.scale for c in fake.calls] and {c.method for c in fake.calls} == {"add"}
+    assert [e.scale for e in manifest.ledger] == [c.scale for c in fake.calls] and {
+        c.method for c in fake.calls
+    } == {"add"}
     assert len(manifest.ledger) == 1 + (not policy.unit.total_is_public)
-    own = sum(price(e.mechanism, scale=c.scale, sensitivity=e.sensitivity) for e, c in zip(manifest.ledger, fake.calls, strict=True))
+    own = sum(
+        price(e.mechanism, scale=c.scale, sensitivity=e.sensitivity)
+        for e, c in zip(manifest.ledger, fake.calls, strict=True)
+    )
     amount = policy.budget(learn_domain=False).amount
     assert amount * Fraction(999_999, 10**6) < own <= amount
     assert manifest.recompute() == manifest.guarantee.spent_epsilon <= policy.epsilon
@@ -397,13 +487,17 @@ def test_discovery_charges_what_its_noise_costs(choices: dict[str, Any]) -> None
 
 
 @pytest.mark.usefixtures("in_rounds")
-def test_stage_check_catches_half_the_noise_and_an_uncharged_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stage_check_catches_half_the_noise_and_an_uncharged_measurement(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     policy = Policy.of(epsilon=1.0)
     fake = FakeNoise()
     with pytest.raises(AssertionError):
         check_stages(run(small_table(), policy, Between(fake, 0.5)), fake)
     charge = Ledger.charge
-    monkeypatch.setattr(Ledger, "charge", lambda self, entry: None if entry.target == ("age",) else charge(self, entry))
+    monkeypatch.setattr(
+        Ledger, "charge", lambda self, entry: None if entry.target == ("age",) else charge(self, entry)
+    )
     fake = FakeNoise()
     with pytest.raises(AssertionError):
         check_stages(run(small_table(), policy, fake), fake)
@@ -426,7 +520,9 @@ def script(fake: FakeNoise) -> FakeNoise:
 
 def published(release: Release, folder: Path, name: str) -> dict[str, bytes]:
     """Every byte that a release gives out; the day it was made is the same for both."""
-    release = replace(release, manifest=release.manifest.model_copy(update={"created": datetime.date(2000, 1, 1)}))
+    release = replace(
+        release, manifest=release.manifest.model_copy(update={"created": datetime.date(2000, 1, 1)})
+    )
     (folder / name).mkdir(parents=True)
     for file in ("out.parquet", "out.csv"):
         release.write(folder / name / file, overwrite=True)
@@ -441,7 +537,9 @@ def neighbour(table: pa.Table, relation: str) -> pa.Table:
     """One row less, or one row exchanged for a strange one: out of every range, unlisted, null."""
     if relation == "add-remove":
         return table.slice(1)
-    strange = pa.table({"age": [10**9], "colour": ["CANARY-mauve"], "owns": [True], "score": [-1e300]}).cast(table.schema)
+    strange = pa.table({"age": [10**9], "colour": ["CANARY-mauve"], "owns": [True], "score": [-1e300]}).cast(
+        table.schema
+    )
     return pa.concat_tables([strange, table.slice(1)])
 
 
@@ -453,9 +551,15 @@ def check_nothing_leaks(folder: Path, relation: str, domain: Domain | None, **ch
     second = script(first)
     theirs = published(run(neighbour(table, relation), policy, second, domain=domain), folder, "theirs")
     assert len(ours) == 4 or len(ours) == 5
-    same = ours == theirs  # not in the assert: under CI=true pytest would explain the difference of two files byte by byte, for hours
+    same = (
+        ours == theirs
+    )  # not in the assert: under CI=true pytest would explain the difference of two files byte by byte, for hours
     assert same
-    assert any(not np.array_equal(a.values, b.values) for a, b in zip(first.calls, second.calls, strict=True) if a.method == "add")
+    assert any(
+        not np.array_equal(a.values, b.values)
+        for a, b in zip(first.calls, second.calls, strict=True)
+        if a.method == "add"
+    )
 
 
 @pytest.mark.parametrize("relation", list(Neighbours))
@@ -463,7 +567,10 @@ def check_nothing_leaks(folder: Path, relation: str, domain: Domain | None, **ch
 @pytest.mark.parametrize(
     "choices",
     [{}, {"rounds": 5}, {"contributions": 2}, {"delta": 0.0}]
-    + [{"engine": "mwem", **more} for more in ({}, {"rounds": "adaptive"}, {"contributions": 2}, {"delta": 0.0})],
+    + [
+        {"engine": "mwem", **more}
+        for more in ({}, {"rounds": "adaptive"}, {"contributions": 2}, {"delta": 0.0})
+    ],
     ids=str,
 )
 def test_neighbours_with_the_same_noisy_answers_give_the_same_bytes(
@@ -477,7 +584,9 @@ def test_neighbours_with_the_same_noisy_answers_give_the_same_bytes(
 
 def as_text(table: pa.Table) -> Table:
     """The table as a CSV file would give it: every column text, nulls empty."""
-    rows = pa.table({n: [("" if v is None else str(v).lower()) for v in table[n].to_pylist()] for n in table.schema.names})
+    rows = pa.table(
+        {n: [("" if v is None else str(v).lower()) for v in table[n].to_pylist()] for n in table.schema.names}
+    )
     return Table(rows.schema, True, lambda columns: iter(rows.select(list(columns)).to_batches()))
 
 
@@ -495,21 +604,29 @@ def test_text_neighbours_give_the_same_bytes(relation: str, tmp_path: Path) -> N
 def test_typed_input_with_metadata_of_its_own_leaks_nothing(tmp_path: Path) -> None:
     """pandas writes the number of rows into the schema's metadata; users write more. None of it may come out."""
     table = small_table(50)
-    noted = table.replace_schema_metadata({b"pandas": b'{"index_columns": [{"kind": "range", "stop": 50}]}', b"note": b"CANARY"})
-    noted = noted.cast(pa.schema([f.with_metadata({b"k": b"CANARY"}) for f in noted.schema], metadata=noted.schema.metadata))
+    noted = table.replace_schema_metadata(
+        {b"pandas": b'{"index_columns": [{"kind": "range", "stop": 50}]}', b"note": b"CANARY"}
+    )
+    noted = noted.cast(
+        pa.schema([f.with_metadata({b"k": b"CANARY"}) for f in noted.schema], metadata=noted.schema.metadata)
+    )
     release = run(noted, Policy.of(), FakeNoise())
     assert set(release.schema.metadata or {}) == set() and all(not f.metadata for f in release.schema)
     assert all(b"CANARY" not in content for content in published(release, tmp_path, "out").values())
 
 
 @engines
-def test_the_end_to_end_check_catches_true_n_for_noisy_n(engine_: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_end_to_end_check_catches_true_n_for_noisy_n(
+    engine_: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Unit, "total_is_public", property(lambda _: True))
     with pytest.raises(AssertionError):
         check_nothing_leaks(tmp_path, "add-remove", SMALL, engine=engine_)
 
 
-def test_the_end_to_end_check_catches_true_n_in_the_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_end_to_end_check_catches_true_n_in_the_manifest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows: list[int] = []
     encode, describe = flow.encode_table, flow.describe
 
@@ -519,7 +636,9 @@ def test_the_end_to_end_check_catches_true_n_in_the_manifest(tmp_path: Path, mon
         return codes
 
     monkeypatch.setattr(flow, "encode_table", counting)
-    monkeypatch.setattr(flow, "describe", lambda *a, **k: describe(*a, **k).model_copy(update={"estimated_rows": rows[-1]}))
+    monkeypatch.setattr(
+        flow, "describe", lambda *a, **k: describe(*a, **k).model_copy(update={"estimated_rows": rows[-1]})
+    )
     with pytest.raises(AssertionError):
         check_nothing_leaks(tmp_path, "add-remove", SMALL)
     rows.clear()
@@ -528,12 +647,16 @@ def test_the_end_to_end_check_catches_true_n_in_the_manifest(tmp_path: Path, mon
 
 @pytest.mark.usefixtures("in_rounds")
 @engines
-def test_the_end_to_end_check_catches_bounds_read_off_the_data(engine_: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_end_to_end_check_catches_bounds_read_off_the_data(
+    engine_: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Planted: the model starts from the true one-way marginals."""
     start = mwem.from_histogram
     true: list[np.ndarray] = []
 
-    def peeking(counts: PrivateCounts | PrivateRows, positions: tuple[int, ...], *, cost: Fraction, access: Access) -> Measurement:
+    def peeking(
+        counts: PrivateCounts | PrivateRows, positions: tuple[int, ...], *, cost: Fraction, access: Access
+    ) -> Measurement:
         true.append(counts.reveal().marginal(positions))
         return measure(counts, positions, cost=cost, access=access)
 
@@ -547,7 +670,9 @@ def test_the_end_to_end_check_catches_bounds_read_off_the_data(engine_: str, tmp
 
 
 @pytest.mark.usefixtures("in_rounds")
-def test_the_end_to_end_check_catches_levels_read_off_the_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_end_to_end_check_catches_levels_read_off_the_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Planted: groups of equal mass from the true counts in place of the noisy ones. One row moves a cut where it lies on one."""
     found = engine.measure_singles
 
@@ -572,7 +697,9 @@ def test_the_end_to_end_check_catches_levels_read_off_the_data(tmp_path: Path, m
 # (e) --- cached distances ---
 
 
-def check_cache(monkeypatch: pytest.MonkeyPatch, *, domain: Domain = SMALL, **choices: Any) -> tuple[int, int]:
+def check_cache(
+    monkeypatch: pytest.MonkeyPatch, *, domain: Domain = SMALL, **choices: Any
+) -> tuple[int, int]:
     """Run a release and compare every cached distance that a round chooses by with a full recomputation; (rounds, rescored in part)."""
     models: list[ProductModel | Forest] = []
     rounds, partial = 0, 0
@@ -589,11 +716,21 @@ def check_cache(monkeypatch: pytest.MonkeyPatch, *, domain: Domain = SMALL, **ch
         tables, model = counts.reveal(), models[-1]
         for c in offered:
             positions = tables.candidates.positions(int(c))
-            exact = np.abs(np.floor(model.marginal(positions) * SCORE_GRID + 0.5) - tables.marginal(positions) * float(SCORE_GRID)).sum()
-            rounded = float(tables.candidates.cells[tables.candidates.base_of[c]])  # a view's cells are sums of its base's, rounded one by one
-            slack = rounded * (1 + model.total * 1e-9)  # a unit of the grid a cell, for another order of products
+            exact = np.abs(
+                np.floor(model.marginal(positions) * SCORE_GRID + 0.5)
+                - tables.marginal(positions) * float(SCORE_GRID)
+            ).sum()
+            rounded = float(
+                tables.candidates.cells[tables.candidates.base_of[c]]
+            )  # a view's cells are sums of its base's, rounded one by one
+            slack = rounded * (
+                1 + model.total * 1e-9
+            )  # a unit of the grid a cell, for another order of products
             assert abs(tables.distances[c] - exact) <= slack
-        rounds, partial = rounds + 1, partial + (not set(tables.candidates.base_of[offered].tolist()) <= set(answers.which.tolist()))
+        rounds, partial = (
+            rounds + 1,
+            partial + (not set(tables.candidates.base_of[offered].tolist()) <= set(answers.which.tolist())),
+        )
         return chosen
 
     with monkeypatch.context() as patch:
@@ -602,7 +739,10 @@ def check_cache(monkeypatch: pytest.MonkeyPatch, *, domain: Domain = SMALL, **ch
         rng = np.random.default_rng(2)
         policy = Policy.of(epsilon=5.0, **choices)
         composition = policy.budget(learn_domain=False).composition
-        fake = FakeNoise(composition, offset=lambda values, scale: values + np.rint(rng.normal(0, scale, len(values))).astype(np.int64))
+        fake = FakeNoise(
+            composition,
+            offset=lambda values, scale: values + np.rint(rng.normal(0, scale, len(values))).astype(np.int64),
+        )
         run(small_table(), policy, fake, domain=domain)
     return rounds, partial
 
@@ -617,7 +757,9 @@ def check_cache(monkeypatch: pytest.MonkeyPatch, *, domain: Domain = SMALL, **ch
     + [{}, {"rounds": 9}, {"rounds": 9, "neighbours": "replace"}, {"delta": 0}, {"max_cells": 300}],
     ids=str,
 )  # fmt: skip
-def test_cached_distances_are_those_of_the_model_now(choices: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_distances_are_those_of_the_model_now(
+    choices: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Only what a measurement touched is scored again; with n estimated, everything is when the estimate moves."""
     rounds, partial = check_cache(monkeypatch, domain=SMALL if "engine" in choices else WIDE, **choices)
     assert rounds >= 4
@@ -630,10 +772,16 @@ def test_the_cache_check_sees_scores_that_stay_stale(monkeypatch: pytest.MonkeyP
     """Planted: the total moves and only the measured component is scored again; or nothing ever is."""
     measured = mwem.Offer.measured
     with monkeypatch.context() as patch, pytest.raises(AssertionError):
-        patch.setattr(mwem.Offer, "measured", lambda self, c, model, *, everything: measured(self, c, model, everything=False))
+        patch.setattr(
+            mwem.Offer,
+            "measured",
+            lambda self, c, model, *, everything: measured(self, c, model, everything=False),
+        )
         check_cache(monkeypatch, engine="mwem", rounds=9, initial="none")
     with monkeypatch.context() as patch, pytest.raises(AssertionError):
-        patch.setattr(mwem.Offer, "measured", lambda self, c, model, *, everything: self._measured.__setitem__(c, True))
+        patch.setattr(
+            mwem.Offer, "measured", lambda self, c, model, *, everything: self._measured.__setitem__(c, True)
+        )
         check_cache(monkeypatch, engine="mwem", rounds=9, neighbours="replace")
     with monkeypatch.context() as patch, pytest.raises(AssertionError):
         patch.setattr(offer.Offer, "measured", lambda self, view, forest: None)
@@ -658,16 +806,22 @@ def clear_csv(path: Path, rows: int = 20_000, canary: bool = True) -> Path:
         day = start + datetime.timedelta(days=int(days[i]))
         clock = f"{day.isoformat()}T{days[i] % 24:02d}:{days[i] % 60:02d}:00"
         gap = "" if i % 4 == 0 else str(i % 50)
-        lines.append(f"{rng.integers(18, 90)},{rng.gamma(3, 2):.3f},{day.isoformat()},{clock},{'true' if i % 3 else 'false'},{zips[i]},{gap}")
+        lines.append(
+            f"{rng.integers(18, 90)},{rng.gamma(3, 2):.3f},{day.isoformat()},{clock},{'true' if i % 3 else 'false'},{zips[i]},{gap}"
+        )
     if canary:
-        lines.append("8765432187654321,3141592653589793.5,1699-07-13,1699-07-13T07:07:07,CANARYflag,CANARY-zip,CANARYgap")
+        lines.append(
+            "8765432187654321,3141592653589793.5,1699-07-13,1699-07-13T07:07:07,CANARYflag,CANARY-zip,CANARYgap"
+        )
     path.write_text("\n".join(lines) + "\n")
     return path
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("relation", list(Neighbours))
-def test_kinds_and_categories_are_found_right_on_a_clear_table(relation: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kinds_and_categories_are_found_right_on_a_clear_table(
+    relation: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Real noise at epsilon 5: a wrong kind would make a column useless. Zip codes stay text with their zero; only `gap` has nulls.
 
     A vote nobody cast stands out of the noise one time in 700, and so does one of 400 empty buckets of a histogram: of eleven domains each column
@@ -680,9 +834,15 @@ def test_kinds_and_categories_are_found_right_on_a_clear_table(relation: str, tm
     right = dict.fromkeys(CLEAR, 0)
     for _ in range(11):
         ledger = Ledger(policy.budget(learn_domain=True))
-        domain = discover(table, None, policy=policy, access=Access(ledger, policy.unit, OpenDPNoise(Composition.ZCDP)))
+        domain = discover(
+            table, None, policy=policy, access=Access(ledger, policy.unit, OpenDPNoise(Composition.ZCDP))
+        )
         for name, kind in CLEAR.items():
-            right[name] += domain[name].type == kind and domain[name].nullable == (name == "gap") and as_clear(domain[name])
+            right[name] += (
+                domain[name].type == kind
+                and domain[name].nullable == (name == "gap")
+                and as_clear(domain[name])
+            )
         assert float(ledger.spent / ledger.budget.amount) <= policy.domain_budget
         assert 0 < ledger.spent_delta <= Fraction(policy.delta) * Fraction(policy.domain_budget)
     assert min(right.values()) >= 6, right
@@ -695,21 +855,34 @@ def as_clear(column: Attribute) -> bool:
     if column.name == "day":
         year = column.cuts / 365.25 + 1970
         return bool(1988 < year[0] < 1992 and 2013 < year[-1] < 2018)
-    least, most = {"whole": (80, 120), "decimal": (0, 60), "gap": (0, 70)}.get(column.name, (-math.inf, math.inf))
-    return column.type == "boolean" or bool(least <= column.cuts[-1] <= most and (column.name != "whole" or 0 <= column.cuts[0] <= 20))
+    least, most = {"whole": (80, 120), "decimal": (0, 60), "gap": (0, 70)}.get(
+        column.name, (-math.inf, math.inf)
+    )
+    return column.type == "boolean" or bool(
+        least <= column.cuts[-1] <= most and (column.name != "whole" or 0 <= column.cuts[0] <= 20)
+    )
 
 
 @pytest.mark.slow
-def test_no_canary_leaves_the_building(tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:
+def test_no_canary_leaves_the_building(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
     """A value that occurs once is in no output: data, manifest, model, domain, progress, log. Its neighbours' common values are.
 
     Its digits are so many that none of 20,000 synthetic decimals, of 16 random ones each, holds them by chance; its day is before all learnt bounds.
     """
     told: list[Any] = []
     with caplog.at_level("DEBUG"):
-        release = flow.release(clear_csv(tmp_path / "clear.csv"), 2, Policy.of(epsilon=5.0), report=told.append)
+        release = flow.release(
+            clear_csv(tmp_path / "clear.csv"), 2, Policy.of(epsilon=5.0), report=told.append
+        )
         found = published(release, tmp_path, "out")
-    texts = [*found.values(), json.dumps(release.domain.to_dict()).encode(), repr(told).encode(), repr(release).encode()]
+    texts = [
+        *found.values(),
+        json.dumps(release.domain.to_dict()).encode(),
+        repr(told).encode(),
+        repr(release).encode(),
+    ]
     texts += [caplog.text.encode(), *(stream.encode() for stream in capfd.readouterr())]
     for canary in (b"CANARY", b"765432187654321", b"141592653589793", b"1699-07-13"):
         assert not [i for i, text in enumerate(texts) if canary in text]
@@ -729,7 +902,12 @@ def test_thresholded_categories_see_the_fake_threshold_and_other(tmp_path: Path)
     table = pa.table({"c": ["common"] * 500 + ["other"] * 500 + ["rare"]})
     fake = FakeNoise()
     policy = Policy.of()
-    domain = discover(open_table(table), None, policy=policy, access=Access(Ledger(policy.budget(learn_domain=True)), policy.unit, fake))
+    domain = discover(
+        open_table(table),
+        None,
+        policy=policy,
+        access=Access(Ledger(policy.budget(learn_domain=True)), policy.unit, fake),
+    )
     assert domain["c"].values == ("common", "other")
     (call,) = [c for c in fake.calls if c.method == "threshold"]
     assert call.threshold is not None and call.threshold > 1 + 5 * call.scale
@@ -751,10 +929,17 @@ def test_pure_dp_without_a_domain_is_refused_and_nothing_is_read() -> None:
 
 
 def test_other_refusals_come_before_the_first_row_too() -> None:
-    table = unreadable(pa.schema([("a", pa.string()), ("b", pa.list_(pa.int8())), ("c", pa.string())]), text=False)
+    table = unreadable(
+        pa.schema([("a", pa.string()), ("b", pa.list_(pa.int8())), ("c", pa.string())]), text=False
+    )
     policy = Policy.of()
     with pytest.raises(InputError, match="no columns"):
-        discover(table, [], policy=policy, access=Access(Ledger(policy.budget(learn_domain=True)), policy.unit, FakeNoise()))
+        discover(
+            table,
+            [],
+            policy=policy,
+            access=Access(Ledger(policy.budget(learn_domain=True)), policy.unit, FakeNoise()),
+        )
     for columns, message in ((["a", "c", "nope"], "no column 'nope'"), (["a", "b"], "cannot release")):
         with pytest.raises(InputError, match=message):
             run(table, Policy.of(), FakeNoise(), domain=None, columns=columns)
@@ -762,10 +947,17 @@ def test_other_refusals_come_before_the_first_row_too() -> None:
 
 @pytest.mark.parametrize(
     ("arrow", "value", "limits"),
-    [(pa.uint8(), 255, (0, 255)), (pa.int8(), 127, (-128, 127)), (pa.int8(), -128, (-128, 127)), (pa.uint16(), 65535, (0, 65535))],
+    [
+        (pa.uint8(), 255, (0, 255)),
+        (pa.int8(), 127, (-128, 127)),
+        (pa.int8(), -128, (-128, 127)),
+        (pa.uint16(), 65535, (0, 65535)),
+    ],
     ids=str,
 )
-def test_learnt_bounds_stay_inside_the_columns_type(arrow: pa.DataType, value: int, limits: tuple[int, int]) -> None:
+def test_learnt_bounds_stay_inside_the_columns_type(
+    arrow: pa.DataType, value: int, limits: tuple[int, int]
+) -> None:
     """A quantile's grid point beyond the type once ended the release after its budget was spent."""
     for values in ([value] * 3000, np.linspace(*limits, 3000).round().astype(int)):
         table = pa.table({"x": pa.array(values, arrow), "y": pa.array(values, arrow)})
@@ -784,11 +976,24 @@ HOSTILE = [
 def test_no_value_of_one_row_decides_whether_the_release_succeeds() -> None:
     """Hostile text in every column, with declared and learnt domains, and alone among good rows or not: no error."""
     base = pa.table({c: ["1", "2.5", "2001-01-01", "true"] * 5 for c in "abcd"})
-    spec = [("a", "integer", 0, 9), ("b", "number", 0, 9), ("c", "date", "2000-01-01", "2010-01-01"), ("d", "datetime", "2000-01-01", "2010-01-01")]
-    declared = Domain.from_dict({"fields": [{"name": n, "type": t, "constraints": {"minimum": lo, "maximum": hi}} for n, t, lo, hi in spec]})
+    spec = [
+        ("a", "integer", 0, 9),
+        ("b", "number", 0, 9),
+        ("c", "date", "2000-01-01", "2010-01-01"),
+        ("d", "datetime", "2000-01-01", "2010-01-01"),
+    ]
+    declared = Domain.from_dict(
+        {
+            "fields": [
+                {"name": n, "type": t, "constraints": {"minimum": lo, "maximum": hi}} for n, t, lo, hi in spec
+            ]
+        }
+    )
     for values in (HOSTILE, HOSTILE[:1], HOSTILE[5:6]):
         rows = pa.concat_tables([base, pa.table(dict.fromkeys("abcd", values))])
-        table = Table(rows.schema, True, lambda columns, rows=rows: iter(rows.select(list(columns)).to_batches()))
+        table = Table(
+            rows.schema, True, lambda columns, rows=rows: iter(rows.select(list(columns)).to_batches())
+        )
         for domain in (declared, None):
             assert run(table, Policy.of(rounds=1), FakeNoise(), domain=domain).rows >= 0
 
@@ -812,11 +1017,13 @@ def _person_pairs(k: int) -> Iterator[tuple[list[tuple[str, int]], list[tuple[st
 @pytest.mark.parametrize("encoded", [False, True])
 def test_a_person_moves_at_most_k_rows_whatever_the_order(k: int, encoded: bool) -> None:
     """Brute force over all interleavings: with and without one person, the kept rows differ by that person's k rows, nobody else's change."""
-    from factored_mwem.contributions import bound_contributions
+    from factored_mwem.tables.contributions import bound_contributions
 
     def kept(table: list[tuple[str, int]]) -> list[int]:
         people = pa.array([p for p, _ in table])
-        source = pa.table({"id": people.dictionary_encode() if encoded else people, "v": [v for _, v in table]})
+        source = pa.table(
+            {"id": people.dictionary_encode() if encoded else people, "v": [v for _, v in table]}
+        )
         bounded = bound_contributions(open_table(source), "id", k)
         return [v for batch in bounded.batches(["v"]) for v in batch.column(0).to_pylist()]
 
@@ -845,7 +1052,11 @@ def test_a_range_without_a_whole_number_is_widened() -> None:
     bucket = int(np.searchsorted(COARSE["number"], 0.2))
 
     def only_one(values: np.ndarray, scale: float) -> np.ndarray:
-        return np.where(np.arange(len(values)) == bucket, 10**9, 0) if len(values) == len(COARSE["number"]) - 1 else values
+        return (
+            np.where(np.arange(len(values)) == bucket, 10**9, 0)
+            if len(values) == len(COARSE["number"]) - 1
+            else values
+        )
 
     policy = Policy.of()
     access = Access(Ledger(policy.budget(learn_domain=True)), policy.unit, FakeNoise(offset=only_one))
@@ -858,11 +1069,20 @@ def test_noise_alone_makes_no_bounds(high: float, believed: bool) -> None:
     """Of 461 empty buckets one gets above 4.5 standard deviations once in 700 columns: bounds of 10^300 would make a column of ratings useless."""
 
     def offset(values: np.ndarray, scale: float) -> np.ndarray:
-        return values + (np.arange(len(values)) == len(values) - 1) * math.ceil(high * scale) if len(values) > 100 else values
+        return (
+            values + (np.arange(len(values)) == len(values) - 1) * math.ceil(high * scale)
+            if len(values) > 100
+            else values
+        )
 
-    policy, fake = Policy.of(epsilon=5.0), FakeNoise(offset=offset, winner=lambda scores, _: len(scores) - 1)  # the largest point that is looked at
+    policy, fake = (
+        Policy.of(epsilon=5.0),
+        FakeNoise(offset=offset, winner=lambda scores, _: len(scores) - 1),
+    )  # the largest point that is looked at
     access = Access(Ledger(policy.budget(learn_domain=True)), policy.unit, fake)
-    (found,) = discover(open_table(pa.table({"c": [1.5, 2.5, 3.5] * 5000})), None, policy=policy, access=access)
+    (found,) = discover(
+        open_table(pa.table({"c": [1.5, 2.5, 3.5] * 5000})), None, policy=policy, access=access
+    )
     assert found.edges is not None
     assert (found.edges[-1] > 1e6) is believed
 
@@ -876,7 +1096,11 @@ def test_noise_alone_makes_no_gaps_and_no_codes(high: float, believed: bool) -> 
 
     policy = Policy.of(epsilon=5.0)
     for kind, at in (("null", 0), ("code", KINDS.index("code"))):
-        fake = FakeNoise(offset=lambda values, scale, at=at: np.where(np.arange(len(values)) == at, offset(values, scale), values))
+        fake = FakeNoise(
+            offset=lambda values, scale, at=at: np.where(
+                np.arange(len(values)) == at, offset(values, scale), values
+            )
+        )
         access = Access(Ledger(policy.budget(learn_domain=True)), policy.unit, fake)
         (found,) = discover(as_text(pa.table({"c": [1, 2, 3] * 5000})), None, policy=policy, access=access)
         assert (found.nullable if kind == "null" else found.type == "string") is believed

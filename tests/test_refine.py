@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from naive import cells_of
 
-from factored_mwem import refine as module
 from factored_mwem.kernels import rows as kernels
-from factored_mwem.refine import Target, enough, refine
+from factored_mwem.model import refinement as module
+from factored_mwem.model.refinement import Target, enough, refine
 
 SIZES = (4, 1, 3, 12, 2)
 COARSE = np.array([0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 2])
@@ -48,7 +48,9 @@ def targets_for(rows: int, seed: int = 1, views: list[Axes] = VIEWS) -> list[Tar
 
 def distance(codes: np.ndarray, targets: list[Target]) -> float:
     """The summed L1, from scratch."""
-    return sum(abs(x - y) for t in targets for x, y in zip(table_of(codes, t.views), t.table.tolist(), strict=True))
+    return sum(
+        abs(x - y) for t in targets for x, y in zip(table_of(codes, t.views), t.table.tolist(), strict=True)
+    )
 
 
 def test_it_gets_nearer_with_every_proposal() -> None:
@@ -88,7 +90,9 @@ def test_every_step_is_the_best_one(seed: int) -> None:
         kernels.charge(views, column, layout, residual, np.empty(rows, dtype=np.int64), cost)
         before = distance(codes, mine)
         assert np.abs(residual).sum() == pytest.approx(before, rel=1e-5)
-        assert cost == pytest.approx([distance(np.delete(codes, r, axis=1), mine) - before for r in range(rows)], abs=1e-3)
+        assert cost == pytest.approx(
+            [distance(np.delete(codes, r, axis=1), mine) - before for r in range(rows)], abs=1e-3
+        )
         for row in rng.integers(rows, size=8).tolist():
             before, group = distance(codes, mine), np.array(GROUPS[a], dtype=np.int32)
             options = [distance(_with(codes, a, row, value), mine) for value in range(SIZES[a])]
@@ -98,7 +102,9 @@ def test_every_step_is_the_best_one(seed: int) -> None:
             assert after == pytest.approx(min(options), abs=1e-3)
             assert moved == (min(options) < before - 1e-3)
             assert np.abs(residual).sum() == pytest.approx(after, rel=1e-5)
-            assert all(np.array_equal(views[first[a] + i], level[codes[a]]) for i, level in enumerate(GROUPS[a]))
+            assert all(
+                np.array_equal(views[first[a] + i], level[codes[a]]) for i, level in enumerate(GROUPS[a])
+            )
 
 
 def _with(codes: np.ndarray, attribute: int, row: int, value: int) -> np.ndarray:
@@ -110,7 +116,10 @@ def _with(codes: np.ndarray, attribute: int, row: int, value: int) -> np.ndarray
 def test_columns_reach_their_own_targets() -> None:
     """One-way targets in whole numbers are met to the record, and a column without a target keeps its values."""
     rows = 500
-    targets = [Target(((a, 0),), np.array(table_of(draw(rows, 7)[:, ::-1], ((a, 0),)), dtype=np.float64)) for a in (0, 3)]
+    targets = [
+        Target(((a, 0),), np.array(table_of(draw(rows, 7)[:, ::-1], ((a, 0),)), dtype=np.float64))
+        for a in (0, 3)
+    ]
     targets = [Target(t.views, np.roll(t.table, 1)) for t in targets]
     codes = draw(rows, 8)
     refine(codes, SIZES, GROUPS, targets, 100_000, np.random.default_rng(0))
@@ -125,7 +134,11 @@ def test_values_no_table_tells_apart_stay_mixed() -> None:
     Seen to fail: with the search starting at value 0.
     """
     rows = 3000
-    codes = np.random.default_rng(0).choice(12, p=[0.25] * 3 + [0.01] * 4 + [0.042] * 5, size=(1, rows)).astype(np.int32)
+    codes = (
+        np.random.default_rng(0)
+        .choice(12, p=[0.25] * 3 + [0.01] * 4 + [0.042] * 5, size=(1, rows))
+        .astype(np.int32)
+    )
     before = np.bincount(codes[0], minlength=12)
     targets = [Target(((0, 1),), np.array([0.0, rows / 2, rows / 2]))]
     refine(codes, [12], [[np.arange(12), COARSE]], targets, 50_000, np.random.default_rng(0))
@@ -139,12 +152,24 @@ def distance_of_one(codes: np.ndarray, targets: list[Target]) -> float:
 
 @pytest.mark.parametrize(
     ("rows", "views", "proposals"),
-    [(0, VIEWS, 10), (1, VIEWS, 100), (2, VIEWS, 100), (50, VIEWS, 0), (50, [], 100), (50, [((1, 0),)], 100), (50, [((3, 1),)], 1)],
+    [
+        (0, VIEWS, 10),
+        (1, VIEWS, 100),
+        (2, VIEWS, 100),
+        (50, VIEWS, 0),
+        (50, [], 100),
+        (50, [((1, 0),)], 100),
+        (50, [((3, 1),)], 1),
+    ],
     ids=["no row", "one row", "two rows", "no proposal", "no target", "a target of one cell", "one proposal"],
 )
 def test_ends_of_the_range(rows: int, views: list[Axes], proposals: int) -> None:
     codes, before = draw(rows, 3), draw(rows, 3)
-    targets = targets_for(rows, views=views) if rows else [Target(axes, np.zeros(len(table_of(codes, axes)))) for axes in views]
+    targets = (
+        targets_for(rows, views=views)
+        if rows
+        else [Target(axes, np.zeros(len(table_of(codes, axes)))) for axes in views]
+    )
     refine(codes, SIZES, GROUPS, targets, proposals, np.random.default_rng(0))
     assert codes.shape == before.shape and codes.dtype == before.dtype
     assert all(np.all((column >= 0) & (column < size)) for column, size in zip(codes, SIZES, strict=True))
@@ -155,7 +180,14 @@ def test_ends_of_the_range(rows: int, views: list[Axes], proposals: int) -> None
 
 def test_one_attribute() -> None:
     codes = draw(40, 4, (6,))
-    refine(codes, [6], [[np.arange(6)]], [Target(((0, 0),), np.array([0.0, 0, 0, 0, 0, 40]))], 10_000, np.random.default_rng(0))
+    refine(
+        codes,
+        [6],
+        [[np.arange(6)]],
+        [Target(((0, 0),), np.array([0.0, 0, 0, 0, 0, 40]))],
+        10_000,
+        np.random.default_rng(0),
+    )
     assert np.all(codes == 5)
 
 
@@ -174,7 +206,9 @@ def test_a_wrong_table_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None
     """The planted bug: the column's axis is not turned to the end. Rows that are on target then leave it, and the check above says so."""
     right = module._lay_out
 
-    def wrong(first: int, levels: int, axes: list[list[int]], tables: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    def wrong(
+        first: int, levels: int, axes: list[list[int]], tables: list[np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray]:
         own = range(first, first + levels)
         mine = [table for table, axis in zip(tables, axes, strict=True) if any(v in own for v in axis)]
         return right(first, levels, axes, tables)[0], np.concatenate([table.ravel() for table in mine])
@@ -204,7 +238,7 @@ def test_enough_grows_with_the_table_to_an_end() -> None:
 SIGNATURES = """
 import numpy as np
 from factored_mwem.kernels import rows
-from factored_mwem.refine import Target, refine
+from factored_mwem.model.refinement import Target, refine
 
 rng = np.random.default_rng(0)
 for dtype, sizes, level in ((np.int32, (3, 4), np.int32), (np.int64, (5,), np.int64)):
@@ -217,5 +251,7 @@ print(*(len(kernel.signatures) for kernel in (rows.charge, rows.improve)))
 
 def test_every_kernel_has_one_signature() -> None:
     """Whatever whole numbers come in, the kernels see one dtype and layout: a second one would be compiled at a user's first run."""
-    output = subprocess.run([sys.executable, "-c", SIGNATURES], check=True, capture_output=True, text=True).stdout.split()
+    output = subprocess.run(
+        [sys.executable, "-c", SIGNATURES], check=True, capture_output=True, text=True
+    ).stdout.split()
     assert output == ["1", "1"]

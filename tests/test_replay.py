@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from factored_mwem.kernels.linear import product_answer, product_step
-from factored_mwem.model import Factor
-from factored_mwem.queries.parities import Parities
-from factored_mwem.queries.ranges import Ranges
+from factored_mwem.model.dense import Factor, step
+from factored_mwem.workload.queries.parities import Parities
+from factored_mwem.workload.queries.ranges import Ranges
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 
@@ -28,7 +28,9 @@ from replays import baselines, data, figure2, figure3, figure4, table1
 from replays.figure import FAILS, HOLDS, OPEN
 from replays.paper import Paper, paper_mwem
 
-needs_files = pytest.mark.skipif("FMWEM_DATASETS" not in os.environ, reason="FMWEM_DATASETS names no folder of data sets")
+needs_files = pytest.mark.skipif(
+    "FMWEM_DATASETS" not in os.environ, reason="FMWEM_DATASETS names no folder of data sets"
+)
 FLOORS = {
     "mildew": (1.54636, 1.49800, 0.10517, 0.01735),
     "czech": (0.55045, 0.22921, 0.01286, 0.00587),
@@ -62,7 +64,10 @@ def test_a_small_table_agrees_with_a_file_of_it(name: str) -> None:
 
 
 @needs_files
-@pytest.mark.parametrize(("name", "total", "distinct"), [("capital loss", 32_561, 92), ("age x hours", 32_561, 2_606), ("monetary", 748, None)])
+@pytest.mark.parametrize(
+    ("name", "total", "distinct"),
+    [("capital loss", 32_561, 92), ("age x hours", 32_561, 2_606), ("monetary", 748, None)],
+)
 def test_an_ordered_table_has_the_known_counts(name: str, total: int, distinct: int | None) -> None:
     table = data.ordered(name)
     counts = table.histogram()
@@ -74,7 +79,10 @@ def test_the_stand_in_is_never_taken_for_the_survey() -> None:
     """Its figure says that nothing can be compared, however good its rows look."""
     assert data.nltcs(data.STAND_IN).total == 21_574 and len(data.nltcs(data.STAND_IN).shape) == 16
     case = {**figure4.cases(False)[0], "data": data.STAND_IN}
-    rows = [{**case, "method": method, "rounds": 20, "entropy": e} for method, e in (("mwem", 0.1), ("barak", 9.0), ("fit", 0.1))]
+    rows = [
+        {**case, "method": method, "rounds": 20, "entropy": e}
+        for method, e in (("mwem", 0.1), ("barak", 9.0), ("fit", 0.1))
+    ]
     assert {claim.verdict for claim in figure4.judge(rows)} == {OPEN}
 
 
@@ -87,7 +95,9 @@ def test_log_linear_fits_have_the_published_entropy(name: str) -> None:
     counts = table.histogram()
     uniform = baselines.relative_entropy(counts, np.full(len(counts), 1 / len(counts)))
     fits = [
-        baselines.relative_entropy(counts, baselines.log_linear(counts, table.shape, order, sweeps=2000 if name == "mildew" else 400))
+        baselines.relative_entropy(
+            counts, baselines.log_linear(counts, table.shape, order, sweeps=2000 if name == "mildew" else 400)
+        )
         for order in (1, 2, 3)
     ]
     assert [uniform, *fits] == pytest.approx(FLOORS[name], abs=1e-4)
@@ -106,13 +116,18 @@ def test_the_svd_bound_has_its_identities() -> None:
     assert baselines.svd_bound(baselines.gram_of_ranges(every), 8) == pytest.approx(79.1723, abs=1e-4)
     assert baselines.svd_bound(gram(3 * prefix), 8) == pytest.approx(9 * baselines.svd_bound(gram(prefix), 8))
     shuffled = np.random.default_rng(0).permutation(8)
-    assert baselines.svd_bound(gram(prefix[shuffled]), 8) == pytest.approx(baselines.svd_bound(gram(prefix), 8))
+    assert baselines.svd_bound(gram(prefix[shuffled]), 8) == pytest.approx(
+        baselines.svd_bound(gram(prefix), 8)
+    )
 
 
 def test_the_gram_of_ranges_is_that_of_their_matrix() -> None:
     boxes = Ranges.random((0, 1), (4, 5), 30, seed=3)
     inside = [
-        [all(low <= x <= high for low, x, high in zip(boxes.low[q], cell, boxes.high[q], strict=True)) for cell in np.ndindex(4, 5)]
+        [
+            all(low <= x <= high for low, x, high in zip(boxes.low[q], cell, boxes.high[q], strict=True))
+            for cell in np.ndindex(4, 5)
+        ]
         for q in range(30)
     ]
     assert np.array_equal(baselines.gram_of_ranges(boxes), gram(np.array(inside, dtype=np.float64)))
@@ -142,14 +157,16 @@ def test_one_step_by_hand() -> None:
     """B = (3, 1), A = (2, 2), q = (1, 0), m = 3: A' = (2.12483749, 1.87516251); a hundred replays end next to m."""
     part = Factor((0,), (2,), np.array([0.5, 0.5]))
     query = Ranges((0,), (2,), np.array([[0]]), np.array([[0]]))
-    query.step(part, 0, np.array([3.0]), 4.0, guard=0.0)
+    step(part, query, 0, np.array([3.0]), 4.0, guard=0.0)
     assert 4 * part.weights == pytest.approx([2.12483749, 1.87516251], abs=1e-8)
     for _ in range(99):
-        query.step(part, 0, np.array([3.0]), 4.0, guard=0.0)
+        step(part, query, 0, np.array([3.0]), 4.0, guard=0.0)
     assert 4 * part.weights == pytest.approx([2.999966, 1.000034], abs=1e-5)
 
 
-def drop(truth: np.ndarray, model: np.ndarray, signs: np.ndarray, measured: float, total: float) -> tuple[float, float]:
+def drop(
+    truth: np.ndarray, model: np.ndarray, signs: np.ndarray, measured: float, total: float
+) -> tuple[float, float]:
     """(the fall of the relative entropy, what Lemma A.3 promises) for one step towards `measured`, unclipped."""
     weights, one = model / model.sum(), np.ones(1, dtype=np.int8)
     before = float((truth / total * np.log(truth / total / weights)).sum())
@@ -189,8 +206,13 @@ def test_unguarded_replay_diverges_on_mildew_and_the_guard_mends_it() -> None:
     found = {}
     for guard in (0.0, 1.0):
         paper = Paper(epsilon=0.5, rounds=12, sweeps=200, guard=guard)
-        runs = [paper_mwem(truth, questions, table.domain, 70.0, paper, np.random.default_rng(seed)).model for seed in range(6)]
-        found[guard] = np.mean([baselines.relative_entropy(counts, model.marginal(range(6)) / 70) for model in runs])
+        runs = [
+            paper_mwem(truth, questions, table.domain, 70.0, paper, np.random.default_rng(seed)).model
+            for seed in range(6)
+        ]
+        found[guard] = np.mean(
+            [baselines.relative_entropy(counts, model.marginal(range(6)) / 70) for model in runs]
+        )
     assert found[0.0] > 2 * found[1.0] and math.isfinite(found[1.0])
 
 
@@ -201,7 +223,9 @@ def test_unguarded_replay_diverges_on_mildew_and_the_guard_mends_it() -> None:
 def test_the_marks_of_figure_2_follow_its_rows() -> None:
     rows = [row for case in figure2.cases(False) if case.get("epsilon") for row in planted(case)]
     assert [claim.verdict for claim in figure2.judge(rows)] == [HOLDS, HOLDS, HOLDS]
-    worse = [{**row, "error": row["error"] * (1e9 if row["method"].startswith("mwem") else 1)} for row in rows]
+    worse = [
+        {**row, "error": row["error"] * (1e9 if row["method"].startswith("mwem") else 1)} for row in rows
+    ]
     assert [claim.verdict for claim in figure2.judge(worse)] == [FAILS, FAILS, FAILS]
     assert {claim.verdict for claim in figure2.judge([])} == {OPEN}
 
@@ -209,14 +233,30 @@ def test_the_marks_of_figure_2_follow_its_rows() -> None:
 def planted(case: dict[str, Any]) -> list[dict[str, Any]]:
     """Rows as figure 2 makes them, with MWEM a thousand times better than the bound and the uniform model."""
     methods = {"bound": 1e6, "uniform": 1e6, "identity": 1e6, "hb": 1e6, "mwem": 1e3, "mwem, replay": 1e3}
-    return [{**figure2.row_of(case, method, error), "rounds": figure2.FIXED_ROUNDS} for method, error in methods.items()]
+    return [
+        {**figure2.row_of(case, method, error), "rounds": figure2.FIXED_ROUNDS}
+        for method, error in methods.items()
+    ]
 
 
 def test_the_marks_of_figure_3_follow_its_rows() -> None:
-    entropy = {"plain": 0.5, "optimised": 0.1, "barak": 2.0, "barak, guarded": 1.0, "2-way fit": 0.1, "3-way fit": 0.05}
-    rows = [{"data": name, "epsilon": 1.0, "method": method, "entropy": e} for name in figure3.SETS for method, e in entropy.items()]
+    entropy = {
+        "plain": 0.5,
+        "optimised": 0.1,
+        "barak": 2.0,
+        "barak, guarded": 1.0,
+        "2-way fit": 0.1,
+        "3-way fit": 0.05,
+    }
+    rows = [
+        {"data": name, "epsilon": 1.0, "method": method, "entropy": e}
+        for name in figure3.SETS
+        for method, e in entropy.items()
+    ]
     assert [claim.verdict for claim in figure3.judge(rows)] == [HOLDS, HOLDS, HOLDS]
-    worse = [{**row, "entropy": 9.0 if row["method"] in ("plain", "optimised") else row["entropy"]} for row in rows]
+    worse = [
+        {**row, "entropy": 9.0 if row["method"] in ("plain", "optimised") else row["entropy"]} for row in rows
+    ]
     assert [claim.verdict for claim in figure3.judge(worse)] == [FAILS, FAILS, FAILS]
     assert {claim.verdict for claim in figure3.judge([])} == {OPEN}
 
@@ -227,7 +267,9 @@ def test_the_marks_of_table_1_follow_its_rows() -> None:
     assert verdicts[:3] == [HOLDS] * 3
     numeric = {name for row in rows for name, value in row.items() if isinstance(value, int)}
     worse = [{**row, **{name: row[name] + 1 for name in numeric & row.keys()}} for row in rows]
-    assert FAILS in {claim.verdict for claim in table1.judge(worse)} and HOLDS not in {claim.verdict for claim in table1.judge(worse)}
+    assert FAILS in {claim.verdict for claim in table1.judge(worse)} and HOLDS not in {
+        claim.verdict for claim in table1.judge(worse)
+    }
 
 
 # ---- the command
@@ -244,7 +286,11 @@ def test_an_interrupted_replay_goes_on_where_it_stopped(tmp_path: Path) -> None:
     (tmp_path / "table1.cases.jsonl").write_text(json.dumps(marked) + "\n" + lines[1][:20])
     (tmp_path / "table1.csv").unlink()
     replay.replay(["table1"], tmp_path, quiet, full=False)
-    again = [json.loads(line) for line in (tmp_path / "table1.cases.jsonl").read_text().splitlines() if line.endswith("}")]
+    again = [
+        json.loads(line)
+        for line in (tmp_path / "table1.cases.jsonl").read_text().splitlines()
+        if line.endswith("}")
+    ]
     assert (tmp_path / "table1.csv").read_bytes() == csv_
     assert [entry for entry in again if entry["seconds"] == 1234.0] == [marked] and len(again) == len(lines)
 
@@ -258,10 +304,14 @@ def test_the_page_stands_alone(tmp_path: Path) -> None:
     assert all(claim.verdict in text.lower() for section in sections for claim in section.claims)
 
 
-def test_a_figure_without_its_data_says_so_and_the_others_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_figure_without_its_data_says_so_and_the_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As for somebody who has no data folder: no crash, one line for each figure, the page is written."""
     monkeypatch.setenv("FMWEM_DATASETS", str(tmp_path / "none"))
-    sections = replay.replay(["figure5", "figure7", "table1"], tmp_path / "out", Console(quiet=True), full=False)
+    sections = replay.replay(
+        ["figure5", "figure7", "table1"], tmp_path / "out", Console(quiet=True), full=False
+    )
     assert [{claim.verdict for claim in section.claims} for section in sections[:2]] == [{OPEN}, {OPEN}]
     assert all("FMWEM_DATASETS" in claim.why for section in sections[:2] for claim in section.claims)
     assert (tmp_path / "out" / "index.html").exists() and (tmp_path / "out" / "table1.csv").exists()

@@ -17,14 +17,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factored_mwem.counts import Rows
-from factored_mwem.domain import Domain
+from factored_mwem.domain.domain import Domain
+from factored_mwem.domain.levels import Levels
 from factored_mwem.kernels.linear import parity_sums
-from factored_mwem.levels import Levels
-from factored_mwem.model import Factor, ProductModel
-from factored_mwem.queries.cuboids import Cuboids
-from factored_mwem.queries.parities import Parities, parities_of
-from factored_mwem.queries.ranges import Ranges
+from factored_mwem.model.dense import Factor, ProductModel, step
+from factored_mwem.privacy.counts import Rows
+from factored_mwem.workload.queries.cuboids import Cuboids
+from factored_mwem.workload.queries.parities import Parities, parities_of
+from factored_mwem.workload.queries.ranges import Ranges
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 
@@ -48,9 +48,14 @@ def rows_of(shape: tuple[int, ...], n: int, seed: int) -> Rows:
     return Rows([rng.integers(0, size, n).astype(np.uint8) for size in shape], Levels.fine(shape))
 
 
-def random_model(blocks: list[tuple[int, ...]], shape: tuple[int, ...], total: float, seed: int) -> ProductModel:
+def random_model(
+    blocks: list[tuple[int, ...]], shape: tuple[int, ...], total: float, seed: int
+) -> ProductModel:
     rng = np.random.default_rng(seed)
-    factors = [Factor(b, tuple(shape[p] for p in b), rng.dirichlet(np.ones(math.prod(shape[p] for p in b)))) for b in blocks]
+    factors = [
+        Factor(b, tuple(shape[p] for p in b), rng.dirichlet(np.ones(math.prod(shape[p] for p in b))))
+        for b in blocks
+    ]
     return ProductModel(domain_of(shape), factors, total)
 
 
@@ -70,7 +75,7 @@ class Mixed:
 
     def step(self, part: Factor, question: int, noisy: np.ndarray, total: float, *, guard: float) -> None:
         kind, q = self.numbers[question]
-        kind.step(part, q, noisy, total, guard=guard)
+        step(part, kind, q, noisy, total, guard=guard)
 
 
 def mixed() -> Mixed:
@@ -84,13 +89,20 @@ def mixed() -> Mixed:
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
-@given(st.lists(st.tuples(st.integers(0, len(mixed()) - 1), st.integers(0, 2**31)), min_size=1, max_size=12), st.permutations(range(12)))
+@given(
+    st.lists(st.tuples(st.integers(0, len(mixed()) - 1), st.integers(0, 2**31)), min_size=1, max_size=12),
+    st.permutations(range(12)),
+)
 def test_a_growing_model_equals_the_dense_one(history: list[tuple[int, int]], order: list[int]) -> None:
     """Any history of any kinds, its components merged as it demands; then the same measurements once more in another order."""
     questions, total = mixed(), 100.0
     cells = [int(kind.cells[q]) for kind, q in questions.numbers]
-    measured = [(q, np.random.default_rng(seed).normal(total / cells[q], total / 3, cells[q])) for q, seed in history]
-    growing, dense = (ProductModel.uniform(domain_of(SHAPE), total, joined=joined) for joined in (False, True))
+    measured = [
+        (q, np.random.default_rng(seed).normal(total / cells[q], total / 3, cells[q])) for q, seed in history
+    ]
+    growing, dense = (
+        ProductModel.uniform(domain_of(SHAPE), total, joined=joined) for joined in (False, True)
+    )
     for one in measured + [measured[i] for i in order if i < len(measured)]:
         for model in (growing, dense):
             update(model, questions, [one], 1.0, Paper(1.0, 1))  # type: ignore[arg-type]
@@ -112,7 +124,9 @@ def united(sets: set[frozenset[int]]) -> set[frozenset[int]]:
 def test_replay_over_a_component_equals_replay_over_all() -> None:
     """Several sweeps over the measurements of one component; those of another one, though they are given, take no part."""
     questions, total = mixed(), 100.0
-    growing, dense = (ProductModel.uniform(domain_of(SHAPE), total, joined=joined) for joined in (False, True))
+    growing, dense = (
+        ProductModel.uniform(domain_of(SHAPE), total, joined=joined) for joined in (False, True)
+    )
     far = (17, np.array([70.0, 20.0, 10.0]))  # the cuboid of attribute 1
     inside = [(6, np.array([20.0])), (3, np.array([-30.0])), (6, np.array([25.0]))]  # the three bits
     for model in (growing, dense):
@@ -151,7 +165,9 @@ def test_a_step_is_that_of_the_paper(question: int) -> None:
 def test_an_update_elsewhere_leaves_components_as_they_are() -> None:
     model = random_model([(0, 1), (2, 4), (3,)], SHAPE, 100.0, 3)
     before = {part.positions: (part, part.weights.tobytes()) for part in model.components}
-    update(model, Parities.up_to(BITS, 1), [(1, np.array([40.0]))], 1.0, Paper(1.0, 1, sweeps=3))  # attribute 2
+    update(
+        model, Parities.up_to(BITS, 1), [(1, np.array([40.0]))], 1.0, Paper(1.0, 1, sweeps=3)
+    )  # attribute 2
     after = {part.positions: part for part in model.components}
     assert after[2, 4].weights.tobytes() != before[2, 4][1]
     for positions in ((0, 1), (3,)):
@@ -199,9 +215,15 @@ def test_spanning_parities_against_the_explicit_product() -> None:
 def test_parities_leave_other_attributes_alone() -> None:
     """Binary attributes among others: on rows, on a model that is joined, on one that is not."""
     questions, rows = Parities.up_to(BITS, 3), rows_of(SHAPE, 300, 5)
-    for source in (rows, random_model([EVERY], SHAPE, 300.0, 6), random_model([(0, 1), (2, 3), (4,)], SHAPE, 300.0, 7)):
+    for source in (
+        rows,
+        random_model([EVERY], SHAPE, 300.0, 6),
+        random_model([(0, 1), (2, 3), (4,)], SHAPE, 300.0, 7),
+    ):
         table = source.marginal(BITS)
-        np.testing.assert_allclose(questions.answers(source), hadamard(3)[[4, 2, 1, 6, 5, 3, 7]] @ table, atol=1e-10)
+        np.testing.assert_allclose(
+            questions.answers(source), hadamard(3)[[4, 2, 1, 6, 5, 3, 7]] @ table, atol=1e-10
+        )
 
 
 @pytest.mark.parametrize("rows", [1, 63, 64, 65, 128, 1001])
@@ -213,7 +235,9 @@ def test_parity_sums_against_plain_numpy(rows: int) -> None:
     for row in members:
         size = rng.integers(0, 5)
         row[:size] = np.sort(rng.choice(9, size, replace=False))
-    expected = [sum((-1) ** sum(int(columns[p][r]) for p in row if p >= 0) for r in range(rows)) for row in members]
+    expected = [
+        sum((-1) ** sum(int(columns[p][r]) for p in row if p >= 0) for r in range(rows)) for row in members
+    ]
     np.testing.assert_array_equal(parities_of(columns, members), expected)
     packed = np.zeros((9, -(-rows // 64) * 64), dtype=np.uint8)
     packed[:, :rows] = columns
@@ -235,17 +259,31 @@ RANGES: dict[str, Callable[[], Ranges]] = {
 def test_ranges_against_brute_force(make: Callable[[], Ranges]) -> None:
     questions, rows = make(), rows_of(SHAPE, 200, 8)
     people = np.array(rows.codes)[list(questions.at)].T.astype(np.int64)
-    counted = [int(((people >= low) & (people <= high)).all(axis=1).sum()) for low, high in zip(questions.low, questions.high, strict=True)]
+    counted = [
+        int(((people >= low) & (people <= high)).all(axis=1).sum())
+        for low, high in zip(questions.low, questions.high, strict=True)
+    ]
     np.testing.assert_array_equal(questions.answers(rows), counted)
     model = random_model([(0, 3), (1, 2), (4,)], SHAPE, 200.0, 9)
     table = model.marginal(EVERY).reshape(SHAPE)
-    boxes = [{p: slice(a, b + 1) for p, a, b in zip(questions.at, *ends, strict=True)} for ends in zip(questions.low, questions.high, strict=True)]
-    np.testing.assert_allclose(questions.answers(model), [table[tuple(box.get(p, slice(None)) for p in EVERY)].sum() for box in boxes], atol=1e-10)
+    boxes = [
+        {p: slice(a, b + 1) for p, a, b in zip(questions.at, *ends, strict=True)}
+        for ends in zip(questions.low, questions.high, strict=True)
+    ]
+    np.testing.assert_allclose(
+        questions.answers(model),
+        [table[tuple(box.get(p, slice(None)) for p in EVERY)].sum() for box in boxes],
+        atol=1e-10,
+    )
 
 
 def test_every_and_prefix_ranges_are_all_there_are() -> None:
     every, prefixes = Ranges.every((1, 3), (3, 4)), Ranges.prefixes((1, 3), (3, 4))
-    assert len({(*low, *high) for low, high in zip(every.low.tolist(), every.high.tolist(), strict=True)}) == len(every.low) == 6 * 10
+    assert (
+        len({(*low, *high) for low, high in zip(every.low.tolist(), every.high.tolist(), strict=True)})
+        == len(every.low)
+        == 6 * 10
+    )
     assert len({tuple(high) for high in prefixes.high.tolist()}) == len(prefixes.high) == 12
     assert not prefixes.low.any()
 
@@ -253,7 +291,12 @@ def test_every_and_prefix_ranges_are_all_there_are() -> None:
 def test_cuboids_against_groupby() -> None:
     rows = rows_of(SHAPE, 400, 10)
     questions = Cuboids(tuple(s for k in (1, 2, 3) for s in itertools.combinations(EVERY, k)), SHAPE)
-    frame = pd.DataFrame({p: pd.Categorical(codes, categories=range(size)) for p, (codes, size) in enumerate(zip(rows.codes, SHAPE, strict=True))})
+    frame = pd.DataFrame(
+        {
+            p: pd.Categorical(codes, categories=range(size))
+            for p, (codes, size) in enumerate(zip(rows.codes, SHAPE, strict=True))
+        }
+    )
     expected = [frame.groupby(list(clique), observed=False).size().to_numpy() for clique in questions.cliques]
     assert [len(table) for table in expected] == questions.cells.tolist()
     np.testing.assert_array_equal(questions.answers(rows), np.concatenate(expected))
@@ -264,9 +307,16 @@ def test_cuboids_against_groupby() -> None:
 def test_adaptive_rounds_never_pass_epsilon(epsilon: float, divisor: int, kind: int, seed: int) -> None:
     """Truths that the model can never meet, that it meets at once, and random ones; exactly, in fractions."""
     questions, rng = Parities.up_to(range(3), 3), np.random.default_rng(seed)
-    truth = [np.full(7, 10**6), np.zeros(7, dtype=np.int64), rng.integers(-1000, 1000, 7), np.array([10**6, -(10**6)] * 3 + [0])][kind]
+    truth = [
+        np.full(7, 10**6),
+        np.zeros(7, dtype=np.int64),
+        rng.integers(-1000, 1000, 7),
+        np.array([10**6, -(10**6)] * 3 + [0]),
+    ][kind]
     first = Fraction(epsilon) / divisor
-    made = ablation.adaptive_mwem(truth, questions, domain_of((2, 2, 2)), 1000.0, Paper(epsilon, 1), rng, first=first)
+    made = ablation.adaptive_mwem(
+        truth, questions, domain_of((2, 2, 2)), 1000.0, Paper(epsilon, 1), rng, first=first
+    )
     charged = sum((2 * asked * first * 2**run for run, asked in enumerate(made.asked)), Fraction(0))
     assert charged == made.spent <= Fraction(epsilon)
     assert (made.spent == 0) == (divisor == 1)
@@ -279,7 +329,9 @@ def test_an_adaptive_run_ends_at_the_noise() -> None:
     lengths = {}
     for name, truth in {"nothing": np.zeros(7, dtype=np.int64), "much": np.full(7, 10**5)}.items():
         rng = np.random.default_rng(1)
-        lengths[name] = ablation.adaptive_mwem(truth, questions, domain_of((2,) * 3), 1e5, Paper(1.0, 1), rng, first=Fraction(1, 64)).asked
+        lengths[name] = ablation.adaptive_mwem(
+            truth, questions, domain_of((2,) * 3), 1e5, Paper(1.0, 1), rng, first=Fraction(1, 64)
+        ).asked
     assert lengths["much"][0] == 7
     assert np.mean(lengths["nothing"][:-1]) < 4
     assert len(lengths["nothing"]) >= 3
@@ -301,7 +353,9 @@ def test_adult_has_the_bits_of_the_authors_file() -> None:
 
 
 @pytest.mark.parametrize(("attributes", "order"), [(10, 3), (20, 2)])
-def test_independent_attributes_stay_alone(monkeypatch: pytest.MonkeyPatch, attributes: int, order: int) -> None:
+def test_independent_attributes_stay_alone(
+    monkeypatch: pytest.MonkeyPatch, attributes: int, order: int
+) -> None:
     monkeypatch.setattr(figure6, "RECORDS", 20_000)
     (row,) = figure6.run({"attributes": attributes, "order": order})
     assert row["largest_component"] == 1
@@ -346,7 +400,9 @@ def test_errors_of_all_cuboids_add_up() -> None:
 def test_no_component_of_figure_5_passes_its_cap() -> None:
     rows, cap = rows_of(SHAPE, 400, 14), 12
     cuboids = Cuboids(tuple(s for k in (1, 2) for s in itertools.combinations(EVERY, k)), SHAPE)
-    model, asked = figure5.mwem(cuboids, rows, domain_of(SHAPE), Paper(1.0, 8), 1.0, cap, np.random.default_rng(15))
+    model, asked = figure5.mwem(
+        cuboids, rows, domain_of(SHAPE), Paper(1.0, 8), 1.0, cap, np.random.default_rng(15)
+    )
     assert len(set(asked)) == 8
     assert 2 < max(len(part.weights) for part in model.components) <= cap
     grown = random_model([(0, 1), (2,), (3, 4)], SHAPE, 1.0, 16)
@@ -356,15 +412,30 @@ def test_no_component_of_figure_5_passes_its_cap() -> None:
 def rows_5() -> list[dict[str, Any]]:
     ours = {"max_error": 100.0, "average_error": 20.0, "three_way": 1, "higher": 0, "seed": 0}
     runs = [
-        {"method": m, "a_cell": a, "epsilon": e, **ours} for m in ("3-way", "unrestricted") for a in (figure5.ONE, figure5.NOISE) for e in (0.5, 1.0)
+        {"method": m, "a_cell": a, "epsilon": e, **ours}
+        for m in ("3-way", "unrestricted")
+        for a in (figure5.ONE, figure5.NOISE)
+        for e in (0.5, 1.0)
     ]
     base = {"a_cell": "", "max_error": 500.0, "average_error": 200.0, "seed": 0}
-    return runs + [{"method": m, "epsilon": e, **base} for m in (figure5.ALL, figure5.BASE) for e in (0.5, 1.0)]
+    return runs + [
+        {"method": m, "epsilon": e, **base} for m in (figure5.ALL, figure5.BASE) for e in (0.5, 1.0)
+    ]
 
 
 def rows_6() -> list[dict[str, Any]]:
-    good = {"seconds_data": 0.5, "seconds_mwem": 0.1, "seconds_total": 0.6, "seconds_plain": 10.0, "bytes_per_second": 1e10, "largest_component": 1}
-    return [{"attributes": d, "order": o, "max_error": 1.0, "max_error_before": 50.0, **good} for d, o in ((100, 3), (1000, 2))]
+    good = {
+        "seconds_data": 0.5,
+        "seconds_mwem": 0.1,
+        "seconds_total": 0.6,
+        "seconds_plain": 10.0,
+        "bytes_per_second": 1e10,
+        "largest_component": 1,
+    }
+    return [
+        {"attributes": d, "order": o, "max_error": 1.0, "max_error_before": 50.0, **good}
+        for d, o in ((100, 3), (1000, 2))
+    ]
 
 
 def rows_7() -> list[dict[str, Any]]:
@@ -389,10 +460,25 @@ def rows_of_ablation() -> list[dict[str, Any]]:
 
 Spoil = Callable[[dict[str, Any]], dict[str, Any]]
 MARKS: dict[str, tuple[Any, Callable[[], list[dict[str, Any]]], int, Spoil]] = {
-    "5: many 3-way": (figure5, rows_5, 0, lambda r: {"three_way": 8} if r.get("a_cell") == figure5.ONE else {}),
+    "5: many 3-way": (
+        figure5,
+        rows_5,
+        0,
+        lambda r: {"three_way": 8} if r.get("a_cell") == figure5.ONE else {},
+    ),
     "5: no 3-way": (figure5, rows_5, 0, lambda r: {"three_way": 0} if r.get("a_cell") == figure5.ONE else {}),
-    "5: higher": (figure5, rows_5, 1, lambda r: {"higher": 1} if r["method"] == "unrestricted" and r["a_cell"] == figure5.NOISE else {}),
-    "5: average": (figure5, rows_5, 2, lambda r: {"average_error": 30.0} if r["method"] == figure5.BASE and r["epsilon"] == 1.0 else {}),
+    "5: higher": (
+        figure5,
+        rows_5,
+        1,
+        lambda r: {"higher": 1} if r["method"] == "unrestricted" and r["a_cell"] == figure5.NOISE else {},
+    ),
+    "5: average": (
+        figure5,
+        rows_5,
+        2,
+        lambda r: {"average_error": 30.0} if r["method"] == figure5.BASE and r["epsilon"] == 1.0 else {},
+    ),
     "6: joined": (figure6, rows_6, 0, lambda r: {"largest_component": 2} if r["attributes"] == 1000 else {}),
     "6: nothing learnt": (figure6, rows_6, 0, lambda r: {"max_error": 50.0}),
     "6: slow": (figure6, rows_6, 1, lambda r: {"seconds_mwem": 5.0} if r["order"] == 3 else {}),
@@ -401,23 +487,77 @@ MARKS: dict[str, tuple[Any, Callable[[], list[dict[str, Any]]], int, Spoil]] = {
         figure7,
         rows_7,
         1,
-        lambda r: {"largest_cells": 2**27} if r["round"] == 2 and r["seed"] == 1 and not r["irrelevant"] else {},
+        lambda r: (
+            {"largest_cells": 2**27} if r["round"] == 2 and r["seed"] == 1 and not r["irrelevant"] else {}
+        ),
     ),
-    "7: joined": (figure7, rows_7, 2, lambda r: {"irrelevant_joined": 1} if r["round"] == 2 and r["irrelevant"] and r["seed"] else {}),
-    "7: dearer": (figure7, rows_7, 3, lambda r: {"largest_cells": 2**9} if r["round"] == 2 and r["irrelevant"] else {}),
-    "7: worse": (figure7, rows_7, 3, lambda r: {"max_error": 29_000.0} if r["round"] == 2 and r["irrelevant"] else {}),
-    "ablation: no divergence": (ablation, rows_of_ablation, 0, lambda r: {"entropy": 1.1} if r["method"] == ablation.UNGUARDED else {}),
-    "ablation: replay": (ablation, rows_of_ablation, 1, lambda r: {"entropy": 0.5} if r["method"] == "plain" else {}),
-    "ablation: histogram": (ablation, rows_of_ablation, 2, lambda r: {"entropy": 1.5} if r["method"] == "replay and histogram" else {}),
-    "ablation: average": (ablation, rows_of_ablation, 3, lambda r: {"entropy": 1.5} if r["method"] == "average iterate" else {}),
-    "ablation: adaptive": (ablation, rows_of_ablation, 4, lambda r: {"entropy": 1.5} if r["method"] == ablation.ADAPTIVE else {}),
-    "ablation: shrank": (ablation, rows_of_ablation, 5, lambda r: {"shrank": 1} if r["method"] == ablation.ADAPTIVE else {}),
-    "ablation: overspent": (ablation, rows_of_ablation, 6, lambda r: {"spent": r["epsilon"] * 1.01} if r["method"] == ablation.ADAPTIVE else {}),
+    "7: joined": (
+        figure7,
+        rows_7,
+        2,
+        lambda r: {"irrelevant_joined": 1} if r["round"] == 2 and r["irrelevant"] and r["seed"] else {},
+    ),
+    "7: dearer": (
+        figure7,
+        rows_7,
+        3,
+        lambda r: {"largest_cells": 2**9} if r["round"] == 2 and r["irrelevant"] else {},
+    ),
+    "7: worse": (
+        figure7,
+        rows_7,
+        3,
+        lambda r: {"max_error": 29_000.0} if r["round"] == 2 and r["irrelevant"] else {},
+    ),
+    "ablation: no divergence": (
+        ablation,
+        rows_of_ablation,
+        0,
+        lambda r: {"entropy": 1.1} if r["method"] == ablation.UNGUARDED else {},
+    ),
+    "ablation: replay": (
+        ablation,
+        rows_of_ablation,
+        1,
+        lambda r: {"entropy": 0.5} if r["method"] == "plain" else {},
+    ),
+    "ablation: histogram": (
+        ablation,
+        rows_of_ablation,
+        2,
+        lambda r: {"entropy": 1.5} if r["method"] == "replay and histogram" else {},
+    ),
+    "ablation: average": (
+        ablation,
+        rows_of_ablation,
+        3,
+        lambda r: {"entropy": 1.5} if r["method"] == "average iterate" else {},
+    ),
+    "ablation: adaptive": (
+        ablation,
+        rows_of_ablation,
+        4,
+        lambda r: {"entropy": 1.5} if r["method"] == ablation.ADAPTIVE else {},
+    ),
+    "ablation: shrank": (
+        ablation,
+        rows_of_ablation,
+        5,
+        lambda r: {"shrank": 1} if r["method"] == ablation.ADAPTIVE else {},
+    ),
+    "ablation: overspent": (
+        ablation,
+        rows_of_ablation,
+        6,
+        lambda r: {"spent": r["epsilon"] * 1.01} if r["method"] == ablation.ADAPTIVE else {},
+    ),
 }
 
 
 @pytest.mark.parametrize(("figure", "made", "claim", "spoil"), MARKS.values(), ids=MARKS)
-def test_marks_follow_the_rows(figure: Any, made: Callable[[], list[dict[str, Any]]], claim: int, spoil: Spoil) -> None:
+def test_marks_follow_the_rows(
+    figure: Any, made: Callable[[], list[dict[str, Any]]], claim: int, spoil: Spoil
+) -> None:
     """Holds on rows as the paper has them; does not hold where the rows say the opposite."""
     good = made()
     assert figure.judge(copy.deepcopy(good))[claim].verdict == HOLDS
@@ -425,9 +565,13 @@ def test_marks_follow_the_rows(figure: Any, made: Callable[[], list[dict[str, An
 
 
 @pytest.mark.parametrize(
-    ("figure", "made"), [(figure5, rows_5), (figure6, rows_6), (figure7, rows_7), (ablation, rows_of_ablation)], ids=["5", "6", "7", "ablation"]
+    ("figure", "made"),
+    [(figure5, rows_5), (figure6, rows_6), (figure7, rows_7), (ablation, rows_of_ablation)],
+    ids=["5", "6", "7", "ablation"],
 )
-def test_figures_are_drawn_from_their_rows(figure: Any, made: Callable[[], list[dict[str, Any]]], tmp_path: Path) -> None:
+def test_figures_are_drawn_from_their_rows(
+    figure: Any, made: Callable[[], list[dict[str, Any]]], tmp_path: Path
+) -> None:
     figure.plot(made(), tmp_path / "figure.png")
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
 

@@ -12,8 +12,8 @@ import pytest
 from dp_accounting.rdp import RdpAccountant
 
 from factored_mwem import Workload, release
-from factored_mwem.manifest import Charge, Manifest
-from factored_mwem.privacy.ledger import Mechanism
+from factored_mwem.accounting.accountant import Mechanism
+from factored_mwem.pipeline.manifest import Charge, Manifest
 
 COARSE = [1 + 10 ** (x / 40) for x in range(-120, 200)]
 CLOSE = 1e-4
@@ -35,7 +35,9 @@ def repriced(charges: tuple[Charge, ...], delta: float) -> float:
     rest = float(Fraction(delta) - sum(Fraction(c.delta) for c in charges))
     found, best = 0.0, 2.0
     for orders in (COARSE, None):
-        accountant = RdpAccountant(orders or [1 + (best - 1) * factor for factor in np.linspace(0.9, 1.12, 2_001)])
+        accountant = RdpAccountant(
+            orders or [1 + (best - 1) * factor for factor in np.linspace(0.9, 1.12, 2_001)]
+        )
         for charge in charges:
             accountant.compose(event_of(charge))
         found, best = accountant.get_epsilon_and_optimal_order(rest)
@@ -44,7 +46,9 @@ def repriced(charges: tuple[Charge, ...], delta: float) -> float:
 
 def made(**choices: Any) -> Manifest:
     rng = np.random.default_rng(4)
-    table = pa.table({"a": rng.choice(["x", "y", "z"], 600), "b": rng.integers(0, 30, 600), "c": rng.random(600) < 0.2})
+    table = pa.table(
+        {"a": rng.choice(["x", "y", "z"], 600), "b": rng.integers(0, 30, 600), "c": rng.random(600) < 0.2}
+    )
     workload = choices.pop("workload", Workload.marginals(2))
     fields = [{"name": "a", "categories": ["x", "y", "z"]}, {"name": "c", "type": "boolean"}]
     ages = {"name": "b", "type": "integer", "constraints": {"minimum": 0, "maximum": 29}, "bins": 10}
@@ -81,5 +85,11 @@ def test_a_charge_left_out_or_too_cheap_is_noticed(case: str) -> None:
     manifest = made(**CASES[case])
     dearest = max(manifest.ledger, key=lambda c: c.sensitivity / c.scale)
     half = dearest.model_copy(update={"scale": dearest.scale / 2})
-    for charges in ([c for c in manifest.ledger if c is not dearest], [half if c is dearest else c for c in manifest.ledger]):
-        assert abs(repriced(tuple(charges), manifest.guarantee.delta) / manifest.guarantee.spent_epsilon - 1) > CLOSE
+    for charges in (
+        [c for c in manifest.ledger if c is not dearest],
+        [half if c is dearest else c for c in manifest.ledger],
+    ):
+        assert (
+            abs(repriced(tuple(charges), manifest.guarantee.delta) / manifest.guarantee.spent_epsilon - 1)
+            > CLOSE
+        )

@@ -15,20 +15,21 @@ import pytest
 from fakes import FakeNoise
 from scipy.optimize import minimize
 
-from factored_mwem import residual
-from factored_mwem.attribute import Attribute
-from factored_mwem.counts import PrivateCounts
-from factored_mwem.domain import Domain
+from factored_mwem.accounting.accountant import Budget, Entry, Ledger, Mechanism, price
+from factored_mwem.accounting.conversion import Composition
+from factored_mwem.accounting.unit import Neighbours, Unit
+from factored_mwem.domain.attribute import Attribute
+from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import BudgetExceeded
+from factored_mwem.mechanisms import residuals as residual
+from factored_mwem.mechanisms.residuals import fit, one_shot, plan, worth_one_shot
 from factored_mwem.privacy import residuals
-from factored_mwem.privacy.access import Access
-from factored_mwem.privacy.ledger import Budget, Entry, Ledger, Mechanism, price
-from factored_mwem.privacy.neighbours import Neighbours, Unit
-from factored_mwem.privacy.noise import Composition, OpenDPNoise
+from factored_mwem.privacy.counts import PrivateCounts
+from factored_mwem.privacy.noise import OpenDPNoise
 from factored_mwem.privacy.residuals import Residuals, measure_residuals, over_subsets, sensitivity
-from factored_mwem.residual import fit, one_shot, plan, worth_one_shot
-from factored_mwem.transform import Transform, question
-from factored_mwem.workload import Workload
+from factored_mwem.privacy.session import Access
+from factored_mwem.workload.residual_basis import Transform, question
+from factored_mwem.workload.workload import Workload
 
 SHAPES = [(2,), (3,), (1, 2), (2, 2), (2, 3), (2, 1, 5), (3, 3), (2, 2, 2), (3, 2, 2)]
 UNITS = [Unit(relation, k) for relation in Neighbours for k in (1, 3)]
@@ -42,7 +43,10 @@ BUDGET = {Composition.ZCDP: Budget.of(1.0, 1e-9), Composition.PURE: Budget.of(1.
 
 def sealed(table: np.ndarray, shape: Sequence[int]) -> PrivateCounts:
     """The rows of `table: int64[cell]` as the mechanism gets them."""
-    domain = Domain(Attribute(name=f"a{i}", categories=[f"v{c}" for c in range(k)], constraints={"required": True}) for i, k in enumerate(shape))
+    domain = Domain(
+        Attribute(name=f"a{i}", categories=[f"v{c}" for c in range(k)], constraints={"required": True})
+        for i, k in enumerate(shape)
+    )
     codes = np.unravel_index(np.repeat(np.arange(len(table)), table), shape)
     return PrivateCounts([c.astype(np.uint8) for c in codes], Workload.marginals(1).candidates(domain))
 
@@ -69,16 +73,24 @@ def persons(cells: int, rows: int, least: int) -> np.ndarray:
     return np.array(found)
 
 
-def kron_answers(table: np.ndarray, shape: Sequence[int], composition: Composition, order: int) -> dict[int, np.ndarray]:
+def kron_answers(
+    table: np.ndarray, shape: Sequence[int], composition: Composition, order: int
+) -> dict[int, np.ndarray]:
     """The answers of every subset by its definition: the Kronecker product of the questions times the marginal."""
     sizes = [k for k in shape if k > 1]
     found = {}
     for mask in range(2 ** len(sizes)):
         inside = [i for i in range(len(sizes)) if mask >> i & 1]
         if len(inside) <= order:
-            marginal = table.reshape(sizes).sum(axis=tuple(i for i in range(len(sizes)) if i not in inside)).ravel()
+            marginal = (
+                table.reshape(sizes).sum(axis=tuple(i for i in range(len(sizes)) if i not in inside)).ravel()
+            )
             found[mask] = (
-                reduce(np.kron, [question(sizes[i], gaussian=composition is Composition.ZCDP) for i in inside], np.ones((1, 1), dtype=np.int64))
+                reduce(
+                    np.kron,
+                    [question(sizes[i], gaussian=composition is Composition.ZCDP) for i in inside],
+                    np.ones((1, 1), dtype=np.int64),
+                )
                 @ marginal
             )
     return found
@@ -105,14 +117,18 @@ def greatest_change(shape: Sequence[int], weights: np.ndarray, unit: Unit, compo
     """The greatest change that reaches the sampler, over all neighbours, through `measure_residuals` itself."""
     cells, order = math.prod(shape), sum(k > 1 for k in shape)
     small = persons(cells, unit.contributions, 1 if unit.neighbours is Neighbours.REPLACE else 0)
-    if len(small) > 400:  # every pair of people whose rows lie in one cell each, which has the extremes; tried in full on the smaller shapes
+    if (
+        len(small) > 400
+    ):  # every pair of people whose rows lie in one cell each, which has the extremes; tried in full on the smaller shapes
         small = np.array([p for p in small if (p > 0).sum() <= 1])
     base = np.ones(cells, dtype=np.int64)
     seen = []
     for person in small:
         fake = FakeNoise(composition)
         door = access(composition, unit, fake)
-        measure_residuals(sealed(base + person, shape), shape, order, weights, cost=door.ledger.left, access=door)
+        measure_residuals(
+            sealed(base + person, shape), shape, order, weights, cost=door.ledger.left, access=door
+        )
         seen.append(fake.calls[0].values)
     changes = np.array(seen)
     power = 2 if composition is Composition.ZCDP else 1
@@ -134,7 +150,9 @@ def check_sensitivity(shape: Sequence[int], unit: Unit, composition: Composition
 @both
 @every_unit
 @every_shape
-def test_sensitivity_is_the_greatest_change_over_all_neighbours(shape: Sequence[int], unit: Unit, composition: Composition) -> None:
+def test_sensitivity_is_the_greatest_change_over_all_neighbours(
+    shape: Sequence[int], unit: Unit, composition: Composition
+) -> None:
     check_sensitivity(shape, unit, composition)
 
 
@@ -226,7 +244,11 @@ def test_planted_discounts_fail(composition: Composition, monkeypatch: pytest.Mo
         with pytest.raises(BudgetExceeded):
             check_charge(unit, composition)
     with monkeypatch.context() as patch:
-        patch.setattr(Entry, "cost", property(lambda e: price(e.mechanism, scale=e.scale, sensitivity=e.sensitivity) / 2))
+        patch.setattr(
+            Entry,
+            "cost",
+            property(lambda e: price(e.mechanism, scale=e.scale, sensitivity=e.sensitivity) / 2),
+        )
         with pytest.raises(AssertionError):
             check_charge(unit, composition)
 
@@ -234,7 +256,9 @@ def test_planted_discounts_fail(composition: Composition, monkeypatch: pytest.Mo
 def test_nothing_is_read_where_the_budget_does_not_pay() -> None:
     door = access(Composition.ZCDP)
     with pytest.raises(BudgetExceeded):
-        measure_residuals(sealed(np.array([3, 4]), (2,)), (2,), 1, np.array([0, 1]), cost=door.ledger.left * 2, access=door)
+        measure_residuals(
+            sealed(np.array([3, 4]), (2,)), (2,), 1, np.array([0, 1]), cost=door.ledger.left * 2, access=door
+        )
     assert not door.ledger.entries
     assert not door.noise.calls  # type: ignore[attr-defined]
 
@@ -271,12 +295,23 @@ def test_without_noise_the_marginals_come_back_exactly(composition: Composition)
         order = min(2, sum(k > 1 for k in shape))
         table = np.random.default_rng(0).integers(0, 40, math.prod(shape))
         door = access(composition)
-        measured = measure_residuals(sealed(table, shape), shape, order, weights_of(shape, order, total=True), cost=door.ledger.left, access=door)
-        for ours, true in zip(marginals(reconstruct(shape, measured), shape, order), marginals(table, shape, order), strict=True):
+        measured = measure_residuals(
+            sealed(table, shape),
+            shape,
+            order,
+            weights_of(shape, order, total=True),
+            cost=door.ledger.left,
+            access=door,
+        )
+        for ours, true in zip(
+            marginals(reconstruct(shape, measured), shape, order), marginals(table, shape, order), strict=True
+        ):
             assert ours == pytest.approx(true, abs=1e-8)
 
 
-def simulated(composition: Composition, shape: Sequence[int], order: int, runs: int) -> tuple[np.ndarray, float]:
+def simulated(
+    composition: Composition, shape: Sequence[int], order: int, runs: int
+) -> tuple[np.ndarray, float]:
     """(errors: float64[run, cells of all marginals], predicted mean L1 error in records) with seeded noise of the right scale."""
     rng = np.random.default_rng(7)
     table = rng.integers(30, 60, math.prod(shape))
@@ -285,23 +320,34 @@ def simulated(composition: Composition, shape: Sequence[int], order: int, runs: 
     true = np.concatenate(list(marginals(table, shape, order)))
 
     def noisy(values: np.ndarray, scale: float) -> np.ndarray:
-        return values + np.rint(rng.normal(0, scale, len(values)) if composition is Composition.ZCDP else rng.laplace(0, scale, len(values)))
+        return values + np.rint(
+            rng.normal(0, scale, len(values))
+            if composition is Composition.ZCDP
+            else rng.laplace(0, scale, len(values))
+        )
 
     found = []
     for _ in range(runs):
         door = access(composition, noise=FakeNoise(composition, offset=noisy))
-        measured = measure_residuals(sealed(table, shape), shape, order, chosen.weights, cost=door.ledger.left, access=door)
+        measured = measure_residuals(
+            sealed(table, shape), shape, order, chosen.weights, cost=door.ledger.left, access=door
+        )
         found.append(np.concatenate(list(marginals(reconstruct(shape, measured), shape, order))) - true)
     return np.array(found), chosen.error * 1e9
 
 
-@pytest.mark.parametrize(("shape", "composition"), [((2, 3, 4), Composition.ZCDP), ((2, 2, 2, 2), Composition.ZCDP), ((2, 2, 2), Composition.PURE)])
+@pytest.mark.parametrize(
+    ("shape", "composition"),
+    [((2, 3, 4), Composition.ZCDP), ((2, 2, 2, 2), Composition.ZCDP), ((2, 2, 2), Composition.PURE)],
+)
 def test_marginals_are_unbiased_and_err_as_predicted(shape: Sequence[int], composition: Composition) -> None:
     runs, order = 400, 2
     errors, predicted = simulated(composition, shape, order, runs)
     assert (np.abs(errors.mean(axis=0)) < 5 * errors.std(axis=0) / math.sqrt(runs)).all()
     seen = np.abs(errors).sum(axis=1).mean() / math.comb(len(shape), order)
-    assert seen == pytest.approx(predicted, rel=0.08)  # the sum of several Laplace variables is taken for a Gaussian
+    assert seen == pytest.approx(
+        predicted, rel=0.08
+    )  # the sum of several Laplace variables is taken for a Gaussian
 
 
 @every_unit
@@ -323,7 +369,9 @@ def test_the_weights_are_the_best_of_their_kind(unit: Unit, composition: Composi
         variance = bound / (2 * amount) if gaussian else 2 * (bound / amount) ** 2
         noise = np.where(weights > 0, variance * spread / np.maximum(gain * weights, 1e-9) ** 2, 0)
         masks = np.arange(len(weights))
-        return sum(math.sqrt(noise[(masks & w) == masks].sum()) for w in masks[np.bitwise_count(masks) == order])
+        return sum(
+            math.sqrt(noise[(masks & w) == masks].sum()) for w in masks[np.bitwise_count(masks) == order]
+        )
 
     best = plan(shape, order, amount, 1e9, unit, composition, known=False).weights.astype(float)
     for mask in np.flatnonzero(best):
@@ -338,14 +386,25 @@ def test_the_weights_are_the_best_of_their_kind(unit: Unit, composition: Composi
 
 @both
 @pytest.mark.parametrize("shape", [(2, 3), (2, 2, 2), (3, 4)], ids=str)
-def test_the_fit_reaches_the_optimum(shape: Sequence[int], composition: Composition, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_fit_reaches_the_optimum(
+    shape: Sequence[int], composition: Composition, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its loss against scipy's, over the logs of the table, from answers so noisy that some cells want to be negative."""
     monkeypatch.setattr(residual, "STEPS", 3000)
     rng, cells = np.random.default_rng(4), math.prod(shape)
     table, order = rng.integers(0, 9, cells), 2
-    noise = FakeNoise(composition, offset=lambda values, scale: values + np.rint(rng.normal(0, scale, len(values))))
+    noise = FakeNoise(
+        composition, offset=lambda values, scale: values + np.rint(rng.normal(0, scale, len(values)))
+    )
     door = access(composition, noise=noise)
-    measured = measure_residuals(sealed(table, shape), shape, order, weights_of(shape, order, total=False), cost=door.ledger.left / 2, access=door)
+    measured = measure_residuals(
+        sealed(table, shape),
+        shape,
+        order,
+        weights_of(shape, order, total=False),
+        cost=door.ledger.left / 2,
+        access=door,
+    )
     total = float(table.sum())
     transform = Transform(shape, order, gaussian=composition is Composition.ZCDP)
     used = measured.weights[transform.masks] > 0
@@ -362,7 +421,10 @@ def test_the_fit_reaches_the_optimum(shape: Sequence[int], composition: Composit
     found = fit(shape, measured, total, charge=CHARGE)
     assert found.sum() == pytest.approx(1)
     assert (found >= 0).all()
-    reference = min(minimize(of_logs, np.log(found + 1e-9) + rng.normal(0, s, cells), options={"maxiter": 2000}).fun for s in (0.0, 0.5))
+    reference = min(
+        minimize(of_logs, np.log(found + 1e-9) + rng.normal(0, s, cells), options={"maxiter": 2000}).fun
+        for s in (0.0, 0.5)
+    )
     assert loss(found) <= reference + 1e-3 * max(abs(reference), 1.0)
     assert loss(np.full(cells, 1 / cells)) > loss(found)
 
@@ -370,7 +432,14 @@ def test_the_fit_reaches_the_optimum(shape: Sequence[int], composition: Composit
 def test_a_fit_of_exact_answers_has_the_marginals_of_the_table() -> None:
     table = np.random.default_rng(9).integers(0, 5000, 36)
     door = access(Composition.ZCDP)
-    measured = measure_residuals(sealed(table, (3, 3, 4)), (3, 3, 4), 2, weights_of((3, 3, 4), 2, total=True), cost=door.ledger.left, access=door)
+    measured = measure_residuals(
+        sealed(table, (3, 3, 4)),
+        (3, 3, 4),
+        2,
+        weights_of((3, 3, 4), 2, total=True),
+        cost=door.ledger.left,
+        access=door,
+    )
     found = fit((3, 3, 4), measured, float(table.sum()), charge=1.0) * table.sum()
     for ours, true in zip(marginals(found, (3, 3, 4), 2), marginals(table, (3, 3, 4), 2), strict=True):
         assert np.abs(ours - true).sum() < 0.02 * table.sum()
@@ -379,7 +448,9 @@ def test_a_fit_of_exact_answers_has_the_marginals_of_the_table() -> None:
 def test_the_total_is_measured_again_only_where_it_is_private() -> None:
     for error, expected in ((0.0, 40.0), (1e6, 50.0)):
         door = access(Composition.ZCDP)
-        weights, measured, total = one_shot(sealed(np.array([20, 30]), (2,)), (2,), 1, total=40.0, total_error=error, access=door)
+        weights, measured, total = one_shot(
+            sealed(np.array([20, 30]), (2,)), (2,), 1, total=40.0, total_error=error, access=door
+        )
         assert total == pytest.approx(expected, rel=1e-3)
         assert (measured[0].weights[0] > 0) == (error > 0)
         assert weights.sum() == pytest.approx(1)
@@ -388,7 +459,9 @@ def test_the_total_is_measured_again_only_where_it_is_private() -> None:
 @pytest.mark.parametrize("shape", [(1,), (1, 1), (2, 1)])
 def test_attributes_of_one_code(shape: Sequence[int]) -> None:
     door = access(Composition.ZCDP)
-    weights, _, total = one_shot(sealed(np.full(math.prod(shape), 8), shape), shape, 1, total=8.0 * math.prod(shape), access=door)
+    weights, _, total = one_shot(
+        sealed(np.full(math.prod(shape), 8), shape), shape, 1, total=8.0 * math.prod(shape), access=door
+    )
     assert weights == pytest.approx(np.full(math.prod(shape), 1 / math.prod(shape)), abs=1e-3)
     assert total == 8.0 * math.prod(shape)
 

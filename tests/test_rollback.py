@@ -16,16 +16,18 @@ from test_cli_ledger import JOB
 from test_cli_ledger import books as command_books  # noqa: F401 - a fixture
 from test_run import DOMAIN, books, died, go, table  # noqa: F401 - books: a fixture
 
-from factored_mwem import faults, journals, release
-from factored_mwem.book_check import check_books
-from factored_mwem.books import books as show
-from factored_mwem.console import books_text
+from factored_mwem import crashpoints as faults
+from factored_mwem import release
+from factored_mwem.accounting.cap import Cap
+from factored_mwem.accounting.unit import Neighbours
+from factored_mwem.cli.console import books_text
 from factored_mwem.errors import InputError, RolledBack
-from factored_mwem.journals import unknown
-from factored_mwem.ledger_file import LedgerFile
-from factored_mwem.privacy.cap import Cap
-from factored_mwem.privacy.journal import HEAD, MAGIC, Journal
-from factored_mwem.privacy.neighbours import Neighbours
+from factored_mwem.ledger import journals
+from factored_mwem.ledger.check import check_books
+from factored_mwem.ledger.file import LedgerFile
+from factored_mwem.ledger.journal import HEAD, MAGIC, Journal
+from factored_mwem.ledger.journals import unknown
+from factored_mwem.ledger.report import books as show
 
 
 def everything(folder: Path) -> dict[str, bytes]:
@@ -97,7 +99,11 @@ def test_no_dataset_is_added_to_an_old_copy(command_books: Path, fmwem: Fmwem) -
     os.replace(command_books.with_name("copy"), command_books)
     before = everything(command_books.parent)
     refused = fmwem("ledger", "add", "books", "--dataset", "more", "--epsilon", 1)
-    assert refused.code == 2 and "older than its journals" in refused.err and everything(command_books.parent) == before
+    assert (
+        refused.code == 2
+        and "older than its journals" in refused.err
+        and everything(command_books.parent) == before
+    )
 
 
 @pytest.mark.parametrize("point", ["before reserve", "after reserve", "before commit"])
@@ -151,7 +157,9 @@ def test_a_run_beside_this_one_is_no_alarm(books: Path, monkeypatch: pytest.Monk
     assert [entry.run_id for entry in LedgerFile(books).entries("t")] == ["first", "beside", "r"]
 
 
-def test_books_that_were_read_first_would_be_a_false_alarm(books: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_books_that_were_read_first_would_be_a_false_alarm(
+    books: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The other way round, the run beside this one would look like a ledger put back: what the order of reading is for."""
     known = LedgerFile(books).marks()
     died(books, "before draw", 3)
@@ -163,7 +171,7 @@ def test_a_ledger_put_back_while_a_run_begins_is_seen(books: Path, monkeypatch: 
     """Between the look at all journals and the lock on this run's own: its draws are not forgotten either."""
     put_back(books)
     before = everything(books.parent)
-    monkeypatch.setattr("factored_mwem.run.refuse_older", lambda file: None)
+    monkeypatch.setattr("factored_mwem.ledger.run.refuse_older", lambda file: None)
     with pytest.raises(RolledBack):
         go(books)
     assert everything(books.parent) == before
@@ -205,7 +213,14 @@ def test_only_the_start_of_a_journal_is_read(books: Path, monkeypatch: pytest.Mo
     assert unknown(LedgerFile(books)) == [path]
 
 
-STRAY = [b"\xff.journal", b"x.journal", b"\xff" * 32 + b".journal", ("\u0663" * 32).encode() + b".journal", b"a" * 32 + b".journal\n", b".DS_Store"]
+STRAY = [
+    b"\xff.journal",
+    b"x.journal",
+    b"\xff" * 32 + b".journal",
+    ("\u0663" * 32).encode() + b".journal",
+    b"a" * 32 + b".journal\n",
+    b".DS_Store",
+]
 
 
 def stray(books: Path) -> Path:
@@ -219,7 +234,11 @@ def stray(books: Path) -> Path:
 
 def test_a_file_of_another_name_is_no_journal(books: Path) -> None:
     stray(books)
-    assert unknown(LedgerFile(books)) == [] and not show(books)["older_than_its_journals"] and check_books(books)["fits"]
+    assert (
+        unknown(LedgerFile(books)) == []
+        and not show(books)["older_than_its_journals"]
+        and check_books(books)["fits"]
+    )
     go(books)
     assert len(list(Path(f"{books}.journals").iterdir())) == len(STRAY) + 1
 
@@ -247,7 +266,9 @@ def test_books_are_read_though_their_journals_cannot_be(command_books: Path, fmw
     assert text.code == 0 and "adult: cap" in text.out and "the journals could not be looked at" in text.out
     done = fmwem("ledger", "verify", "books", "--json")
     assert (done.code, done.err) == (2, "") and done.facts["datasets"]
-    assert done.facts["problems"] == [f"the journals could not be looked at: {command_books}.journals: Not a directory"]
+    assert done.facts["problems"] == [
+        f"the journals could not be looked at: {command_books}.journals: Not a directory"
+    ]
     assert "nothing is spent" not in fmwem("ledger", "verify", "books").out
     refused = fmwem(*JOB, "--epsilon", 0.4)
     assert refused.code == 2 and "nothing is spent before they can be looked at" in refused.err
@@ -258,7 +279,12 @@ def test_a_new_ledger_does_not_take_over_the_journals_of_another(command_books: 
     command_books.unlink()
     before = everything(command_books.parent)
     refused = fmwem("ledger", "init", "books")
-    assert refused.code == 2 and "books.journals" in refused.err and "put that ledger back" in refused.err and refused.err.count("\n") == 1
+    assert (
+        refused.code == 2
+        and "books.journals" in refused.err
+        and "put that ledger back" in refused.err
+        and refused.err.count("\n") == 1
+    )
     assert everything(command_books.parent) == before
     for path in Path(f"{command_books}.journals").iterdir():
         path.unlink()

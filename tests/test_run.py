@@ -16,22 +16,25 @@ import pyarrow as pa
 import pytest
 from fakes import FakeNoise
 
-from factored_mwem import Workload, faults, ledger_file, release
-from factored_mwem import run as run_module
-from factored_mwem.counts import Sealed
+from factored_mwem import Workload, release
+from factored_mwem import crashpoints as faults
+from factored_mwem.accounting.accountant import Budget, Entry, Ledger, Mechanism, price
+from factored_mwem.accounting.cap import Cap
+from factored_mwem.accounting.unit import Neighbours, Unit
 from factored_mwem.errors import BudgetExceeded, Busy, FmwemError, InputError, Lost
-from factored_mwem.flow import Release, _release
-from factored_mwem.ledger_file import LedgerFile
-from factored_mwem.plan import Policy
-from factored_mwem.privacy import journal as journal_module
-from factored_mwem.privacy.access import Access
-from factored_mwem.privacy.cap import Cap
-from factored_mwem.privacy.journal import Journal
-from factored_mwem.privacy.ledger import Budget, Entry, Ledger, Mechanism, price
-from factored_mwem.privacy.neighbours import Neighbours, Unit
+from factored_mwem.ledger import file as ledger_file
+from factored_mwem.ledger import journal as journal_module
+from factored_mwem.ledger import run as run_module
+from factored_mwem.ledger.file import LedgerFile
+from factored_mwem.ledger.journal import Journal
+from factored_mwem.ledger.run import Run
+from factored_mwem.pipeline.release import _release
+from factored_mwem.pipeline.result import Release
+from factored_mwem.policy import Policy
+from factored_mwem.privacy.counts import Sealed
+from factored_mwem.privacy.session import Access
 from factored_mwem.request import Request
-from factored_mwem.run import Run
-from factored_mwem.table import open_table
+from factored_mwem.tables.source import open_table
 
 DOMAIN = {"a": 4, "b": 3, "c": 5}
 
@@ -64,13 +67,26 @@ def die_at(point: str, nth: int) -> None:
     faults.hook = hook
 
 
-def go(books: Path, source: Any = None, noise: FakeNoise | None = None, *, run_id: str = "r", **choices: Any) -> tuple[Release, Run, FakeNoise]:
+def go(
+    books: Path, source: Any = None, noise: FakeNoise | None = None, *, run_id: str = "r", **choices: Any
+) -> tuple[Release, Run, FakeNoise]:
     """A run of dataset `t` with noise that a test knows."""
     noise = noise or FakeNoise(offset=lambda values, _: values + np.arange(len(values)) % 3)
     settings = {"domain": DOMAIN, "epsilon": 1.0, "engine": "mwem", "rounds": 4, **choices}
     r = Request.of(table() if source is None else source, 2, **settings)
     with Run.begin(r, books, "t", run_id, version="1") as run:
-        made = _release(r.private, r.workload, r.policy, r.declared, r.columns, r.rows, r.sample_seed, lambda _: None, noise=noise, run=run)
+        made = _release(
+            r.private,
+            r.workload,
+            r.policy,
+            r.declared,
+            r.columns,
+            r.rows,
+            r.sample_seed,
+            lambda _: None,
+            noise=noise,
+            run=run,
+        )
         run.finish({})
     return made, run, noise
 
@@ -90,12 +106,16 @@ def state(books: Path) -> list[str]:
     return [e.state for e in LedgerFile(books).entries("t")]
 
 
-@pytest.mark.parametrize("choices", [{}, {"engine": "tree", "rounds": None}, {"domain": None}], ids=["mwem", "at once", "learnt"])
+@pytest.mark.parametrize(
+    "choices", [{}, {"engine": "tree", "rounds": None}, {"domain": None}], ids=["mwem", "at once", "learnt"]
+)
 @pytest.mark.parametrize("nth", [1, 3])
 def test_a_run_goes_on_to_the_very_same_release(
     books: Path, tmp_path: Path, nth: int, choices: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("factored_mwem.flow.today", lambda: "2001-01-01")  # midnight may pass between two runs that are compared
+    monkeypatch.setattr(
+        "factored_mwem.pipeline.release.today", lambda: "2001-01-01"
+    )  # midnight may pass between two runs that are compared
     shutil.copy(books, tmp_path / "other")
     whole, _, once = go(tmp_path / "other", sample_seed=5, **choices)
     nth = min(nth, len(once.calls))
@@ -103,7 +123,9 @@ def test_a_run_goes_on_to_the_very_same_release(
     assert state(books) == ["failed"] and len(before.calls) == nth - 1
     resumed, run, after = go(books, sample_seed=5, **choices)
     assert run.resumed == nth - 1 and len(before.calls) + len(after.calls) == len(once.calls)
-    elsewhere = whole.manifest.model_copy(update={"chain_head": resumed.manifest.chain_head})  # entered in another ledger, under another mark
+    elsewhere = whole.manifest.model_copy(
+        update={"chain_head": resumed.manifest.chain_head}
+    )  # entered in another ledger, under another mark
     assert resumed.manifest == elsewhere and resumed.to_arrow().equals(whole.to_arrow())
     assert state(books) == ["finished"]
     again, run, nothing = go(books, sample_seed=5, **choices)
@@ -117,9 +139,11 @@ def test_a_draw_that_did_not_reach_the_journal_is_drawn_again(books: Path) -> No
     assert len(after.calls) == len(made.manifest.ledger) - run.resumed
 
 
-def test_the_sampling_seed_and_the_day_are_those_of_the_first_attempt(books: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_sampling_seed_and_the_day_are_those_of_the_first_attempt(
+    books: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     died(books, "after fit", 1)
-    monkeypatch.setattr("factored_mwem.flow.today", lambda: "2001-01-01")
+    monkeypatch.setattr("factored_mwem.pipeline.release.today", lambda: "2001-01-01")
     first, _, _ = go(books)
     second, _, _ = go(books)
     assert first.seed == second.seed and first.manifest.created == second.manifest.created
@@ -135,7 +159,15 @@ def test_the_sampling_seed_and_the_day_are_those_of_the_first_attempt(books: Pat
         ("parameters", {"rows": 10}),
         ("parameters", {"domain": {**DOMAIN, "a": 6}}),
         ("data", {"source": table(299)}),
-        ("data", {"source": table().slice(0, 299).append_column("d", pa.array(range(299))).select(["a", "b", "c"])}),
+        (
+            "data",
+            {
+                "source": table()
+                .slice(0, 299)
+                .append_column("d", pa.array(range(299)))
+                .select(["a", "b", "c"])
+            },
+        ),
     ],
 )
 def test_another_run_under_the_same_id_is_refused(books: Path, word: str, change: dict[str, Any]) -> None:
@@ -143,7 +175,9 @@ def test_another_run_under_the_same_id_is_refused(books: Path, word: str, change
     before = books.read_bytes()
     with pytest.raises(InputError, match=f"begun with other {word}") as refused:
         go(books, **change)
-    assert refused.value.budget_spent and not refused.value.retryable  # by the run of that id, and another id would spend again
+    assert (
+        refused.value.budget_spent and not refused.value.retryable
+    )  # by the run of that id, and another id would spend again
     assert "another --run-id is a new release and spends again" in str(refused.value.advice)
     assert books.read_bytes() == before
     go(books)
@@ -164,7 +198,10 @@ def test_files_count_byte_by_byte_and_frames_by_their_values(tmp_path: Path) -> 
     assert run_module.fingerprint(open_table(path), b"j" * 32) != first
     path.write_text("a\n2\n")
     assert run_module.fingerprint(open_table(path), key) != first
-    frames = [Request.of(pa.table({"a": pa.array(values)}), 1).private for values in (["x", "y"], ["x", "y"], ["y", "x"])]
+    frames = [
+        Request.of(pa.table({"a": pa.array(values)}), 1).private
+        for values in (["x", "y"], ["x", "y"], ["y", "x"])
+    ]
     found = [run_module.fingerprint(frame, key) for frame in frames]
     assert found[0] == found[1] != found[2]
 
@@ -209,7 +246,9 @@ def test_room_for_a_record_is_made_before_it_is_drawn(books: Path, monkeypatch: 
     assert go(books)[1].resumed == len(before.calls)
 
 
-@pytest.mark.parametrize("choices", [{}, {"engine": "tree", "rounds": None}, {"domain": None}], ids=["mwem", "at once", "learnt"])
+@pytest.mark.parametrize(
+    "choices", [{}, {"engine": "tree", "rounds": None}, {"domain": None}], ids=["mwem", "at once", "learnt"]
+)
 def test_the_room_is_enough(books: Path, monkeypatch: pytest.MonkeyPatch, choices: dict[str, Any]) -> None:
     asked, written, room, append = [], [], Journal.make_room, Journal.append
 
@@ -225,14 +264,22 @@ def test_the_room_is_enough(books: Path, monkeypatch: pytest.MonkeyPatch, choice
     frame = journal_module.HEAD.size + journal_module.CODE
     assert asked and all(size + frame >= wrote for size, wrote in zip(asked, written[1:], strict=True))
     (path,) = Path(f"{books}.journals").iterdir()
-    assert path.stat().st_size == sum(written), "the room that was made for keys would tell how many there are"
+    assert path.stat().st_size == sum(written), (
+        "the room that was made for keys would tell how many there are"
+    )
 
 
 def test_no_row_shows_in_a_request_or_in_what_is_said_of_it() -> None:
     """Arguments in the wrong order are a slip that everybody makes; their texts would be the table."""
     frame = pa.table({"name": ["CANARY"] * 3}).to_pandas()
     assert "CANARY" not in repr(Request.of(frame, 1))
-    slips: list[dict[str, Any]] = [{"workload": frame}, {"policy": frame}, {"rows": frame}, {"epsilon": frame["name"]}, {"domain": frame}]
+    slips: list[dict[str, Any]] = [
+        {"workload": frame},
+        {"policy": frame},
+        {"rows": frame},
+        {"epsilon": frame["name"]},
+        {"domain": frame},
+    ]
     slips.append({"sample_seed": frame["name"]})
     for slip in slips:
         with pytest.raises(InputError) as refused:
@@ -275,20 +322,26 @@ def test_a_journal_that_does_not_fit_ends_the_run(books: Path, monkeypatch: pyte
     """Another machine may compute otherwise: draws of one marginal must not be taken for another's, nor be forgotten."""
     died(books, "before draw", 6)
     scale = journal_module.Journaled._facts
-    monkeypatch.setattr(journal_module.Journaled, "_facts", lambda self, m, n, s: {**scale(self, m, n, s), "number": 99})
+    monkeypatch.setattr(
+        journal_module.Journaled, "_facts", lambda self, m, n, s: {**scale(self, m, n, s), "number": 99}
+    )
     with pytest.raises(Lost, match="cannot go on") as refused:
         go(books)
     assert refused.value.budget_spent and not refused.value.retryable
     monkeypatch.undo()
     go(books)
-    monkeypatch.setattr("factored_mwem.flow._fit", lambda *given: (_ for _ in ()).throw(AssertionError))
+    monkeypatch.setattr(
+        "factored_mwem.pipeline.release._fit", lambda *given: (_ for _ in ()).throw(AssertionError)
+    )
     request = Request.of(table(), 2, domain=DOMAIN, epsilon=1.0, engine="mwem", rounds=4)
     with pytest.raises(Lost, match="cannot go on"), Run.begin(request, books, "t", "r", version="1") as run:
         run.drawn(None)  # type: ignore[arg-type]  # a run that asks for less than was drawn
 
 
 @pytest.mark.parametrize("fact", range(6))
-def test_a_record_of_another_question_does_not_fit(books: Path, monkeypatch: pytest.MonkeyPatch, fact: int) -> None:
+def test_a_record_of_another_question_does_not_fit(
+    books: Path, monkeypatch: pytest.MonkeyPatch, fact: int
+) -> None:
     """Stage, mechanism, attributes, scale, sensitivity and delta of the charge: with any of them other, the draw answers another question."""
     died(books, "before draw", 4)
     facts = journal_module.Journaled._facts
@@ -310,7 +363,9 @@ def test_the_books_hold_the_delta_of_learnt_categories(books: Path) -> None:
     assert entry.reserved.delta == budget.discovery_delta > 0
     assert entry.spent is not None
     assert entry.spent.delta == sum(Fraction(c.delta) for c in made.manifest.ledger) > 0
-    assert entry.spent.amount == sum(price(c.mechanism, scale=c.scale, sensitivity=c.sensitivity) for c in made.manifest.ledger)
+    assert entry.spent.amount == sum(
+        price(c.mechanism, scale=c.scale, sensitivity=c.sensitivity) for c in made.manifest.ledger
+    )
 
 
 def test_a_refused_reservation_leaves_the_door_shut() -> None:
@@ -379,7 +434,9 @@ def test_without_a_run_id_every_run_is_a_new_release(tmp_path: Path) -> None:
     assert not os.path.exists(f"{file.path}.journals")
 
 
-@pytest.mark.parametrize("given", [{"ledger": "x"}, {"dataset": "t"}, {"run_id": "r"}, {"dataset": "t", "run_id": "r"}])
+@pytest.mark.parametrize(
+    "given", [{"ledger": "x"}, {"dataset": "t"}, {"run_id": "r"}, {"dataset": "t", "run_id": "r"}]
+)
 def test_half_of_the_books_is_refused(given: dict[str, str]) -> None:
     with pytest.raises(InputError, match="go together"):
         release(table(), 2, domain=DOMAIN, **given)  # type: ignore[arg-type]
@@ -396,31 +453,58 @@ def test_limits_of_the_machine_may_change_between_attempts(books: Path) -> None:
     with pytest.raises(FmwemError, match="more than --max-cells 10") as refused:
         go(books, noise=noise, max_cells=10, **choices)
     assert refused.value.budget_spent and not refused.value.retryable and len(noise.calls) >= 1
-    assert "other --max-cells" in str(refused.value.advice) and "the same run id goes on" in str(refused.value.advice)
+    assert "other --max-cells" in str(refused.value.advice) and "the same run id goes on" in str(
+        refused.value.advice
+    )
     made, run, more = go(books, max_cells=5000, **choices)
     assert run.resumed == len(noise.calls) and run.resumed + len(more.calls) == len(made.manifest.ledger)
     (entry,) = LedgerFile(books).entries("t")
-    assert entry.state == "finished" and entry.spent is not None and entry.spent.amount <= entry.reserved.amount
+    assert (
+        entry.state == "finished" and entry.spent is not None and entry.spent.amount <= entry.reserved.amount
+    )
 
 
-def test_a_run_that_does_not_fit_another_limit_says_which_one_fits(books: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_does_not_fit_another_limit_says_which_one_fits(
+    books: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whoever is told to pay again for a journal that fits as it began pays for nothing."""
     before = died(books, "before draw", 4, max_cells=5000)
     facts = journal_module.Journaled._facts
     with monkeypatch.context() as patch:
-        patch.setattr(journal_module.Journaled, "_facts", lambda self, m, n, s: {**facts(self, m, n, s), "number": 99})
+        patch.setattr(
+            journal_module.Journaled, "_facts", lambda self, m, n, s: {**facts(self, m, n, s), "number": 99}
+        )
         with pytest.raises(Lost, match="--max-cells") as refused:
             go(books, max_cells=4000)
-    assert refused.value.advice == "give --max-cells 5000, as when it began, and the same run id: it goes on from what was measured"
+    assert (
+        refused.value.advice
+        == "give --max-cells 5000, as when it began, and the same run id: it goes on from what was measured"
+    )
     assert go(books, max_cells=5000)[1].resumed == len(before.calls)
 
 
 def test_what_was_asked_cannot_be_changed_after_the_first_noise(books: Path) -> None:
     """A question that a learnt domain cannot answer: the advice must not be to change it and go on, for that is another release."""
-    (source := books.with_name("t.csv")).write_text("a,b\n" + "x,u\ny,v\n" * 300)  # of a text file nobody knows before what a column is
+    (source := books.with_name("t.csv")).write_text(
+        "a,b\n" + "x,u\ny,v\n" * 300
+    )  # of a text file nobody knows before what a column is
     r = Request.of(source, Workload.marginals(1) + Workload.ranges("a"), epsilon=1.0)
-    with pytest.raises(InputError, match="no order") as refused, Run.begin(r, books, "t", "r", version="1") as run:
-        _release(r.private, r.workload, r.policy, r.declared, r.columns, r.rows, r.sample_seed, lambda _: None, noise=FakeNoise(), run=run)
+    with (
+        pytest.raises(InputError, match="no order") as refused,
+        Run.begin(r, books, "t", "r", version="1") as run,
+    ):
+        _release(
+            r.private,
+            r.workload,
+            r.policy,
+            r.declared,
+            r.columns,
+            r.rows,
+            r.sample_seed,
+            lambda _: None,
+            noise=FakeNoise(),
+            run=run,
+        )
     assert refused.value.budget_spent and not refused.value.retryable
     assert "another --run-id" in str(refused.value.advice)
 
@@ -432,13 +516,27 @@ def test_a_finished_run_needs_no_journal_and_no_same_version(books: Path, tmp_pa
     request = Request.of(table(), 2, domain=DOMAIN, epsilon=1.0, engine="mwem", rounds=4)
     with Run.begin(request, books, "t", "r", version="1") as run:
         r = request
-        _release(r.private, r.workload, r.policy, r.declared, r.columns, r.rows, r.sample_seed, lambda _: None, noise=FakeNoise(), run=run)
+        _release(
+            r.private,
+            r.workload,
+            r.policy,
+            r.declared,
+            r.columns,
+            r.rows,
+            r.sample_seed,
+            lambda _: None,
+            noise=FakeNoise(),
+            run=run,
+        )
         run.finish({"data": out})
     for change in (lambda: None, lambda: shutil.rmtree(f"{books}.journals")):
         change()
         with Run.begin(request, books, "t", "r", version="2") as again:
             assert again.reusable({"data": out})
-        with pytest.raises(Lost, match="another version"), Run.begin(request, books, "t", "r", version="2") as again:
+        with (
+            pytest.raises(Lost, match="another version"),
+            Run.begin(request, books, "t", "r", version="2") as again,
+        ):
             again.pin({})
     with pytest.raises(Lost, match="gone") as refused:
         go(books)
@@ -485,9 +583,16 @@ def test_only_the_column_that_the_owner_names_bounds_rows(tmp_path: Path) -> Non
     file = LedgerFile.create(tmp_path / "books")
     file.add("t", Cap.of(1.0, 1e-9), Neighbours.ADD_REMOVE, 5, "person")
     file.add("u", Cap.of(1.0, 1e-9), Neighbours.ADD_REMOVE, 5)
-    source = table().append_column("person", pa.array(np.arange(300) // 5)).append_column("row", pa.array(np.arange(300)))
+    source = (
+        table()
+        .append_column("person", pa.array(np.arange(300) // 5))
+        .append_column("row", pa.array(np.arange(300)))
+    )
     given: dict[str, Any] = {"domain": DOMAIN, "epsilon": 0.4, "ledger": file.path, "columns": list(DOMAIN)}
-    for dataset, column, words in (("t", "row", "goes by --privacy-id person"), ("u", "person", "no column that names the person")):
+    for dataset, column, words in (
+        ("t", "row", "goes by --privacy-id person"),
+        ("u", "person", "no column that names the person"),
+    ):
         for contributions in (1, 5):  # even so: where a person's rows go, others of the same value move up
             with pytest.raises(InputError, match=words):
                 release(source, 2, dataset=dataset, privacy_id=column, contributions=contributions, **given)
@@ -497,7 +602,9 @@ def test_only_the_column_that_the_owner_names_bounds_rows(tmp_path: Path) -> Non
     release(source, 2, dataset="u", contributions=5, **given)
 
 
-def test_a_ledger_is_one_file_wherever_the_caller_goes(books: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_ledger_is_one_file_wherever_the_caller_goes(
+    books: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(books.parent)
     file = LedgerFile(Path("books"))
     elsewhere = tmp_path / "elsewhere"
@@ -586,7 +693,9 @@ def test_records_of_another_key_are_not_ours(tmp_path: Path) -> None:
     journal.close()
 
 
-def test_a_full_disk_is_said_and_leaves_a_torn_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_said_and_leaves_a_torn_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     journal = Journal(tmp_path / "j", b"key")
     journal.begin({})
 
@@ -609,7 +718,9 @@ def test_a_record_is_on_disk_before_it_is_used(books: Path, monkeypatch: pytest.
     faults.hook = lambda point: events.append(point) if point == "before draw" else None
     go(books)
     draws = [i for i, event in enumerate(events) if event == "before draw"]
-    assert len(draws) > 5 and all("sync" in events[a:b] for a, b in zip(draws, [*draws[1:], len(events)], strict=True))
+    assert len(draws) > 5 and all(
+        "sync" in events[a:b] for a, b in zip(draws, [*draws[1:], len(events)], strict=True)
+    )
     monkeypatch.undo()
 
 
@@ -622,7 +733,9 @@ def test_points_are_reached(books: Path) -> None:
     assert seen == set(faults.POINTS)
 
 
-def test_a_failure_of_the_books_does_not_hide_the_failure(books: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_of_the_books_does_not_hide_the_failure(
+    books: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(*_: Any, **__: Any) -> None:
         raise InputError("the ledger went away")
 

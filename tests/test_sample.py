@@ -12,19 +12,21 @@ import pytest
 from naive import cells_of, counts_within_one
 from scipy import stats
 
-from factored_mwem import sample as module
-from factored_mwem.domain import Domain
-from factored_mwem.forest import Component, Forest
-from factored_mwem.levels import Levels
-from factored_mwem.model import Factor, ProductModel
-from factored_mwem.sample import BATCH, draw, sample
-from factored_mwem.tree import CliqueTree, grid
+from factored_mwem.domain.domain import Domain
+from factored_mwem.domain.levels import Levels
+from factored_mwem.model import sampling as module
+from factored_mwem.model.clique_tree import CliqueTree, grid
+from factored_mwem.model.dense import Factor, ProductModel
+from factored_mwem.model.forest import Component, Forest
+from factored_mwem.model.sampling import BATCH, draw, sample
 
 CHANCE = 1e-9
 """A sound sampler fails a statistical test this often."""
 
 
-def model_of(shape: tuple[int, ...], blocks: list[tuple[int, ...]], seed: int, alpha: float = 1.0) -> ProductModel:
+def model_of(
+    shape: tuple[int, ...], blocks: list[tuple[int, ...]], seed: int, alpha: float = 1.0
+) -> ProductModel:
     rng = np.random.default_rng(seed)
     domain = Domain.from_dict({f"a{i}": size for i, size in enumerate(shape)})
     factors = []
@@ -82,11 +84,20 @@ def test_independent_draws_would_be_noticed() -> None:
 
 def test_the_last_cell_is_reached_and_not_passed() -> None:
     """Weights whose running sum ends a float's breadth below or above 1."""
-    for weights in (np.full(10, 0.1), np.full(3, 1 / 3), np.array([1 - 1e-16, 1e-300]), np.array([0.1] * 9 + [0.1 + 1e-15])):
-        model = ProductModel(Domain.from_dict({"a": len(weights)}), [Factor((0,), (len(weights),), weights)], 1.0)
+    for weights in (
+        np.full(10, 0.1),
+        np.full(3, 1 / 3),
+        np.array([1 - 1e-16, 1e-300]),
+        np.array([0.1] * 9 + [0.1 + 1e-15]),
+    ):
+        model = ProductModel(
+            Domain.from_dict({"a": len(weights)}), [Factor((0,), (len(weights),), weights)], 1.0
+        )
         for seed in range(20):
             codes = drawn(model, 1000, np.random.default_rng(seed))[0]
-            assert counts_within_one(np.bincount(codes, minlength=len(weights)).tolist(), (weights / weights.sum()).tolist(), 1000)
+            assert counts_within_one(
+                np.bincount(codes, minlength=len(weights)).tolist(), (weights / weights.sum()).tolist(), 1000
+            )
 
 
 def test_a_share_between_two_counts_is_right_on_average() -> None:
@@ -126,7 +137,9 @@ def test_components_in_one_order_would_be_noticed(monkeypatch: pytest.MonkeyPatc
     codes = drawn(model, 2000, Sorted(np.random.default_rng(0)))  # type: ignore[arg-type]
     assert pairing(codes, *model.components) < CHANCE
     for factor in model.components:
-        assert counts_within_one(counts_of(factor, codes), factor.weights.tolist(), 2000), "the marginals alone do not show it"
+        assert counts_within_one(counts_of(factor, codes), factor.weights.tolist(), 2000), (
+            "the marginals alone do not show it"
+        )
 
 
 def test_components_stay_independent_across_batches(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,7 +150,10 @@ def test_components_stay_independent_across_batches(monkeypatch: pytest.MonkeyPa
     assert pairing(codes, *model.components) > CHANCE
 
 
-@pytest.mark.parametrize(("rows", "sizes"), [(0, []), (1, [1]), (10, [10]), (11, [10, 1]), (30, [10, 10, 10]), (37, [10, 10, 10, 7])])
+@pytest.mark.parametrize(
+    ("rows", "sizes"),
+    [(0, []), (1, [1]), (10, [10]), (11, [10, 1]), (30, [10, 10, 10]), (37, [10, 10, 10, 7])],
+)
 def test_rows_come_in_batches(rows: int, sizes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """As many rows as asked, at most BATCH at a time, each batch within one row of the shares."""
     monkeypatch.setattr(module, "BATCH", 10)
@@ -146,7 +162,9 @@ def test_rows_come_in_batches(rows: int, sizes: list[int], monkeypatch: pytest.M
     assert [batch.num_rows for batch in batches] == sizes
     for batch in batches:
         codes = [column.to_numpy() for column in batch.columns]
-        assert counts_within_one(counts_of(model.components[0], codes), model.components[0].weights.tolist(), batch.num_rows)
+        assert counts_within_one(
+            counts_of(model.components[0], codes), model.components[0].weights.tolist(), batch.num_rows
+        )
         assert batch.schema == schema_of(model)
 
 
@@ -164,7 +182,9 @@ def test_more_rows_than_a_batch_holds() -> None:
 
 def test_a_seed_gives_the_same_rows_and_another_gives_others() -> None:
     model = model_of((4, 3, 2), [(0, 1), (2,)], 9)
-    first, again, other = (columns_of(list(batches_of(model, 500, np.random.default_rng(seed)))) for seed in (1, 1, 2))
+    first, again, other = (
+        columns_of(list(batches_of(model, 500, np.random.default_rng(seed)))) for seed in (1, 1, 2)
+    )
     assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
     assert not all(np.array_equal(a, b) for a, b in zip(first, other, strict=True))
 
@@ -195,7 +215,9 @@ def tree_model(seed: int, kind: str = "fine") -> tuple[Forest, Domain]:
     views = [(0,), (1,), (2,), (3,), (4,), *tied]
     theta = rng.normal(size=sum(levels.cells(view) for view in views)) * 0.7
     tree = CliqueTree.of(levels, views)
-    return Forest(levels, [Component.log_linear(tree, views, theta)], 50.0), Domain.from_dict({f"a{i}": size for i, size in enumerate(shape)})
+    return Forest(levels, [Component.log_linear(tree, views, theta)], 50.0), Domain.from_dict(
+        {f"a{i}": size for i, size in enumerate(shape)}
+    )
 
 
 def clique_counts(forest: Forest, clique: tuple[int, ...], codes: list[np.ndarray]) -> np.ndarray:
@@ -220,7 +242,9 @@ def test_every_cliques_cells_come_close_to_their_share(kind: str, rows: int) -> 
     for seed in range(3):
         codes = draw(forest, rows, np.random.default_rng(seed))
         assert [len(c) for c in codes] == [rows] * 5
-        assert counts_within_one(clique_counts(forest, tree.cliques[0], codes).tolist(), part.table(0).tolist(), rows)
+        assert counts_within_one(
+            clique_counts(forest, tree.cliques[0], codes).tolist(), part.table(0).tolist(), rows
+        )
         off = {0: np.abs(clique_counts(forest, tree.cliques[0], codes) - part.table(0) * rows)}
         for child, parent, separator in tree.edges:
             found = clique_counts(forest, tree.cliques[child], codes)
@@ -258,7 +282,9 @@ def test_siblings_are_independent_given_their_separator(kind: str) -> None:
         for left, right in ((0, 2), (0, 3), (2, 3)):
             assert given_separator(codes, left, right, given) > CHANCE
         assert given_separator(codes, 2, 4, codes[3]) > CHANCE
-        assert given_separator(codes, 1, 2, np.zeros(20_000, dtype=np.int64)) < CHANCE, "the check has power: these do depend on each other"
+        assert given_separator(codes, 1, 2, np.zeros(20_000, dtype=np.int64)) < CHANCE, (
+            "the check has power: these do depend on each other"
+        )
 
 
 class Straight:
@@ -278,7 +304,9 @@ def test_siblings_without_a_shuffle_would_be_noticed() -> None:
     """The planted bug: in each separator's rows the codes of both children rise together, while every clique's cells are as they should be."""
     forest, _ = tree_model(2)
     codes = draw(forest, 20_000, Straight(np.random.default_rng(0)))  # type: ignore[arg-type]
-    below = [v for child, _, _ in forest.components[0].tree.edges for v in forest.components[0].tree.cliques[child]]
+    below = [
+        v for child, _, _ in forest.components[0].tree.edges for v in forest.components[0].tree.cliques[child]
+    ]
     pairs = [(left, right) for left, right in ((0, 2), (0, 3), (2, 3)) if {left, right} <= set(below)]
     assert pairs and min(given_separator(codes, left, right, codes[1]) for left, right in pairs) < CHANCE
 
@@ -300,4 +328,6 @@ def test_a_tree_is_sampled_through_its_codec() -> None:
     schema = pa.schema([pa.field(name, pa.int64(), nullable=False) for name in domain.names])
     codes = columns_of(list(sample(forest, domain, schema, 5000, rng=np.random.default_rng(0))))
     for a, size in enumerate(domain.shape):
-        np.testing.assert_allclose(np.bincount(codes[a], minlength=size) / 5000, forest.marginal((a,)) / 50, atol=40 / 5000)
+        np.testing.assert_allclose(
+            np.bincount(codes[a], minlength=size) / 5000, forest.marginal((a,)) / 50, atol=40 / 5000
+        )

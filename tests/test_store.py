@@ -15,16 +15,21 @@ from fakes import FakeNoise
 
 from factored_mwem import Domain, Policy, Release, Workload, release
 from factored_mwem.errors import FmwemError, InputError
-from factored_mwem.flow import _release
-from factored_mwem.store import VERSION
-from factored_mwem.table import open_table
+from factored_mwem.pipeline.model_file import VERSION
+from factored_mwem.pipeline.release import _release
+from factored_mwem.tables.source import open_table
 
 DOMAIN = Domain.from_dict(
     {
         "fields": [
             {"name": "s", "categories": ["0311", "b"]},
             {"name": "n", "type": "number", "constraints": {"minimum": 0, "maximum": 1}, "bins": 4},
-            {"name": "t", "type": "datetime", "constraints": {"minimum": "2020-01-01", "maximum": "2020-12-31"}, "bins": 4},
+            {
+                "name": "t",
+                "type": "datetime",
+                "constraints": {"minimum": "2020-01-01", "maximum": "2020-12-31"},
+                "bins": 4,
+            },
         ]
     }
 )
@@ -33,7 +38,11 @@ DOMAIN = Domain.from_dict(
 @pytest.fixture(scope="module")
 def made() -> Release:
     table = pa.table(
-        {"s": ["0311", "b", None] * 40, "n": [0.1, 0.5, 0.9] * 40, "t": pa.array([0, 1, 2] * 40, pa.timestamp("ms", tz="Europe/Berlin"))}
+        {
+            "s": ["0311", "b", None] * 40,
+            "n": [0.1, 0.5, 0.9] * 40,
+            "t": pa.array([0, 1, 2] * 40, pa.timestamp("ms", tz="Europe/Berlin")),
+        }
     )
     return release(table, 2, domain=DOMAIN, sample_seed=7)
 
@@ -49,7 +58,17 @@ def chained() -> Release:
     b, e = (a + rng.integers(0, 4, 6000)) % 30, rng.integers(0, 5, 6000)
     columns = {"a": a, "b": b, "c": b // 10, "d": (e > 2).astype(int), "e": e}
     policy = Policy.of(max_cells=1500)
-    made = _release(open_table(pa.table(columns)), Workload.marginals(2), policy, BROAD, None, None, 3, lambda _: None, noise=FakeNoise())
+    made = _release(
+        open_table(pa.table(columns)),
+        Workload.marginals(2),
+        policy,
+        BROAD,
+        None,
+        None,
+        3,
+        lambda _: None,
+        noise=FakeNoise(),
+    )
     assert len(made.model.levels) > 5 and any(part.tree.edges for part in made.model.components)
     return made
 
@@ -64,14 +83,18 @@ def test_trees_and_levels_are_kept(chained: Release, tree_path: Path) -> None:
     """Levels, cliques, separators and tables, to the last bit; so the same rows and the same answers far apart in a tree."""
     again = Release.load(tree_path)
     assert again.model.total == chained.model.total
-    assert [g.tolist() for g in again.model.levels.groups] == [g.tolist() for g in chained.model.levels.groups]
+    assert [g.tolist() for g in again.model.levels.groups] == [
+        g.tolist() for g in chained.model.levels.groups
+    ]
     assert again.model.levels.attribute.tolist() == chained.model.levels.attribute.tolist()
     for ours, theirs in zip(chained.model.components, again.model.components, strict=True):
         assert ours.tree.cliques == theirs.tree.cliques and ours.tree.edges == theirs.tree.edges
         assert np.array_equal(ours.beliefs, theirs.beliefs)
         np.testing.assert_allclose(ours.separators, theirs.separators, rtol=1e-9, atol=1e-15)
     for view in ((0, 2), (0, 3, 4), (1, 2, 4)):
-        np.testing.assert_allclose(again.model.marginal(view), chained.model.marginal(view), rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(
+            again.model.marginal(view), chained.model.marginal(view), rtol=1e-9, atol=1e-9
+        )
     assert again.to_arrow().equals(chained.to_arrow())
 
 
@@ -95,7 +118,9 @@ def test_a_loaded_release_is_the_saved_one(made: Release, path: Path) -> None:
 @pytest.mark.parametrize("sizes", [[1], [1, 1, 1], [2, 1, 1], [1, 2, 3], [2]], ids=str)
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
 @pytest.mark.parametrize("engine", ["tree", "mwem"])
-def test_attributes_of_one_code_are_kept(sizes: list[int], neighbours: str, engine: str, tmp_path: Path) -> None:
+def test_attributes_of_one_code_are_kept(
+    sizes: list[int], neighbours: str, engine: str, tmp_path: Path
+) -> None:
     """Where a budget learns no category, every attribute has the one code `other`: such a model is read again like any other."""
     names = [f"a{i}" for i in range(len(sizes))]
     columns = {name: [i % size for i in range(60)] for name, size in zip(names, sizes, strict=True)}
@@ -112,7 +137,9 @@ def test_every_noisy_answer_is_in_the_file(made: Release, path: Path) -> None:
     again = Release.load(path)
     names = again.model.levels.names(again.domain.names)
     assert [m.noisy.tolist() for m in again.measurements] == [m.noisy.tolist() for m in made.measurements]
-    assert [tuple(names[v] for v in m.positions) for m in again.measurements] == [m.attributes for m in made.manifest.measurements]
+    assert [tuple(names[v] for v in m.positions) for m in again.measurements] == [
+        m.attributes for m in made.manifest.measurements
+    ]
     assert [m.scale for m in again.measurements] == [m.scale for m in made.manifest.measurements]
     assert made.measurements
 
@@ -145,7 +172,10 @@ def changed(path: Path, edit: Any) -> None:
 
 def test_another_version_is_told_apart_from_damage(path: Path) -> None:
     changed(path, lambda header, arrays: header.update(fmwem_model=VERSION + 1))
-    with pytest.raises(InputError, match=rf"is a model file of version {VERSION + 1}, this program reads version {VERSION}; update it"):
+    with pytest.raises(
+        InputError,
+        match=rf"is a model file of version {VERSION + 1}, this program reads version {VERSION}; update it",
+    ):
         Release.load(path)
 
 
@@ -155,7 +185,8 @@ DAMAGE: dict[str, Any] = {
     "wrong shape": lambda header, arrays: arrays.update(beliefs_0=arrays["beliefs_0"][:-1]),
     "an attribute too few": lambda header, arrays: header["trees"].pop(),
     "an attribute twice": lambda header, arrays: (
-        header["trees"].append(header["trees"][0]) or arrays.update({f"beliefs_{len(header['trees']) - 1}": arrays["beliefs_0"]})
+        header["trees"].append(header["trees"][0])
+        or arrays.update({f"beliefs_{len(header['trees']) - 1}": arrays["beliefs_0"]})
     ),
     "unknown attribute": lambda header, arrays: header["trees"][0]["cliques"][0].append(99),
     "no domain": lambda header, arrays: header.pop("domain"),
@@ -202,7 +233,9 @@ def test_a_tree_that_contradicts_itself_is_refused(tree_path: Path, kind: str) -
 @pytest.mark.parametrize("kind", DAMAGE)
 def test_a_model_that_contradicts_itself_is_refused(path: Path, kind: str) -> None:
     changed(path, DAMAGE[kind])
-    with pytest.raises(InputError, match=r"is not a model file, or is damaged|needs at least one category") as refused:
+    with pytest.raises(
+        InputError, match=r"is not a model file, or is damaged|needs at least one category"
+    ) as refused:
         Release.load(path)
     assert "\n" not in str(refused.value)
 
@@ -228,7 +261,9 @@ def test_files_that_are_no_models(path: Path) -> None:
     ]
     for content in contents:
         other.write_bytes(content)
-        with pytest.raises(InputError, match="is not a model file, or is damaged; `fmwem release --model` writes them"):
+        with pytest.raises(
+            InputError, match="is not a model file, or is damaged; `fmwem release --model` writes them"
+        ):
             Release.load(other)
     for members in ({"word/document.xml": b"<x/>"}, {"header.npy": b"nonsense"}, {"header": b"{}"}, {}):
         _zip(other, members)
@@ -280,4 +315,8 @@ def test_a_model_of_the_version_before_is_read(path: Path) -> None:
 
     changed(path, older)
     found = Release.load(path)
-    assert found.manifest.manifest_version == 1 and found.manifest.guarantee.assumptions is None and found.sample(3).num_rows == 3
+    assert (
+        found.manifest.manifest_version == 1
+        and found.manifest.guarantee.assumptions is None
+        and found.sample(3).num_rows == 3
+    )

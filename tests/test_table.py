@@ -16,10 +16,10 @@ import pyarrow.feather as pf
 import pyarrow.parquet as pq
 import pytest
 
-from factored_mwem import table as table_module
-from factored_mwem.contributions import bound_contributions
 from factored_mwem.errors import InputError
-from factored_mwem.table import Table, open_table
+from factored_mwem.tables import source as table_module
+from factored_mwem.tables.contributions import bound_contributions
+from factored_mwem.tables.source import Table, open_table
 
 CANARY = "CANARY-4711"
 ROWS = [{"id": 1, "name": "a"}, {"id": 2, "name": None}, {"id": 3, "name": "c"}]
@@ -46,7 +46,11 @@ def read(path: Path, content: bytes) -> list[dict[str, Any]]:
         ("noend.csv", b"a,b\n1,x", [{"a": "1", "b": "x"}]),
         ("quoted.csv", b'a,b\n"1,""2""",x\n', [{"a": '1,"2"', "b": "x"}]),
         ("behind.csv", b'a,b\n"1"2"3,x"y"\n', [{"a": '12"3', "b": 'x"y"'}]),
-        ("ragged.csv", b"a,b\n1,2\n1,2,3\n1\n3,4\n", [{"a": "1", "b": "2"}, *[{"a": None, "b": None}] * 2, {"a": "3", "b": "4"}]),
+        (
+            "ragged.csv",
+            b"a,b\n1,2\n1,2,3\n1\n3,4\n",
+            [{"a": "1", "b": "2"}, *[{"a": None, "b": None}] * 2, {"a": "3", "b": "4"}],
+        ),
         ("latin.csv", b"a,b\n1,caf\xe9\n2,caf\xc3\xa9\n", [{"a": "1", "b": None}, {"a": "2", "b": "café"}]),
         ("return.csv", b"a\n1\r2\r3\n4\r\n", [{"a": "1\r2\r3"}, {"a": "4"}]),
         ("names.csv", b"a,b\n", []),
@@ -59,7 +63,9 @@ def read(path: Path, content: bytes) -> list[dict[str, Any]]:
         ("nul.csv", b"a,b\n1\x00,x\n", [{"a": "1\x00", "b": "x"}]),
     ],
 )
-def test_text_tables_come_as_text(tmp_path: Path, name: str, content: bytes, rows: list[dict[str, Any]]) -> None:
+def test_text_tables_come_as_text(
+    tmp_path: Path, name: str, content: bytes, rows: list[dict[str, Any]]
+) -> None:
     assert read(tmp_path / name, content) == rows
 
 
@@ -73,31 +79,51 @@ def test_text_tables_come_as_text(tmp_path: Path, name: str, content: bytes, row
             f'a,b\n"{CANARY},2\n3,4\n'.encode(),
             r"record 1: a quote is open where the line ends. .* say --multiline; .* say --lines",
         ),
-        ("late.csv", ("a,b\n" + "1,2\n" * 99 + f'{CANARY},"x\n3,4\n').encode(), r"record 100: a quote is open"),
+        (
+            "late.csv",
+            ("a,b\n" + "1,2\n" * 99 + f'{CANARY},"x\n3,4\n').encode(),
+            r"record 100: a quote is open",
+        ),
         ("mixed.csv", f"a,b\r\n1,2\r\n{CANARY},4\n5,6\r\n".encode(), r"record 2 holds a line feed alone"),
         ("mac.csv", f"a,b\r1,{CANARY}\r".encode(), "the header holds a carriage return"),
-        ("wide.csv", f"a,b\0\n1,{CANARY}\n".encode(), "the name of a column holds a NUL character; is the table UTF-16"),
+        (
+            "wide.csv",
+            f"a,b\0\n1,{CANARY}\n".encode(),
+            "the name of a column holds a NUL character; is the table UTF-16",
+        ),
         ("quote.csv", f'"a,b\n{CANARY},2\n'.encode(), "the header cannot be read; is a quote missing"),
         ("empty.csv", b"", "is empty; it needs a header"),
         ("blank.csv", b"\n\n", "starts with a blank line; it needs a header"),
         ("twice.csv", b"a,b,a\n1,2,3\n", "two columns named 'a'; rename one"),
         ("nameless.csv", b"a,,c\n1,2,3\n", "column 2 of the header has no name"),
         ("fake.csv.gz", b"a,b\n1,2\n", "damaged, or not what its name says"),
-        ("cut.csv.gz", gzip.compress(b"a,b\n" + b"1,2\n" * 10_000, mtime=0)[:-40], "damaged, or not what its name says"),
-        ("broken.csv.gz", gzip.compress(b"a,b\n" + b"1,2\n" * 10, mtime=0)[:10] + b"\xff" * 40, "damaged, or not what its name says"),
+        (
+            "cut.csv.gz",
+            gzip.compress(b"a,b\n" + b"1,2\n" * 10_000, mtime=0)[:-40],
+            "damaged, or not what its name says",
+        ),
+        (
+            "broken.csv.gz",
+            gzip.compress(b"a,b\n" + b"1,2\n" * 10, mtime=0)[:10] + b"\xff" * 40,
+            "damaged, or not what its name says",
+        ),
         ("fake.parquet", b"PAR1 nonsense PAR1", "damaged, or not what its name says"),
         ("empty.parquet", b"", "damaged, or not what its name says"),
         ("fake.feather", b"nonsense", "damaged, or not what its name says"),
         ("table.txt", b"a,b\n1,2\n", "unknown kind of file; use .csv"),
     ],
 )
-def test_bad_files_are_refused_in_one_line_without_a_value(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+def test_bad_files_are_refused_in_one_line_without_a_value(
+    tmp_path: Path, name: str, content: bytes, message: str
+) -> None:
     with pytest.raises(InputError, match=message) as refused:
         read(tmp_path / name, content)
     assert "CANARY" not in str(refused.value)
     assert "\n" not in str(refused.value)
     assert refused.value.__cause__ is None
-    assert refused.value.__suppress_context__ or refused.value.__context__ is None  # a traceback would print the library's own message
+    assert (
+        refused.value.__suppress_context__ or refused.value.__context__ is None
+    )  # a traceback would print the library's own message
 
 
 def test_paths_that_are_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,7 +138,9 @@ def test_paths_that_are_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         raise PermissionError(13, "Permission denied")
 
     (tmp_path / "t.csv").write_text("a\n1\n")
-    monkeypatch.setattr(table_module, "read_form", denied)  # root may read everything, so no real file can show this
+    monkeypatch.setattr(
+        table_module, "read_form", denied
+    )  # root may read everything, so no real file can show this
     with pytest.raises(InputError, match="permission denied"):
         open_table(tmp_path / "t.csv")
 
@@ -177,10 +205,14 @@ def test_every_kind_of_table_gives_the_same_rows_twice(tmp_path: Path, name: str
 
 
 @pytest.mark.parametrize(
-    "source", [5, None, {"a": [1]}, [1, 2], np.zeros(3), b"t.csv", pd.Series([1, 2]), pa.array([1])], ids=lambda s: type(s).__name__
+    "source",
+    [5, None, {"a": [1]}, [1, 2], np.zeros(3), b"t.csv", pd.Series([1, 2]), pa.array([1])],
+    ids=lambda s: type(s).__name__,
 )
 def test_what_is_no_table_is_refused(source: Any) -> None:
-    with pytest.raises(InputError, match=f"cannot read a table from {type(source).__name__}; give a path, a data frame"):
+    with pytest.raises(
+        InputError, match=f"cannot read a table from {type(source).__name__}; give a path, a data frame"
+    ):
         open_table(source)
 
 
@@ -226,17 +258,25 @@ def test_dev_files_are_refused(tmp_path: Path) -> None:
 PEOPLE = ["p", "q", "p", None, "p", "q", None, "r", None]
 
 
-@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())], ids=str)
+@pytest.mark.parametrize(
+    "kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())], ids=str
+)
 @pytest.mark.parametrize("most", [1, 2, 5])
 def test_a_person_keeps_at_most_k_rows(kind: pa.DataType, most: int) -> None:
     """The privacy promise is about k rows a person: more of one person's rows would break it. Rows without an id are left out."""
     table = pa.table({"who": pa.array(PEOPLE).cast(kind), "row": list(range(len(PEOPLE)))})
-    parts = pa.Table.from_batches([b for at in range(0, len(PEOPLE), 2) for b in table.slice(at, 2).to_batches()])  # a person spans batches
+    parts = pa.Table.from_batches(
+        [b for at in range(0, len(PEOPLE), 2) for b in table.slice(at, 2).to_batches()]
+    )  # a person spans batches
     bounded = bound_contributions(open_table(parts), "who", most)
     assert bounded.schema.names == ["row"]
     kept = [row["row"] for row in rows_of(bounded)]
-    expected = [i for i, person in enumerate(PEOPLE) if person is not None and PEOPLE[:i].count(person) < most]
-    assert kept == expected  # counting below `most + 1`, the planted bug, keeps one row too many and fails here
+    expected = [
+        i for i, person in enumerate(PEOPLE) if person is not None and PEOPLE[:i].count(person) < most
+    ]
+    assert (
+        kept == expected
+    )  # counting below `most + 1`, the planted bug, keeps one row too many and fails here
     assert rows_of(bounded) == rows_of(bounded)
 
 
@@ -245,8 +285,12 @@ def test_whose_rows_are_kept_depends_on_that_person_alone() -> None:
 
     def kept(people: list[str], of: str) -> list[int]:
         own = [i for i, person in enumerate(people) if person == of]
-        table = pa.table({"who": people, "row": [own.index(i) if i in own else -1 for i in range(len(people))]})
-        return [row["row"] for row in rows_of(bound_contributions(open_table(table), "who", 2)) if row["row"] >= 0]
+        table = pa.table(
+            {"who": people, "row": [own.index(i) if i in own else -1 for i in range(len(people))]}
+        )
+        return [
+            row["row"] for row in rows_of(bound_contributions(open_table(table), "who", 2)) if row["row"] >= 0
+        ]
 
     assert kept(["b", "a", "b", "a", "a", "b"], "a") == kept(["a", "a", "a"], "a") == [0, 1]
 
@@ -266,10 +310,14 @@ def test_one_person_under_two_dictionary_codes_is_one_person(dictionary: list[st
     codes = pa.array([0, 1, 0, 1]) if None not in dictionary else pa.array([1, 2, 1, None])
     ids = pa.DictionaryArray.from_arrays(codes, pa.array(dictionary))
     kept = bound_contributions(open_table(pa.table({"id": ids, "v": [1, 2, 3, 4]})), "id", 1)
-    assert [row["v"] for batch in kept.batches(["v"]) for row in batch.to_pylist()] == ([] if None in dictionary else [1])
+    assert [row["v"] for batch in kept.batches(["v"]) for row in batch.to_pylist()] == (
+        [] if None in dictionary else [1]
+    )
 
 
-@pytest.mark.parametrize(("content", "kept"), [("who,v\n,a\n,b\np,c\nNA,d\nNA,e\n", ["c"]), ('who,v\n"",a\n1,b,c\np,d\n', ["d"])])
+@pytest.mark.parametrize(
+    ("content", "kept"), [("who,v\n,a\n,b\np,c\nNA,d\nNA,e\n", ["c"]), ('who,v\n"",a\n1,b,c\np,d\n', ["d"])]
+)
 def test_rows_without_an_id_are_nobodys(tmp_path: Path, content: str, kept: list[str]) -> None:
     """Counted as one person, the first of them took the place of the second: two rows moved where one was charged. A malformed line has no id."""
     (tmp_path / "t.csv").write_text(content)
@@ -281,6 +329,8 @@ def test_rows_without_an_id_are_nobodys(tmp_path: Path, content: str, kept: list
 def test_a_number_with_several_spellings_names_nobody(kind: pa.DataType) -> None:
     """0.0 and -0.0, or null and NaN, would be two people."""
     ids = pa.array([0.0, -0.0], kind.value_type if pa.types.is_dictionary(kind) else kind)
-    table = open_table(pa.table({"id": ids.dictionary_encode() if pa.types.is_dictionary(kind) else ids, "v": [1, 2]}))
+    table = open_table(
+        pa.table({"id": ids.dictionary_encode() if pa.types.is_dictionary(kind) else ids, "v": [1, 2]})
+    )
     with pytest.raises(InputError, match="spellings"):
         bound_contributions(table, "id", 1)

@@ -12,18 +12,19 @@ import pytest
 from fakes import callable_part
 from naive import Blocks, Dense, Variable, at_levels, eliminated, log_linear
 
-from factored_mwem.candidates import Candidates
-from factored_mwem.domain import Domain
-from factored_mwem.forest import Component, Forest, Layout
-from factored_mwem.joints import Joints
+from factored_mwem.accounting.conversion import Composition
+from factored_mwem.domain.domain import Domain
+from factored_mwem.domain.levels import Levels, View
 from factored_mwem.kernels import tree
 from factored_mwem.kernels.graph import CELLS, FILL, WEIGHTED_FILL
-from factored_mwem.levels import Levels, View
-from factored_mwem.model import Factor, ProductModel
-from factored_mwem.offer import Offer
-from factored_mwem.privacy.access import Measurement
-from factored_mwem.privacy.noise import Composition
-from factored_mwem.tree import CliqueTree, triangulate
+from factored_mwem.mechanisms.eligible import Offer
+from factored_mwem.model.clique_tree import CliqueTree, triangulate
+from factored_mwem.model.dense import Factor, ProductModel
+from factored_mwem.model.forest import Component, Forest
+from factored_mwem.model.layout import Layout
+from factored_mwem.model.marginals import Joints
+from factored_mwem.privacy.session import Measurement
+from factored_mwem.workload.candidates import Candidates
 
 calibrate, shift = callable_part(tree.calibrate), callable_part(tree.shift)
 TOLERANCE = 1e-10
@@ -64,7 +65,10 @@ def random_views(kind: str, levels: Levels, rng: np.random.Generator) -> list[Vi
         "cycle": [(i, i + 1) for i in range(d - 1)] + ([(0, d - 1)] if d > 2 else []),
         "star": [(0, i) for i in range(1, d)],
         "complete": list(itertools.combinations(range(d), 2)),
-        "random": [tuple(rng.choice(d, size=min(d, int(rng.integers(2, 4))), replace=False)) for _ in range(int(rng.integers(1, 6)))],
+        "random": [
+            tuple(rng.choice(d, size=min(d, int(rng.integers(2, 4))), replace=False))
+            for _ in range(int(rng.integers(1, 6)))
+        ],
         "wide": [tuple(range(min(d, 4)))] + ([(d - 2, d - 1)] if d > 4 else []),
     }[kind]
     found = [some(levels, at, rng) for at in sets for _ in range(1 + (rng.random() < 0.3))]
@@ -84,7 +88,9 @@ def named(levels: Levels, view: View) -> list[Variable]:
     return [(int(levels.attribute[v]), levels.groups[v].tolist()) for v in view]
 
 
-def model(kind: str, seed: int, attributes: int | None = None) -> tuple[Forest, Dense, list[View], np.random.Generator]:
+def model(
+    kind: str, seed: int, attributes: int | None = None
+) -> tuple[Forest, Dense, list[View], np.random.Generator]:
     """A forest with random parameters, the oracle's table of it, and what was measured."""
     rng = np.random.default_rng([seed, KINDS.index(kind)])
     levels = random_levels(rng, attributes or int(rng.integers(1, 7)))
@@ -94,8 +100,12 @@ def model(kind: str, seed: int, attributes: int | None = None) -> tuple[Forest, 
     for inside in components_of(levels, views):
         own = [i for i, view in enumerate(views) if view in inside]
         tree = CliqueTree.of(levels, [views[i] for i in own])
-        parts.append(Component.log_linear(tree, [views[i] for i in own], np.concatenate([thetas[i] for i in own])))
-    oracle = log_linear(levels.shape, [named(levels, view) for view in views], [thetas[i].tolist() for i in range(len(views))])
+        parts.append(
+            Component.log_linear(tree, [views[i] for i in own], np.concatenate([thetas[i] for i in own]))
+        )
+    oracle = log_linear(
+        levels.shape, [named(levels, view) for view in views], [thetas[i].tolist() for i in range(len(views))]
+    )
     return Forest(levels, parts, 7.0), oracle, views, rng
 
 
@@ -123,14 +133,19 @@ def test_marginals_in_bulk_are_those_one_by_one(seed: int) -> None:
     """Many views of several widths in one pass, in any order, twice the same among them."""
     forest, oracle, _, rng = model("random", seed + 50)
     d = len(forest.levels.shape)
-    views = [some(forest.levels, rng.choice(d, size=int(rng.integers(1, min(d, 5) + 1)), replace=False), rng) for _ in range(30)]
+    views = [
+        some(forest.levels, rng.choice(d, size=int(rng.integers(1, min(d, 5) + 1)), replace=False), rng)
+        for _ in range(30)
+    ]
     views.append(views[0])
     for view, table in zip(views, forest.marginals(views), strict=True):
         close(table / 7, at_levels(oracle.shares, named(forest.levels, view)))
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_variables_that_no_clique_sees_in_different_directions(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_that_no_clique_sees_in_different_directions(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Both ends of a chain twice: from every clique two of the four lie in the same direction. The slow way must have been taken."""
     taken = []
     wide = Joints._wide
@@ -159,7 +174,10 @@ def test_a_long_chain_far_beyond_any_dense_table(order: int) -> None:
     for theta in reversed(thetas[40:]):
         messages.insert(0, np.exp(theta.reshape(3, 3)) @ messages[0])
     start = messages[0] / messages[0].sum()
-    steps = [np.exp(t.reshape(3, 3)) * messages[i + 1][None, :] / messages[i][:, None] for i, t in enumerate(thetas[40:])]
+    steps = [
+        np.exp(t.reshape(3, 3)) * messages[i + 1][None, :] / messages[i][:, None]
+        for i, t in enumerate(thetas[40:])
+    ]
     at = sorted(rng.choice(40, size=order, replace=False).tolist())
     table = (start if at[0] == 0 else start @ np.linalg.multi_dot([np.eye(3), *steps[: at[0]]])).reshape(3, 1)
     table = table.reshape(1, 3)
@@ -175,7 +193,11 @@ def test_a_product_of_dense_tables_is_a_forest() -> None:
     domain = Domain.from_dict({f"a{i}": s for i, s in enumerate((2, 3, 1, 4))})
     product = ProductModel(domain, [Factor((0, 3), (2, 4), rng.dirichlet(np.ones(8))), *(Factor((a,), (s,), rng.dirichlet(np.ones(s))) for a, s in ((1, 3), (2, 1)))], 9.0)  # fmt: skip  # noqa: E501
     forest = Forest.of(product)
-    assert [part.attributes for part in forest.components] == [(0, 3), (1,), (2,)] and forest.total == 9.0 and forest.cells == 12
+    assert (
+        [part.attributes for part in forest.components] == [(0, 3), (1,), (2,)]
+        and forest.total == 9.0
+        and forest.cells == 12
+    )
     for order in range(1, 5):
         for view in itertools.combinations(range(4), order):
             np.testing.assert_allclose(forest.marginal(view), product.marginal(view), rtol=1e-12)
@@ -196,7 +218,9 @@ def test_cliques_that_fix_a_variable_hang_together(kind: str, seed: int) -> None
     levels = forest.levels
     for part in forest.components:
         tree = part.tree
-        assert [child for child, _, _ in tree.edges] == list(range(1, len(tree.cliques))), "a tree: every clique but the root has one parent"
+        assert [child for child, _, _ in tree.edges] == list(range(1, len(tree.cliques))), (
+            "a tree: every clique but the root has one parent"
+        )
         assert all(parent < child for child, parent, _ in tree.edges)
         for v in range(len(levels)):
             holders = fixed_by(tree, v)
@@ -206,12 +230,16 @@ def test_cliques_that_fix_a_variable_hang_together(kind: str, seed: int) -> None
             both = [v for v in range(len(levels)) if tree.fixes(child, (v,)) and tree.fixes(parent, (v,))]
             finest = {int(levels.attribute[v]): v for v in sorted(both, reverse=True)}
             assert separator == tuple(finest[a] for a in sorted(finest))
-            assert not tree.fixes(child, tree.cliques[parent]) and not tree.fixes(parent, tree.cliques[child]), "one would do for both"
+            assert not tree.fixes(child, tree.cliques[parent]) and not tree.fixes(
+                parent, tree.cliques[child]
+            ), "one would do for both"
     for view in views:
         (part,) = (p for p in forest.components if int(levels.attribute[view[0]]) in p.attributes)
         home = part.tree.clique_of(view)
         assert home is not None
-        assert part.tree.cells[home] == min(part.tree.cells[k] for k in range(len(part.tree.cliques)) if part.tree.fixes(k, view))
+        assert part.tree.cells[home] == min(
+            part.tree.cells[k] for k in range(len(part.tree.cliques)) if part.tree.fixes(k, view)
+        )
     assert sorted(a for part in forest.components for a in part.attributes) == list(range(len(levels.shape)))
 
 
@@ -255,21 +283,29 @@ def test_the_elimination_is_the_slow_one(seed: int) -> None:
 
 
 def finest(levels: Levels, clique: set[int]) -> list[int]:
-    return [v for v in sorted(clique) if not any(u < v and levels.attribute[u] == levels.attribute[v] for u in clique)]
+    return [
+        v
+        for v in sorted(clique)
+        if not any(u < v and levels.attribute[u] == levels.attribute[v] for u in clique)
+    ]
 
 
 def graph_of(levels: Levels, views: Sequence[View]) -> dict[int, set[int]]:
     """Neighbours: together in a view, or next to each other among the levels in use of an attribute."""
     graph: dict[int, set[int]] = {v: set() for view in views for v in view}
     pairs = [pair for view in views for pair in itertools.combinations(view, 2)]
-    pairs += [pair for chain in levels.chains for pair in itertools.pairwise([v for v in chain if v in graph])]
+    pairs += [
+        pair for chain in levels.chains for pair in itertools.pairwise([v for v in chain if v in graph])
+    ]
     for u, v in pairs:
         graph[u].add(v)
         graph[v].add(u)
     return graph
 
 
-@pytest.mark.parametrize("seed", [*range(25), 159, 206, 214])  # in the last three a level comes between two in use
+@pytest.mark.parametrize(
+    "seed", [*range(25), 159, 206, 214]
+)  # in the last three a level comes between two in use
 def test_joined_cells_bound_the_tree_that_a_measurement_makes(seed: int) -> None:
     """What an offer holds against the limit: never less than the tree that comes of it, and what the slow elimination finds."""
     rng = np.random.default_rng(seed + 1000)
@@ -277,12 +313,23 @@ def test_joined_cells_bound_the_tree_that_a_measurement_makes(seed: int) -> None
     levels = random_levels(rng, d, most=1e5)
     views = random_views(str(rng.choice(KINDS)), levels, rng)[: d + int(rng.integers(0, 6))]
     groups = components_of(levels, views)
-    parts = [Component.log_linear(tree := CliqueTree.of(levels, inside), (), np.zeros(0)) for inside in groups]
+    parts = [
+        Component.log_linear(tree := CliqueTree.of(levels, inside), (), np.zeros(0)) for inside in groups
+    ]
     assert tree is parts[-1].tree
-    noise = [Measurement(view, np.zeros(levels.cells(view), dtype=np.int64), 1.0, Composition.ZCDP) for view in views]
+    noise = [
+        Measurement(view, np.zeros(levels.cells(view), dtype=np.int64), 1.0, Composition.ZCDP)
+        for view in views
+    ]
     state = SimpleNamespace(forest=Forest(levels, parts, 1.0), measurements=noise)
     domain = Domain.from_dict({f"a{i}": s for i, s in enumerate(levels.shape)})
-    fine = Candidates(domain, np.array([c + (-1,) * (3 - k) for k in (1, 2, 3) for c in itertools.combinations(range(d), k)], dtype=np.int32))
+    fine = Candidates(
+        domain,
+        np.array(
+            [c + (-1,) * (3 - k) for k in (1, 2, 3) for c in itertools.combinations(range(d), k)],
+            dtype=np.int32,
+        ),
+    )
     candidates = fine.at(levels, 1e9)
     which = rng.permutation(len(candidates))[:60]
     found = Offer(candidates, 10**9)._joined(state, which)  # type: ignore[arg-type]
@@ -290,10 +337,15 @@ def test_joined_cells_bound_the_tree_that_a_measurement_makes(seed: int) -> None
     for c, cells in zip(which.tolist(), found.tolist(), strict=True):
         view = candidates.positions(c)
         touched = [
-            m for inside in groups if any(levels.attribute[v] in {levels.attribute[u] for w in inside for u in w} for v in view) for m in inside
+            m
+            for inside in groups
+            if any(levels.attribute[v] in {levels.attribute[u] for w in inside for u in w} for v in view)
+            for m in inside
         ]
         used = {v for m in touched for v in m}
-        chains = [(v, [u for u in levels.chains[levels.attribute[v]] if u in used]) for v in view if v not in used]
+        chains = [
+            (v, [u for u in levels.chains[levels.attribute[v]] if u in used]) for v in view if v not in used
+        ]
         if not any(min(chain) < v < max(chain) for v, chain in chains):
             expected = eliminated(graph_of(levels, [*touched, view]), logs, attribute)
             assert cells == pytest.approx(sum(levels.cells(clique) for clique in expected), rel=1e-9)
@@ -310,7 +362,12 @@ def clique_table(part: Component, clique: int, view: View) -> np.ndarray:
     cell = np.zeros(table.shape, dtype=np.int64)
     for v in view:
         at = next(i for i, u in enumerate(axes) if levels.attribute[u] == levels.attribute[v])
-        codes = np.array([next(int(levels.groups[v][c]) for c in np.flatnonzero(levels.groups[axes[at]] == x)) for x in range(table.shape[at])])
+        codes = np.array(
+            [
+                next(int(levels.groups[v][c]) for c in np.flatnonzero(levels.groups[axes[at]] == x))
+                for x in range(table.shape[at])
+            ]
+        )
         cell = cell * int(levels.sizes[v]) + codes.reshape([-1 if i == at else 1 for i in range(table.ndim)])
     return np.bincount(cell.ravel(), table.ravel(), minlength=levels.cells(view))
 
@@ -318,7 +375,9 @@ def clique_table(part: Component, clique: int, view: View) -> np.ndarray:
 def check_agreement(part: Component) -> None:
     for k in range(len(part.tree.cliques)):
         assert part.table(k).sum() == pytest.approx(1, abs=1e-12)
-    for (child, parent, separator), (*_, at, cells, _, _, _, _) in zip(part.tree.edges, part.layout.edges.tolist(), strict=True):
+    for (child, parent, separator), (*_, at, cells, _, _, _, _) in zip(
+        part.tree.edges, part.layout.edges.tolist(), strict=True
+    ):
         close(clique_table(part, child, separator), clique_table(part, parent, separator).tolist())
         close(part.separators[at : at + cells], clique_table(part, child, separator).tolist())
 
@@ -339,7 +398,9 @@ def test_calibration_makes_cliques_agree(kind: str, seed: int) -> None:
         calibrate(part.beliefs, part.separators, layout.cliques, layout.edges, layout.index, 0)
         check_agreement(part)
         extra = log_linear(
-            levels.shape, [named(levels, view) for view in own], [t.tolist() for t in np.split(moves, np.cumsum(layout.tables[:-1, 4]))]
+            levels.shape,
+            [named(levels, view) for view in own],
+            [t.tolist() for t in np.split(moves, np.cumsum(layout.tables[:-1, 4]))],
         )
         moved = {cell: share * extra.shares[cell] for cell, share in moved.items()}
     mass = math.fsum(moved.values())
@@ -354,9 +415,13 @@ def test_a_component_comes_back_from_its_cliques_tables(kind: str, seed: int) ->
     """As a model file does it: the tree and the beliefs are enough."""
     forest, _, _, rng = model(kind, seed)
     for part in forest.components:
-        again = Component.of(CliqueTree(forest.levels, part.tree.cliques, part.tree.edges), part.beliefs.copy())
+        again = Component.of(
+            CliqueTree(forest.levels, part.tree.cliques, part.tree.edges), part.beliefs.copy()
+        )
         np.testing.assert_allclose(again.separators, part.separators, atol=1e-14)
-        view = some(forest.levels, rng.choice(part.attributes, size=min(len(part.attributes), 4), replace=False), rng)
+        view = some(
+            forest.levels, rng.choice(part.attributes, size=min(len(part.attributes), 4), replace=False), rng
+        )
         close(again.marginal(view), part.marginal(view).tolist())
 
 
@@ -373,10 +438,15 @@ def test_extreme_parameters_end_in_a_distribution() -> None:
 def test_replace_takes_the_place_of_all_components_it_covers() -> None:
     """Ids are never used again: the caches of answers.py tell a new component from an old one by its id."""
     levels = Levels.fine((2, 3, 2, 2))
-    alone = [Component.log_linear(CliqueTree.of(levels, [(a,)]), [(a,)], np.zeros(s)) for a, s in enumerate(levels.shape)]
+    alone = [
+        Component.log_linear(CliqueTree.of(levels, [(a,)]), [(a,)], np.zeros(s))
+        for a, s in enumerate(levels.shape)
+    ]
     forest = Forest(levels, alone, 5.0)
     before = dict(forest.components_by_id)
-    joined = Component.log_linear(CliqueTree.of(levels, [(1,), (3,), (1, 3)]), [(1,), (3,), (1, 3)], np.zeros(11))
+    joined = Component.log_linear(
+        CliqueTree.of(levels, [(1,), (3,), (1, 3)]), [(1,), (3,), (1, 3)], np.zeros(11)
+    )
     forest.replace(joined)
     assert [part.attributes for part in forest.components] == [(0,), (2,), (1, 3)]
     assert int(forest.part_of[1]) == int(forest.part_of[3]) not in before

@@ -26,12 +26,15 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 from verifications.matrix import TEXT, Configuration, at_once, configuration, crowded, domain_of, matrix
 from verifications.plants import PLANTS, Plant
 
-from factored_mwem import InputError, Policy, Verified, cli, console, release, request, verify
+from factored_mwem import InputError, Policy, Verified, release, request, verify
+from factored_mwem.accounting.accountant import Entry, Ledger, Mechanism
+from factored_mwem.accounting.conversion import Composition
+from factored_mwem.cli import console
+from factored_mwem.cli import main as cli
 from factored_mwem.errors import Ambiguous
-from factored_mwem.privacy.ledger import Entry, Ledger, Mechanism
-from factored_mwem.privacy.noise import Composition, OpenDPNoise
+from factored_mwem.privacy.noise import OpenDPNoise
 from factored_mwem.request import Request
-from factored_mwem.table import Table, open_table
+from factored_mwem.tables.source import Table, open_table
 from factored_mwem.verifier.edits import based, edited
 from factored_mwem.verifier.hostile import choose, lines, quoted_cells, raw_cells, texts
 from factored_mwem.verifier.sheet import Stranger, sheet_of
@@ -50,9 +53,15 @@ FIRST = ("measure total", "measure 1 attributes")
 QUICK = (
     (configuration("tree", "add-remove", 1, "arrow"), (*FIRST, "select")),
     (configuration("tree", "add-remove", 3, "parquet", by_id=True, delta=0.0), ("measure 1 attributes",)),
-    (configuration("tree", "replace", 1, "arrow", learnt=True), ("discover kind", "discover categories", "measure 1 attributes")),
+    (
+        configuration("tree", "replace", 1, "arrow", learnt=True),
+        ("discover kind", "discover categories", "measure 1 attributes"),
+    ),
     (configuration("tree", "replace", 3, "feather"), ("measure 1 attributes",)),
-    (configuration("tree", "add-remove", 1, "pandas", learnt=True, by_id=True), ("discover kind", "discover categories", "measure total")),
+    (
+        configuration("tree", "add-remove", 1, "pandas", learnt=True, by_id=True),
+        ("discover kind", "discover categories", "measure total"),
+    ),
     (configuration("mwem", "add-remove", 3, "arrow", "cube"), FIRST),
     (configuration("mwem", "replace", 1, "pandas", "parities"), ("measure 1 attributes",)),
     (configuration("mwem", "replace", 3, "arrow", "ranges", delta=0.0), ("measure 1 attributes",)),
@@ -68,7 +77,9 @@ QUICK = (
 
 
 @pytest.mark.parametrize(("made", "tight"), QUICK, ids=[made.name for made, _ in QUICK])
-def test_nothing_moves_by_more_than_was_charged(made: Configuration, tight: tuple[str, ...], tmp_path: Path) -> None:
+def test_nothing_moves_by_more_than_was_charged(
+    made: Configuration, tight: tuple[str, ...], tmp_path: Path
+) -> None:
     found = made.run(tmp_path, 20, seed=7)
     assert found.holds, "\n".join(map(str, found.failures))
     assert found.pairs == 20 and found.draws >= 20
@@ -137,7 +148,10 @@ def test_chunks_come_in_order_with_one_worker() -> None:
 
 def test_a_chunked_draw_costs_what_its_chunks_cost() -> None:
     """Rho adds up over chunks that are noised apart; so does epsilon."""
-    for composition, mechanism, expected in ((Composition.ZCDP, Mechanism.GAUSSIAN, 1.0), (Composition.PURE, Mechanism.LAPLACE, 1.0)):
+    for composition, mechanism, expected in (
+        (Composition.ZCDP, Mechanism.GAUSSIAN, 1.0),
+        (Composition.PURE, Mechanism.LAPLACE, 1.0),
+    ):
         noise = OpenDPNoise(composition)
         noise.workers = 1
         values = np.zeros(noise.CHUNK * 2, dtype=np.int64)
@@ -148,7 +162,11 @@ def test_a_chunked_draw_costs_what_its_chunks_cost() -> None:
         with tapped() as tap:
             for given in (values, near):
                 answer = noise.add(given, scale=3.0)
-                draws.append(Draw("add", Entry("measure", mechanism, ("a",), 3.0, 2), 3.0, 0, given, answer, tap.take()))
+                draws.append(
+                    Draw(
+                        "add", Entry("measure", mechanism, ("a",), 3.0, 2), 3.0, 0, given, answer, tap.take()
+                    )
+                )
         assert [unfaithful(draw) for draw in draws] == [[], []]
         assert losses(*draws)[0].ratio == pytest.approx(expected, rel=1e-9)
 
@@ -173,7 +191,11 @@ class Lying:
         return found + (self._how == "shifted")
 
     def threshold(self, counts: dict[str, int], *, scale: float, threshold: int) -> dict[str, int]:
-        found = self._noise.threshold({key: n + (self._how == "counts shifted") for key, n in counts.items()}, scale=scale, threshold=threshold)
+        found = self._noise.threshold(
+            {key: n + (self._how == "counts shifted") for key, n in counts.items()},
+            scale=scale,
+            threshold=threshold,
+        )
         if self._how == "keys swapped":
             return dict(zip(found, reversed(found.values()), strict=True))
         return {**found, "new": 1} if self._how == "a key more" else found
@@ -199,7 +221,9 @@ def test_an_adapter_that_lies_is_seen(how: str, call: Callable[[Any], Any], wron
     with tapped() as tap:
         recorder = Recorder(Lying(how), ledger, tap, None)
         call(recorder)
-    assert [f.wrong for f in recorder.findings] == [] if wrong is None else wrong in recorder.findings[0].wrong
+    assert (
+        [f.wrong for f in recorder.findings] == [] if wrong is None else wrong in recorder.findings[0].wrong
+    )
     assert all(math.isinf(f.ratio) for f in recorder.findings)
 
 
@@ -237,11 +261,18 @@ def test_neighbours_differ_by_one_person(relation: str, k: int, source: str, tmp
             base = based(sheet, len(sheet.owners), asked.policy, rng, primed=primed)
             for _ in range(50):
                 near = edited(base, rng)
-                gone, come = Counter(base.order) - Counter(near.order), Counter(near.order) - Counter(base.order)
+                gone, come = (
+                    Counter(base.order) - Counter(near.order),
+                    Counter(near.order) - Counter(base.order),
+                )
                 if by_id:
                     owners = [{base.sheet.owners[row] for row in rows} for rows in (gone, come)]
                     assert all(len(found) <= 1 for found in owners)
-                    assert all(rows.total() <= k for rows, whose in zip((gone, come), owners, strict=True) if None in whose)
+                    assert all(
+                        rows.total() <= k
+                        for rows, whose in zip((gone, come), owners, strict=True)
+                        if None in whose
+                    )
                     stays = {base.sheet.owners[row] for row in near.order} - {None}
                     assert not (owners[0] - {None}) & stays, "a person leaves with all rows"
                 else:
@@ -250,7 +281,10 @@ def test_neighbours_differ_by_one_person(relation: str, k: int, source: str, tmp
                 assert gone.total() == 0 or come.total() == 0 or relation == "replace"
 
 
-@pytest.mark.parametrize("source", ["csv", "csv.gz", "tsv, crlf", "quoted csv", "arrow", "parquet", "feather", "pandas", "crowded pandas"])
+@pytest.mark.parametrize(
+    "source",
+    ["csv", "csv.gz", "tsv, crlf", "quoted csv", "arrow", "parquet", "feather", "pandas", "crowded pandas"],
+)
 def test_a_table_put_together_anew_is_the_table(source: str, tmp_path: Path) -> None:
     made = crowded()[0] if "crowded" in source else Configuration("", source, choices=TEXT.get(source, {}))
     table = made.table(tmp_path)
@@ -275,7 +309,9 @@ def test_a_category_more_makes_the_codes_of_pandas_wider(tmp_path: Path) -> None
     frame = made.table(tmp_path)
     assert frame["relationship"].cat.codes.dtype == np.int8
     frame = pd.concat([frame, frame.iloc[:1].assign(relationship="one more")])
-    sheet = sheet_of(frame.astype({"relationship": "category"}), Request.of(frame, 1, **made.all_choices), tmp_path)
+    sheet = sheet_of(
+        frame.astype({"relationship": "category"}), Request.of(frame, 1, **made.all_choices), tmp_path
+    )
     assert sheet.source(range(len(frame)))["relationship"].cat.codes.dtype == np.int16
     assert sheet.source(range(len(frame) - 1))["relationship"].cat.codes.dtype == np.int8
 
@@ -311,7 +347,9 @@ def test_a_copy_of_a_line_that_cannot_be_cut_is_that_line(tmp_path: Path) -> Non
     (tmp_path / "a.csv").write_bytes(b'id,a\none,1,2\ntwo,"1\nthree,3\n')
     asked = Request.of(tmp_path / "a.csv", 1, privacy_id="id", records="lines")
     sheet = sheet_of(tmp_path / "a.csv", asked, tmp_path)
-    grown, _, breaks = sheet.grow([Stranger(like, False, "new") for like in range(3)], np.random.default_rng(0))
+    grown, _, breaks = sheet.grow(
+        [Stranger(like, False, "new") for like in range(3)], np.random.default_rng(0)
+    )
     assert grown.owners[3:] == [None, None, "new"] and breaks == [True, True, False]
     assert grown.source([3, 4, 5]).read_bytes() == b'id,a\none,1,2\ntwo,"1\nnew,3\n'
 
@@ -356,7 +394,10 @@ def test_neighbours_of_a_frame_have_its_types(tmp_path: Path) -> None:
     types = frame.dtypes.drop("category")
     assert near.dtypes.drop("category").to_dict() == types.to_dict()
     assert near.iloc[:30]["Int64"].equals(frame["Int64"])
-    assert f"a row with the number {2**63 - 1} in column 'Int64'" in words and "a row with a null in column 'UInt8'" in words
+    assert (
+        f"a row with the number {2**63 - 1} in column 'Int64'" in words
+        and "a row with a null in column 'UInt8'" in words
+    )
 
 
 def test_a_frame_of_nullable_types_holds() -> None:
@@ -371,14 +412,18 @@ def test_new_ids_of_text_are_new(tmp_path: Path) -> None:
     table = pa.table({"id": [f"new {n}" for n in range(60, 160)], "a": ["x"] * 100})
     asked = Request.of(table, 1, privacy_id="id")
     base = based(sheet_of(table, asked, tmp_path), 100, asked.policy, np.random.default_rng(0), primed=False)
-    assert not {base.sheet.owners[row] for person in base.persons for row in person.rows} & set(table["id"].to_pylist())
+    assert not {base.sheet.owners[row] for person in base.persons for row in person.rows} & set(
+        table["id"].to_pylist()
+    )
 
 
 def test_where_few_ids_are_free_some_strangers_have_none(tmp_path: Path) -> None:
     def base_of(taken: int) -> Any:
         table = pa.table({"id": pa.array(range(taken), pa.uint8()), "a": ["x"] * taken})
         asked = Request.of(table, 1, privacy_id="id")
-        return based(sheet_of(table, asked, tmp_path), taken, asked.policy, np.random.default_rng(0), primed=False)
+        return based(
+            sheet_of(table, asked, tmp_path), taken, asked.policy, np.random.default_rng(0), primed=False
+        )
 
     base = base_of(253)
     assert {base.sheet.owners[row] for person in base.persons for row in person.rows} == {253, 254, 255, None}
@@ -411,16 +456,23 @@ def test_a_refusal_of_an_open_quote_is_no_failure(tmp_path: Path, monkeypatch: p
             *all_lines, _ = source.read_bytes().split(b"\n")
             if any(line.count(b'"') % 2 for line in all_lines):
                 raise Ambiguous("a line leaves a quote open")
-            rows = [line.decode("utf-8", "replace").replace('"', "").replace("\r", "").split(",") for line in all_lines]
+            rows = [
+                line.decode("utf-8", "replace").replace('"', "").replace("\r", "").split(",")
+                for line in all_lines
+            ]
             rows = [(row + [""] * len(rows[0]))[: len(rows[0])] for row in rows]
-            return open_table(pa.table({name: [row[at] for row in rows[1:]] for at, name in enumerate(rows[0])}))
+            return open_table(
+                pa.table({name: [row[at] for row in rows[1:]] for at, name in enumerate(rows[0])})
+            )
         return open_table(source)
 
     monkeypatch.setattr(request, "open_table", opened)
     checked = Configuration("", "csv", choices={"delta": 0.0}).run(tmp_path, 50, seed=3)
     assert checked.holds and checked.refused > 0
     as_lines = Configuration("", "csv", choices={"delta": 0.0, "records": "lines"}).run(tmp_path, 50, seed=3)
-    assert as_lines.refused == 0 and any("decides whether there is a release" in f.why for f in as_lines.failures)
+    assert as_lines.refused == 0 and any(
+        "decides whether there is a release" in f.why for f in as_lines.failures
+    )
 
 
 def test_what_cannot_be_verified_is_refused(tmp_path: Path) -> None:
@@ -436,7 +488,9 @@ def test_what_cannot_be_verified_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("columns", [None, ["id"]])
 @pytest.mark.parametrize("suffix", ["csv", "arrow"])
-def test_what_a_release_refuses_is_refused_first(suffix: str, columns: list[str] | None, tmp_path: Path) -> None:
+def test_what_a_release_refuses_is_refused_first(
+    suffix: str, columns: list[str] | None, tmp_path: Path
+) -> None:
     """In the same words, and before a neighbour is made: there is none of a table whose only column is the id."""
     table: Any = pa.table({"id": [str(person) for person in range(50)]})
     if suffix == "csv":
@@ -492,15 +546,32 @@ def test_a_killed_run_is_swept_by_the_next(signal_sent: signal.Signals, tmp_path
     table = Configuration("", "csv").table(tmp_path)
     folder = tmp_path / "temporary"
     folder.mkdir()
-    command = [sys.executable, "-c", "from factored_mwem.cli import main; main()", "verify", str(table), "--marginals", "1", "--rounds", "1"]
+    command = [
+        sys.executable,
+        "-c",
+        "from factored_mwem.cli.main import main; main()",
+        "verify",
+        str(table),
+        "--marginals",
+        "1",
+        "--rounds",
+        "1",
+    ]
     environment = {**os.environ, "TMPDIR": str(folder)}
-    with subprocess.Popen([*command, "--pairs", "1000000"], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+    with subprocess.Popen(
+        [*command, "--pairs", "1000000"],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as running:
         try:
             while not list(folder.glob("fmwem-verify-*/neighbour.csv")):
                 assert running.poll() is None
                 time.sleep(0.05)
             (made,) = folder.iterdir()
-            assert made.name.startswith(f"fmwem-verify-{running.pid}-") and made.stat().st_mode & 0o777 == 0o700
+            assert (
+                made.name.startswith(f"fmwem-verify-{running.pid}-") and made.stat().st_mode & 0o777 == 0o700
+            )
             running.send_signal(signal_sent)
             running.wait(60)
         finally:
@@ -510,29 +581,53 @@ def test_a_killed_run_is_swept_by_the_next(signal_sent: signal.Signals, tmp_path
     assert list(folder.iterdir()) == []
 
 
-def test_the_help_says_where_copies_go(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_help_says_where_copies_go(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     _, out = run_command(capsys, monkeypatch, "verify", "--help")
     words = " ".join(out.split())
-    assert "Copies of the table go to a private folder in TMPDIR, removed at the end; a killed run leaves it, and the next one removes it" in words
+    assert (
+        "Copies of the table go to a private folder in TMPDIR, removed at the end; a killed run leaves it, and the next one removes it"
+        in words
+    )
 
 
 def test_the_text_says_why_neighbours_were_refused() -> None:
     """A quote that is open is one reason of several."""
-    assert "as documented: a record's end is not clear" in console.verified_text(Verified(10, 10, (), 3, 0, ()))
+    assert "as documented: a record's end is not clear" in console.verified_text(
+        Verified(10, 10, (), 3, 0, ())
+    )
 
 
-def run_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str) -> tuple[int, str]:
+def run_command(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str
+) -> tuple[int, str]:
     monkeypatch.setattr(sys, "argv", ["fmwem", *arguments])
     with pytest.raises(SystemExit) as ended:
         cli.main()
     return int(ended.value.code or 0), capsys.readouterr().out
 
 
-def test_the_command_says_that_it_is_not_private(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_says_that_it_is_not_private(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = Configuration("", "parquet").table(tmp_path)
     domain = tmp_path / "domain.json"
     domain.write_text(json.dumps(domain_of(Configuration("", "csv").columns).to_dict()))
-    given = ("verify", str(table), "--marginals", "2", "--domain", str(domain), "--rounds", "2", "--max-cells", "2000", "--pairs", "5")
+    given = (
+        "verify",
+        str(table),
+        "--marginals",
+        "2",
+        "--domain",
+        str(domain),
+        "--rounds",
+        "2",
+        "--max-cells",
+        "2000",
+        "--pairs",
+        "5",
+    )
     code, out = run_command(capsys, monkeypatch, *given)
     assert code == 0
     assert out.startswith("NOT PRIVATE") and "all hold" in out and "measure total" in out

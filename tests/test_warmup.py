@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from factored_mwem import kernels, warmup
+from factored_mwem import kernels
+from factored_mwem.kernels import warmup
 
 RELEASE = """
 import json
@@ -28,7 +29,9 @@ print(json.dumps({k.py_func.__name__: [list(k.signatures) == [types], sum(k.stat
 def release(cache: Path) -> dict[str, list[int]]:
     """Of each entry kernel: whether it has the one signature it says it has, and what was not found on disk."""
     env = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
-    done = subprocess.run([sys.executable, "-c", RELEASE], env=env, check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", RELEASE], env=env, check=True, capture_output=True, text=True
+    )
     found: dict[str, list[int]] = json.loads(done.stdout.splitlines()[-1])
     return found
 
@@ -60,9 +63,20 @@ def test_where_no_process_can_start_the_kernels_still_compile(monkeypatch: pytes
 
 def test_looking_whether_kernels_are_there_compiles_nothing(tmp_path: Path) -> None:
     """A first run that fails before it compiles must not be taken for one that has compiled."""
-    code = "from factored_mwem import warmup; print(warmup.is_cold())"
+    code = "from factored_mwem.kernels import warmup; print(warmup.is_cold())"
     env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
-    said = [subprocess.run([sys.executable, "-c", code], env=env, check=True, capture_output=True, text=True).stdout.strip() for _ in range(2)]
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", code], env=env, check=True, capture_output=True, text=True
+        ).stdout.strip()
+        for _ in range(2)
+    ]
     assert said == ["True", "True"] and not list(tmp_path.rglob("*.nb*"))
-    off = subprocess.run([sys.executable, "-c", code], env={**env, "NUMBA_DISABLE_JIT": "1"}, check=True, capture_output=True, text=True)
+    off = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**env, "NUMBA_DISABLE_JIT": "1"},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     assert off.stdout.strip() == "False"

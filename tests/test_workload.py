@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from naive import closure
 
-from factored_mwem.domain import Domain
+from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError, ResourceError
-from factored_mwem.queries.cuboids import AskedCube
-from factored_mwem.queries.ranges import AskedRanges
-from factored_mwem.workload import KINDS, MAX_CANDIDATES, Workload
+from factored_mwem.workload.queries.cuboids import AskedCube
+from factored_mwem.workload.queries.ranges import AskedRanges
+from factored_mwem.workload.workload import KINDS, MAX_CANDIDATES, Workload
 
 
 def domain_of(*shape: int) -> Domain:
@@ -43,7 +43,9 @@ def test_candidates_are_the_targets_and_all_inside_them(seed: int) -> None:
     workload = Workload.of([[f"a{p}" for p in clique] for clique in cliques])
     for order in orders:
         workload = workload + Workload.marginals(order)
-    targets = {tuple(sorted(set(c))) for c in cliques} | {s for order in orders for s in itertools.combinations(range(d), order)}
+    targets = {tuple(sorted(set(c))) for c in cliques} | {
+        s for order in orders for s in itertools.combinations(range(d), order)
+    }
     found = positions_of(workload, domain)
     assert len(found) == len(set(found)) and set(found) == closure(targets)
 
@@ -88,7 +90,9 @@ def test_keep_takes_a_mask() -> None:
 def test_load_reads_toml_and_json(tmp_path: Path, name: str, text: str) -> None:
     path = tmp_path / name
     path.write_text(text)
-    assert Workload.load(path) == Workload.load(str(path)) == Workload(orders=(2,), named=(("a0", "a1", "a2"),))
+    assert (
+        Workload.load(path) == Workload.load(str(path)) == Workload(orders=(2,), named=(("a0", "a1", "a2"),))
+    )
 
 
 @pytest.mark.parametrize(
@@ -196,7 +200,11 @@ def some_workload(rng: np.random.Generator) -> Workload:
         some = rng.permutation(names)[: rng.integers(1, 7)].tolist()
         weight = float(rng.choice([1.0, 0.1, 1000.0, 1e-300, rng.random() + 1e-9]))
         order = None if rng.random() < 0.5 else int(rng.integers(1, len(some) + 1))
-        count, which, seed = int(rng.integers(1, 1_000_001)), ("random", "all", "prefix")[rng.integers(3)], int(rng.integers(0, 2**62))
+        count, which, seed = (
+            int(rng.integers(1, 1_000_001)),
+            ("random", "all", "prefix")[rng.integers(3)],
+            int(rng.integers(0, 2**62)),
+        )
         found = (
             found
             + (
@@ -224,13 +232,23 @@ def test_the_published_schema_names_every_field_of_what_is_written() -> None:
     """What `to_dict` gives has no key that the schema lacks, in any object; and the schema forbids others."""
     schema = Workload.json_schema()
     written = (
-        Workload.marginals(2) + Workload.cube("a", "b", order=1) + Workload.ranges("a") + Workload.parities(2) + Workload.of([["a"]])
+        Workload.marginals(2)
+        + Workload.cube("a", "b", order=1)
+        + Workload.ranges("a")
+        + Workload.parities(2)
+        + Workload.of([["a"]])
     ).to_dict()
     assert set(written) == set(schema["properties"]) and schema["additionalProperties"] is False
     for name, kind in KINDS.items():
         part = schema["$defs"][kind.__name__]
-        assert schema["properties"][name]["items"] == {"$ref": f"#/$defs/{kind.__name__}"} and part["additionalProperties"] is False
-        assert all(set(entry) <= set(part["properties"]) and set(part.get("required", ())) <= set(entry) for entry in written[name])
+        assert (
+            schema["properties"][name]["items"] == {"$ref": f"#/$defs/{kind.__name__}"}
+            and part["additionalProperties"] is False
+        )
+        assert all(
+            set(entry) <= set(part["properties"]) and set(part.get("required", ())) <= set(entry)
+            for entry in written[name]
+        )
         weight = part["properties"]["weight"]
         assert (weight["exclusiveMinimum"], weight["maximum"]) == (0, 1000)
 
@@ -266,7 +284,12 @@ ADULT = Domain.from_dict(
     {
         "fields": [
             {"name": "age", "type": "integer", "bins": 40, "constraints": {"minimum": 0, "maximum": 79}},
-            {"name": "hours", "type": "integer", "bins": 5, "constraints": {"minimum": 0, "maximum": 99, "required": True}},
+            {
+                "name": "hours",
+                "type": "integer",
+                "bins": 5,
+                "constraints": {"minimum": 0, "maximum": 99, "required": True},
+            },
             {"name": "sex", "categories": ["m", "f"], "constraints": {"required": True}},
             {"name": "grade", "categories": ["low", "mid", "high"], "categoriesOrdered": True},
         ]
@@ -276,12 +299,21 @@ ADULT = Domain.from_dict(
 
 def test_what_kinds_ask_is_measured_through_the_marginals_inside() -> None:
     """The candidates of a mix, and their weights: of all that hold a marginal the heaviest, over the heaviest of all."""
-    workload = Workload.marginals(1) + Workload.cube("sex", "hours", "grade", order=2, weight=4.0) + Workload.ranges("hours", "age", weight=2.0)
+    workload = (
+        Workload.marginals(1)
+        + Workload.cube("sex", "hours", "grade", order=2, weight=4.0)
+        + Workload.ranges("hours", "age", weight=2.0)
+    )
     candidates = workload.candidates(ADULT)
     assert candidates.weights is not None
     found = {candidates.clique(c): float(candidates.weights[c]) for c in range(len(candidates))}
     single = {("age",): 0.5, ("hours",): 1.0, ("sex",): 1.0, ("grade",): 1.0}
-    assert found == single | {("age", "hours"): 0.5, ("hours", "sex"): 1.0, ("hours", "grade"): 1.0, ("sex", "grade"): 1.0}
+    assert found == single | {
+        ("age", "hours"): 0.5,
+        ("hours", "sex"): 1.0,
+        ("hours", "grade"): 1.0,
+        ("sex", "grade"): 1.0,
+    }
     assert candidates.ranged == (0, 1)
     assert (Workload.marginals(2) + Workload.ranges("age")).candidates(ADULT).weights is None
 
@@ -315,7 +347,17 @@ def test_all_ranges_that_are_too_many_and_cubes_too_wide_are_refused() -> None:
     with pytest.raises(InputError, match=r"all ranges over a0, a1 are .* boxes, more than 1,000,000"):
         Workload.ranges("a0", "a1", which="all").candidates(
             Domain.from_dict(
-                {"fields": [{"name": n, "type": "integer", "bins": 50, "constraints": {"minimum": 0, "maximum": 99}} for n in ("a0", "a1")]}
+                {
+                    "fields": [
+                        {
+                            "name": n,
+                            "type": "integer",
+                            "bins": 50,
+                            "constraints": {"minimum": 0, "maximum": 99},
+                        }
+                        for n in ("a0", "a1")
+                    ]
+                }
             )
         )
     names = [f"a{i}" for i in range(64)]
@@ -327,7 +369,10 @@ def test_all_ranges_that_are_too_many_and_cubes_too_wide_are_refused() -> None:
     ("text", "expected"),
     [
         ("age:1000", AskedRanges(attributes=("age",), count=1000)),
-        ("age, hours-per-week:2000@0.5", AskedRanges(attributes=("age", "hours-per-week"), count=2000, weight=0.5)),
+        (
+            "age, hours-per-week:2000@0.5",
+            AskedRanges(attributes=("age", "hours-per-week"), count=2000, weight=0.5),
+        ),
         ("age:all", AskedRanges(attributes=("age",), which="all")),
         ("age : prefix@3", AskedRanges(attributes=("age",), which="prefix", weight=3.0)),
         ("\u00e9:1", AskedRanges(attributes=("\u00e9",), count=1)),
@@ -339,4 +384,6 @@ def test_the_short_form_of_ranges(text: str, expected: AskedRanges) -> None:
 
 def test_the_short_form_of_cubes() -> None:
     assert AskedCube.parse("A,B,C:2@3") == AskedCube(attributes=("A", "B", "C"), order=2, weight=3.0)
-    assert AskedCube.parse("A") == AskedCube(attributes=("A",)) and AskedCube.parse("A,B@0.25") == AskedCube(attributes=("A", "B"), weight=0.25)
+    assert AskedCube.parse("A") == AskedCube(attributes=("A",)) and AskedCube.parse("A,B@0.25") == AskedCube(
+        attributes=("A", "B"), weight=0.25
+    )

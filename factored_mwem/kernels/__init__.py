@@ -16,7 +16,9 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """The kernel, compiled at first use; kept on disk where a folder for that can be written, else compiled again in every process."""
     try:
         return njit(cache=True, nogil=True)(function)
-    except RuntimeError:  # neither the package's folder nor the user's cache is writable: a service account, a container
+    except (
+        RuntimeError
+    ):  # neither the package's folder nor the user's cache is writable: a service account, a container
         return njit(nogil=True)(function)
 
 
@@ -25,7 +27,9 @@ def entry(signature: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         kernel = compiled(function)
-        ENTRIES.append((kernel, normalize_signature(signature)[0]))  # as the cache names what a call has compiled
+        ENTRIES.append(
+            (kernel, normalize_signature(signature)[0])
+        )  # as the cache names what a call has compiled
         return kernel
 
     return register

@@ -19,7 +19,7 @@ CHUNK = 1024
 
 
 @entry("(u4[:, ::1], i8[::1], i4[:, ::1], i8[::1], u4[::1], i8[::1])")
-def add_rows(columns, sizes, members, offsets, out, which):  # type: ignore[no-untyped-def]
+def add_rows(columns, sizes, members, offsets, out, which):
     """Add rows, `columns: uint32[column, row]`, to the counts of the candidates `which` in `out: uint32[all cells]`, row after row.
 
     Candidate c has the columns `members[c]` (padded with -1) and counts from `offsets[c]` on; `sizes: int64[column]`. The cell over all
@@ -49,7 +49,7 @@ def add_rows(columns, sizes, members, offsets, out, which):  # type: ignore[no-u
 
 
 @part
-def _add(prefix, size, column, even, odd):  # type: ignore[no-untyped-def]
+def _add(prefix, size, column, even, odd):
     """Count cells `prefix * size + column`: rows of even number in the table `even`, the others in `odd`."""
     cells = np.empty(CHUNK, dtype=np.uint32)
     for at in range(0, len(prefix), CHUNK):
@@ -64,7 +64,7 @@ def _add(prefix, size, column, even, odd):  # type: ignore[no-untyped-def]
 
 
 @entry("(u8[:, ::1], i8[::1], i4[:, ::1], i8[::1], u4[::1], i8[::1])")
-def add_bits(bits, first, members, offsets, out, which):  # type: ignore[no-untyped-def]
+def add_bits(bits, first, members, offsets, out, which):
     """Add rows to the cells without any first value of the candidates `which` in `out: uint32[all cells]`, by population count.
 
     `bits: uint64[slice, word]` holds a bit a row; value v > 0 of column m is slice `first[m] + v - 1`, and `first[m + 1]` ends them.
@@ -92,7 +92,7 @@ def add_bits(bits, first, members, offsets, out, which):  # type: ignore[no-unty
 
 
 @part
-def _expand(rows, cells, prefixes, slices):  # type: ignore[no-untyped-def]
+def _expand(rows, cells, prefixes, slices):
     """In place, from the end: what prefixes `rows` and their `cells` become with one more column of these slices."""
     for p in range(prefixes - 1, -1, -1):
         before = cells[p]
@@ -104,21 +104,23 @@ def _expand(rows, cells, prefixes, slices):  # type: ignore[no-untyped-def]
 
 
 @part
-def _in_both(left, right):  # type: ignore[no-untyped-def]
+def _in_both(left, right):
     """Number of ones in `left & right`, both uint64[word]."""
     count = np.uint64(0)
     for w in range(len(right)):
         word = left[w] & right[w]
         # Population count by adding neighbours; the compiler knows this idiom.
         word -= (word >> np.uint64(1)) & np.uint64(0x5555555555555555)
-        word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
+        word = (word & np.uint64(0x3333333333333333)) + (
+            (word >> np.uint64(2)) & np.uint64(0x3333333333333333)
+        )
         word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
         count += (word * np.uint64(0x0101010101010101)) >> np.uint64(56)
     return count
 
 
 @entry("(i8[::1], i4[:, ::1], i8[:, ::1], i8[::1], u4[::1], i8[::1])")
-def complete(sizes, members, facets, offsets, out, which):  # type: ignore[no-untyped-def]
+def complete(sizes, members, facets, offsets, out, which):
     """Fill in the cells with a first value somewhere, of candidates whose other cells are counted, in `out: uint32[all cells]`.
 
     `facets: int64[candidate, slot]` is where the counts of the candidate without that column begin; they must be complete. A cell with the
@@ -141,7 +143,7 @@ def complete(sizes, members, facets, offsets, out, which):  # type: ignore[no-un
 
 
 @part
-def _last(members):  # type: ignore[no-untyped-def]
+def _last(members):
     """Slot of the last column, of at least one."""
     last = len(members) - 1
     while last > 0 and members[last] < 0:
@@ -150,7 +152,7 @@ def _last(members):  # type: ignore[no-untyped-def]
 
 
 @part
-def _changed(shared, members, last):  # type: ignore[no-untyped-def]
+def _changed(shared, members, last):
     """Whether the columns before slot `last` differ from `shared`, which become they."""
     changed = False
     for j in range(len(shared)):

@@ -24,7 +24,7 @@ Measured on Adult: 1, 3 and 8 differ by less than 2 %; a step that ignores the n
 
 
 @part
-def pattern(tail):  # type: ignore[no-untyped-def]
+def pattern(tail):
     """CONSTANT where a tail never moves the marginal's cell, CONTIGUOUS where it moves it one by one (both vector loops), else SCATTERED."""
     constant, contiguous = True, True
     for t in range(len(tail)):
@@ -34,13 +34,18 @@ def pattern(tail):  # type: ignore[no-untyped-def]
 
 
 @entry("(f8[::1], i8[::1], i8[::1], f8[::1])")
-def marginal_into(weights, head, tail, out):  # type: ignore[no-untyped-def]
+def marginal_into(weights, head, tail, out):
     """Add the marginal of `weights` to `out: float64[marginal cells]`."""
     width, kind = len(tail), pattern(tail)
     for h in range(len(head)):
         row, base = h * width, head[h]
         if kind == CONSTANT:
-            even, odd, third, fourth = 0.0, 0.0, 0.0, 0.0  # four sums: each would else wait for the last addition
+            even, odd, third, fourth = (
+                0.0,
+                0.0,
+                0.0,
+                0.0,
+            )  # four sums: each would else wait for the last addition
             for t in range(0, width - 3, 4):
                 even += weights[row + t]
                 odd += weights[row + t + 1]
@@ -60,7 +65,7 @@ def marginal_into(weights, head, tail, out):  # type: ignore[no-untyped-def]
 
 
 @part
-def multiply_by(weights, head, tail, ratio):  # type: ignore[no-untyped-def]
+def multiply_by(weights, head, tail, ratio):
     """Multiply each weight by its marginal cell's `ratio`, in place, down to FLOOR."""
     width, kind = len(tail), pattern(tail)
     for h in range(len(head)):
@@ -80,7 +85,7 @@ def multiply_by(weights, head, tail, ratio):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def replay(weights, index, layout, noisy, stddev, total, sweeps, rule):  # type: ignore[no-untyped-def]
+def replay(weights, index, layout, noisy, stddev, total, sweeps, rule):
     """Sweep over all measurements of a component until each fits within its noise, or `sweeps` times; in place.
 
     Measurement i has `layout[i] = (head start, head length, tail start, tail length, table start, table length)` into `index`
@@ -107,7 +112,7 @@ def replay(weights, index, layout, noisy, stddev, total, sweeps, rule):  # type:
 
 
 @part
-def _fits(table, target, stddev, total):  # type: ignore[no-untyped-def]
+def _fits(table, target, stddev, total):
     """Whether the L1 gap is no more than the noise alone is expected to make it."""
     gap = 0.0
     for c in range(len(table)):
@@ -116,7 +121,7 @@ def _fits(table, target, stddev, total):  # type: ignore[no-untyped-def]
 
 
 @part
-def _step(table, target, stddev, total, rule):  # type: ignore[no-untyped-def]
+def _step(table, target, stddev, total, rule):
     """Turn the marginal `table` (shares) into the ratios of one step, which keep the sum of all weights at 1."""
     mass = 0.0
     for c in range(len(table)):

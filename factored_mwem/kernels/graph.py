@@ -11,7 +11,7 @@ CELLS, FILL, WEIGHTED_FILL = 0, 1, 2
 
 
 @part
-def lowest_bit(word):  # type: ignore[no-untyped-def]
+def lowest_bit(word):
     """Position of the lowest set bit of a non-zero uint64."""
     low = word & (~word + np.uint64(1))
     at = 0
@@ -23,7 +23,7 @@ def lowest_bit(word):  # type: ignore[no-untyped-def]
 
 
 @part
-def members_of(bits, out):  # type: ignore[no-untyped-def]
+def members_of(bits, out):
     """The positions of the set bits of `bits: uint64[word]`, ascending, into `out: int64`; returns how many."""
     count = 0
     for w in range(len(bits)):
@@ -36,7 +36,7 @@ def members_of(bits, out):  # type: ignore[no-untyped-def]
 
 
 @part
-def collapsed_log(members, count, attribute, logs):  # type: ignore[no-untyped-def]
+def collapsed_log(members, count, attribute, logs):
     """log2 of the cells of a clique: of each attribute only its finest variable counts, which fixes the coarser ones.
 
     `members` ascend; the variables of an attribute need not be neighbours, but finer ones have lower numbers.
@@ -54,7 +54,7 @@ def collapsed_log(members, count, attribute, logs):  # type: ignore[no-untyped-d
 
 
 @part
-def eliminate(neighbours, alive, attribute, logs, rule, cliques):  # type: ignore[no-untyped-def]
+def eliminate(neighbours, alive, attribute, logs, rule, cliques):
     """Eliminate the variables in `alive: uint64[word]` greedily; returns the cells of all maximal cliques.
 
     `neighbours: uint64[variable, word]` and `alive` are used up. The clique of each elimination goes into `cliques: uint64[variable, word]`, in
@@ -112,7 +112,7 @@ def eliminate(neighbours, alive, attribute, logs, rule, cliques):  # type: ignor
 
 
 @part
-def _closed(neighbours, alive, v, clique):  # type: ignore[no-untyped-def]
+def _closed(neighbours, alive, v, clique):
     """v and its neighbours that are alive, into `clique`."""
     for w in range(len(clique)):
         clique[w] = neighbours[v, w] & alive[w]
@@ -120,7 +120,7 @@ def _closed(neighbours, alive, v, clique):  # type: ignore[no-untyped-def]
 
 
 @part
-def _fill(neighbours, around, size, logs, rule):  # type: ignore[no-untyped-def]
+def _fill(neighbours, around, size, logs, rule):
     """The edges missing between the variables `around`, counted or weighted by their cells."""
     fill = 0.0
     for i in range(size):
@@ -131,8 +131,12 @@ def _fill(neighbours, around, size, logs, rule):  # type: ignore[no-untyped-def]
     return fill
 
 
-@entry("(u8[:, ::1], b1[::1], u8[:, ::1], i8[::1], i8[::1], i8[::1], i8[::1], f8[::1], i8[:, ::1], i8, u8[:, ::1], f8[::1])")
-def joined_cells(neighbours, used, parts, part_of, coarser, finer, attribute, logs, members, rule, cliques, out):  # type: ignore[no-untyped-def]
+@entry(
+    "(u8[:, ::1], b1[::1], u8[:, ::1], i8[::1], i8[::1], i8[::1], i8[::1], f8[::1], i8[:, ::1], i8, u8[:, ::1], f8[::1])"
+)
+def joined_cells(
+    neighbours, used, parts, part_of, coarser, finer, attribute, logs, members, rule, cliques, out
+):
     """Cells of the trees that measuring each of the views `members: int64[view, slot]` (padded with -1) would make of those it touches.
 
     `neighbours: uint64[variable, word]` is the graph so far, `used: bool[variable]`, `parts: uint64[component, word]` the variables of each
@@ -179,7 +183,7 @@ def joined_cells(neighbours, used, parts, part_of, coarser, finer, attribute, lo
 
 
 @part
-def connect(graph, v, u):  # type: ignore[no-untyped-def]
+def connect(graph, v, u):
     """Put an edge between two variables."""
     graph[v, u >> 6] |= np.uint64(1) << np.uint64(u & 63)
     graph[u, v >> 6] |= np.uint64(1) << np.uint64(v & 63)

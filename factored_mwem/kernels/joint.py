@@ -16,7 +16,7 @@ from factored_mwem.kernels.dense import marginal_into
 
 
 @entry("(f8[::1], f8[::1], i8[:, ::1], i8[::1], i8[::1], i8[::1], i8[:, ::1], i8[:, ::1], f8[::1])")
-def fill_conditionals(beliefs, separators, cliques, axes, axis_of, steps, directions, blocks, conditionals):  # type: ignore[no-untyped-def]
+def fill_conditionals(beliefs, separators, cliques, axes, axis_of, steps, directions, blocks, conditionals):
     """The conditionals of every direction in the tree: far ends first, so that each is made from those beyond it; in place.
 
     A direction leads from a clique M to its neighbour K. `directions: int64[direction, 8]` holds (K, separator's start and length, where the
@@ -57,7 +57,7 @@ def fill_conditionals(beliefs, separators, cliques, axes, axis_of, steps, direct
 
 
 @part
-def _codes(sizes):  # type: ignore[no-untyped-def]
+def _codes(sizes):
     """How many codes all axes have together."""
     count = 0
     for size in sizes:
@@ -66,7 +66,7 @@ def _codes(sizes):  # type: ignore[no-untyped-def]
 
 
 @part
-def _mark(sizes, steps, needed):  # type: ignore[no-untyped-def]
+def _mark(sizes, steps, needed):
     """Mark the axes on which `steps` depends."""
     at = 0
     for a in range(len(sizes)):
@@ -77,7 +77,7 @@ def _mark(sizes, steps, needed):  # type: ignore[no-untyped-def]
 
 
 @entry("(i8[:, ::1], f8[::1], i8[::1], i8[:, ::1], i8[::1])")
-def choose_medians(toward, cells, sizes, views, out):  # type: ignore[no-untyped-def]
+def choose_medians(toward, cells, sizes, views, out):
     """For each view the clique of least cost from which its variables lie in different directions, `toward: int64[clique, variable]`."""
     width = views.shape[1]
     for v in range(len(views)):
@@ -101,7 +101,23 @@ def choose_medians(toward, cells, sizes, views, out):  # type: ignore[no-untyped
     "(f8[::1], i8[:, ::1], i8[::1], i8[::1], i8[::1], i8[:, ::1], i8[::1], i8[:, ::1], i8[:, ::1], i8[:, ::1], i8[:, ::1], i8[::1], "
     "f8[::1], i8[::1], f8[::1])"
 )
-def joint_marginals(beliefs, cliques, axes, axis_of, steps, views, medians, step_of, given_of, stride_of, rows_of, sizes, conditionals, starts, out):  # type: ignore[no-untyped-def]
+def joint_marginals(
+    beliefs,
+    cliques,
+    axes,
+    axis_of,
+    steps,
+    views,
+    medians,
+    step_of,
+    given_of,
+    stride_of,
+    rows_of,
+    sizes,
+    conditionals,
+    starts,
+    out,
+):
     """The marginal of each of `views: int64[view, slot]` (padded with -1), row-major, from `starts[view]` on in `out`, in shares.
 
     `medians: int64[view]` names a clique from which the view's variables lie in different directions (or inside); views
@@ -116,7 +132,9 @@ def joint_marginals(beliefs, cliques, axes, axis_of, steps, views, medians, step
         if k < 0:
             continue
         width = 0
-        for j in range(views.shape[1]):  # variables outside the clique first, those behind large separators before others
+        for j in range(
+            views.shape[1]
+        ):  # variables outside the clique first, those behind large separators before others
             w = views[v, j]
             if w < 0:
                 continue
@@ -131,7 +149,7 @@ def joint_marginals(beliefs, cliques, axes, axis_of, steps, views, medians, step
 
 
 @part
-def _joint(beliefs, clique, axes, steps, view, slots, step_of, given_of, stride_of, sizes, conditionals, out):  # type: ignore[no-untyped-def]
+def _joint(beliefs, clique, axes, steps, view, slots, step_of, given_of, stride_of, sizes, conditionals, out):
     width, count = len(slots), len(axes)
     if given_of[view[slots[0]]] < 0:  # the clique fixes all: one plain marginal
         combined = np.zeros(_codes(axes), dtype=np.int64)
@@ -156,13 +174,23 @@ def _joint(beliefs, clique, axes, steps, view, slots, step_of, given_of, stride_
         w = view[slots[j]]
         at = _cells(axes, needed[j], steps[step_of[w] : step_of[w] + _codes(axes)])
         next_ = _cells(axes, needed[j], _strides(axes, needed[j + 1]))
-        table = _contract(table, columns, at, next_, _product(axes, needed[j + 1]), sizes[w], given_of[w], stride_of[w], conditionals)
+        table = _contract(
+            table,
+            columns,
+            at,
+            next_,
+            _product(axes, needed[j + 1]),
+            sizes[w],
+            given_of[w],
+            stride_of[w],
+            conditionals,
+        )
         columns *= sizes[w]
     _permute(table, view, slots, sizes, out)
 
 
 @part
-def _product(axes, kept):  # type: ignore[no-untyped-def]
+def _product(axes, kept):
     cells = 1
     for a in range(len(axes)):
         if kept[a]:
@@ -171,7 +199,7 @@ def _product(axes, kept):  # type: ignore[no-untyped-def]
 
 
 @part
-def _strides(axes, kept):  # type: ignore[no-untyped-def]
+def _strides(axes, kept):
     """The steps of the map onto the kept axes, row-major: an entry for each code of each axis."""
     steps = np.zeros(_codes(axes), dtype=np.int64)
     stride, at = 1, len(steps)
@@ -185,7 +213,7 @@ def _strides(axes, kept):  # type: ignore[no-untyped-def]
 
 
 @part
-def _cells(axes, kept, steps):  # type: ignore[no-untyped-def]
+def _cells(axes, kept, steps):
     """int64[cells over the kept axes]: the sum of the steps of each cell's codes."""
     cells = np.zeros(_product(axes, kept), dtype=np.int64)
     filled, at = 1, 0
@@ -201,7 +229,7 @@ def _cells(axes, kept, steps):  # type: ignore[no-untyped-def]
 
 
 @part
-def _reduce(beliefs, clique, axes, steps, out):  # type: ignore[no-untyped-def]
+def _reduce(beliefs, clique, axes, steps, out):
     """Add the clique's table up by the map that `steps` describes."""
     start, heads, tails = clique[0], clique[1], clique[2]
     kept = np.zeros(len(axes), dtype=np.bool_)
@@ -218,7 +246,7 @@ def _reduce(beliefs, clique, axes, steps, out):  # type: ignore[no-untyped-def]
 
 
 @part
-def _contract(table, columns, at, next_, rows, size, given, stride, conditionals):  # type: ignore[no-untyped-def]
+def _contract(table, columns, at, next_, rows, size, given, stride, conditionals):
     """Bring one more variable in, as the first of the columns' axes: cell u of `table` goes to row `next_[u]`, times its conditional's entries.
 
     `at[u]` names the row of the conditional or, where the clique fixes the variable, its code. Slices keep the inner loops free of index checks.
@@ -248,7 +276,7 @@ def _contract(table, columns, at, next_, rows, size, given, stride, conditionals
 
 
 @part
-def _permute(table, view, slots, sizes, out):  # type: ignore[no-untyped-def]
+def _permute(table, view, slots, sizes, out):
     """Write a table with axes in the reverse order of `slots` into `out`, whose axes are in the order of the view."""
     width = len(slots)
     strides, digits = np.empty(width, dtype=np.int64), np.zeros(width, dtype=np.int64)

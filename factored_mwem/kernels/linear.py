@@ -14,7 +14,7 @@ from factored_mwem.kernels.dense import FLOOR
 
 
 @compiled
-def product_answer(weights, head, tail):  # type: ignore[no-untyped-def]
+def product_answer(weights, head, tail):
     """The answer of the query with values `head: int8[rows]` times `tail: int8[columns]` on `weights: float64[rows * columns]`."""
     width, answer = len(tail), 0.0
     for h in range(len(head)):
@@ -28,7 +28,7 @@ def product_answer(weights, head, tail):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def product_step(weights, head, tail, exponent):  # type: ignore[no-untyped-def]
+def product_step(weights, head, tail, exponent):
     """Multiply each weight by exp(exponent times the query's value there), down to FLOOR, and scale all back to sum 1; in place."""
     width = len(tail)
     up, down = math.exp(exponent), math.exp(-exponent)
@@ -49,7 +49,7 @@ def product_step(weights, head, tail, exponent):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def walsh(table):  # type: ignore[no-untyped-def]
+def walsh(table):
     """The fast Walsh-Hadamard transform of `table: float64[2^d]`, in place: entry m becomes the sum over x of (-1)^popcount(m & x) table[x]."""
     half = 1
     while half < len(table):
@@ -61,7 +61,7 @@ def walsh(table):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def parity_sums(bits, rows, members, out):  # type: ignore[no-untyped-def]
+def parity_sums(bits, rows, members, out):
     """Into `out: int64[query]` the sum over rows of (-1)^(sum of the query's bits): rows less twice those of odd parity.
 
     `bits: uint64[attribute, word]` holds 64 rows a word, padding 0; `members: int32[query, slot]`, padded with -1. The exclusive or of all but the
@@ -88,8 +88,12 @@ def parity_sums(bits, rows, members, out):  # type: ignore[no-untyped-def]
         odd = np.uint64(0)
         for w in range(words):
             word = prefix[w] ^ bits[members[q, last], w] if members[q, last] >= 0 else prefix[w]
-            word -= (word >> np.uint64(1)) & np.uint64(0x5555555555555555)  # population count by adding neighbours
-            word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
+            word -= (word >> np.uint64(1)) & np.uint64(
+                0x5555555555555555
+            )  # population count by adding neighbours
+            word = (word & np.uint64(0x3333333333333333)) + (
+                (word >> np.uint64(2)) & np.uint64(0x3333333333333333)
+            )
             word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
             odd += (word * np.uint64(0x0101010101010101)) >> np.uint64(56)
         out[q] = rows - 2 * np.int64(odd)

@@ -19,7 +19,7 @@ SLACK = np.float32(1e-5)
 
 
 @entry("(i4[:, ::1], i4[:, ::1], i8[:, ::1], f4[::1], i8[::1], f4[::1])")
-def charge(views, column, layout, residual, cells, cost):  # type: ignore[no-untyped-def]
+def charge(views, column, layout, residual, cells, cost):
     """Take the rows' counts off `residual`; into `cost: float32[row]`, what the tables' L1 would change by were the row's value taken away.
 
     `cells: int64[row]` is scratch. Table after table, so that each stays in the cache for all rows.
@@ -43,7 +43,7 @@ def charge(views, column, layout, residual, cells, cost):  # type: ignore[no-unt
 
 
 @entry("(i4[:, ::1], i4[:, ::1], i8[:, ::1], i4[:, ::1], f4[::1], i8[:, ::1])")
-def improve(views, column, layout, groups, residual, picks):  # type: ignore[no-untyped-def]
+def improve(views, column, layout, groups, residual, picks):
     """Give each row of `picks[0]`, in turn, the value that lowers the tables' L1 most, if any does; how many rows changed.
 
     `groups: int32[level, value]` is a value's code at each level. The search starts at the value that row `picks[1]` has: of values that no

@@ -9,8 +9,12 @@ import numpy as np
 from factored_mwem.kernels import entry, part
 
 
-@entry("(i8[::1], i8[:, ::1], i8[:, ::1], i8[:, ::1], i8[:, ::1], f8[::1], f8, i4[::1], i8[::1], f8, i8[::1], i8[:, ::1], i4[::1], i8[::1])")
-def distances(which, sizes, slots, strides, starts, parts, total, counts, offsets, grid, first, coarse, steps, out):  # type: ignore[no-untyped-def]
+@entry(
+    "(i8[::1], i8[:, ::1], i8[:, ::1], i8[:, ::1], i8[:, ::1], f8[::1], f8, i4[::1], i8[::1], f8, i8[::1], i8[:, ::1], i4[::1], i8[::1])"
+)
+def distances(
+    which, sizes, slots, strides, starts, parts, total, counts, offsets, grid, first, coarse, steps, out
+):
     """L1 distance between private counts and the model, in units of 1 / `grid`, of each base in `which` and of all that is added up from it.
 
     The model's marginal of a base is a product over its components: attribute slot j of the base in row c (of `which` and of all
@@ -71,7 +75,7 @@ def distances(which, sizes, slots, strides, starts, parts, total, counts, offset
 
 
 @part
-def _added_up(gap, sizes, steps, summed, digits):  # type: ignore[no-untyped-def]
+def _added_up(gap, sizes, steps, summed, digits):
     """The sum of absolute values of `gap` after adding up the cells that `steps` sends to one place."""
     last = len(sizes) - 1
     rows, before, largest = 1, 0, 0

@@ -12,7 +12,7 @@ START, PLAIN, QUOTED, CLOSED = 0, 1, 2, 3
 
 
 @entry("(u1[::1], u1, i8, i8, b1, b1, b1, i8[:, ::1])")
-def scan(data, delimiter, columns, longest, multiline, both, wide, odd):  # type: ignore[no-untyped-def]
+def scan(data, delimiter, columns, longest, multiline, both, wide, odd):
     """(records, how many of them are odd, bytes up to the end of the last whole one) of `data: uint8[byte]`, which begins with a record.
 
     A record is a line: it ends with a line feed or, where `both` is set, with a carriage return and a line feed; with `multiline`, outside quotes

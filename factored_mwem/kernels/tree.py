@@ -20,7 +20,7 @@ LARGEST_STEP, LARGEST_MOVE = 30.0, 600.0
 
 
 @part
-def calibrate(beliefs, separators, cliques, edges, index, root):  # type: ignore[no-untyped-def]
+def calibrate(beliefs, separators, cliques, edges, index, root):
     """Make all cliques agree on their separators and sum to 1, by one pass up and one down with separator ratios (Hugin); in place."""
     last = len(edges) - 1
     for i in range(2 * len(edges) + 1):
@@ -36,7 +36,7 @@ def calibrate(beliefs, separators, cliques, edges, index, root):  # type: ignore
 
 
 @part
-def _normalise(beliefs, start, end):  # type: ignore[no-untyped-def]
+def _normalise(beliefs, start, end):
     total = 0.0
     for c in range(start, end):
         total += beliefs[c]
@@ -45,24 +45,31 @@ def _normalise(beliefs, start, end):  # type: ignore[no-untyped-def]
 
 
 @part
-def _pass(beliefs, separators, cliques, edge, index, sender, receiver, from_, to):  # type: ignore[no-untyped-def]
+def _pass(beliefs, separators, cliques, edge, index, sender, receiver, from_, to):
     """Send the marginal of clique `sender` over the edge to clique `receiver`; edge columns `from_` and `to` hold their maps."""
     old = separators[edge[2] : edge[2] + edge[3]]
     fresh = np.zeros(edge[3])
     start, heads, tails = cliques[sender, 0], cliques[sender, 1], cliques[sender, 2]
     weights = beliefs[start : start + heads * tails]
-    marginal_into(weights, index[edge[from_] : edge[from_] + heads], index[edge[from_ + 1] : edge[from_ + 1] + tails], fresh)
+    marginal_into(
+        weights,
+        index[edge[from_] : edge[from_] + heads],
+        index[edge[from_ + 1] : edge[from_ + 1] + tails],
+        fresh,
+    )
     for s in range(edge[3]):
         mass = max(fresh[s], FLOOR)
         fresh[s] = mass / old[s]
         old[s] = mass
     start, heads, tails = cliques[receiver, 0], cliques[receiver, 1], cliques[receiver, 2]
     weights = beliefs[start : start + heads * tails]
-    multiply_by(weights, index[edge[to] : edge[to] + heads], index[edge[to + 1] : edge[to + 1] + tails], fresh)
+    multiply_by(
+        weights, index[edge[to] : edge[to] + heads], index[edge[to + 1] : edge[to + 1] + tails], fresh
+    )
 
 
 @part
-def shift(beliefs, cliques, index, tables, moves):  # type: ignore[no-untyped-def]
+def shift(beliefs, cliques, index, tables, moves):
     """Multiply the cliques by exp of `moves`, one small table for each measurement; in place."""
     for m in range(len(tables)):
         clique, head, tail, at, cells = tables[m, 0], tables[m, 1], tables[m, 2], tables[m, 3], tables[m, 4]
@@ -70,11 +77,16 @@ def shift(beliefs, cliques, index, tables, moves):  # type: ignore[no-untyped-de
         for c in range(cells):
             ratio[c] = math.exp(moves[at + c])
         start, heads, tails = cliques[clique, 0], cliques[clique, 1], cliques[clique, 2]
-        multiply_by(beliefs[start : start + heads * tails], index[head : head + heads], index[tail : tail + tails], ratio)
+        multiply_by(
+            beliefs[start : start + heads * tails],
+            index[head : head + heads],
+            index[tail : tail + tails],
+            ratio,
+        )
 
 
 @part
-def gaps(beliefs, cliques, index, tables, target, weight, gradient):  # type: ignore[no-untyped-def]
+def gaps(beliefs, cliques, index, tables, target, weight, gradient):
     """The gradient of the loss, sum of weight (answer - target)^2 / 2 over all measured cells in shares, into `gradient`; returns the loss."""
     loss = 0.0
     for c in range(len(gradient)):
@@ -83,7 +95,12 @@ def gaps(beliefs, cliques, index, tables, target, weight, gradient):  # type: ig
         clique, head, tail, at, cells = tables[m, 0], tables[m, 1], tables[m, 2], tables[m, 3], tables[m, 4]
         start, heads, tails = cliques[clique, 0], cliques[clique, 1], cliques[clique, 2]
         table = gradient[at : at + cells]
-        marginal_into(beliefs[start : start + heads * tails], index[head : head + heads], index[tail : tail + tails], table)
+        marginal_into(
+            beliefs[start : start + heads * tails],
+            index[head : head + heads],
+            index[tail : tail + tails],
+            table,
+        )
         for c in range(cells):
             gap = table[c] - target[at + c]
             loss += weight[m] * gap * gap / 2
@@ -91,8 +108,12 @@ def gaps(beliefs, cliques, index, tables, target, weight, gradient):  # type: ig
     return loss
 
 
-@entry("(f8[::1], f8[::1], i8[:, ::1], i8[:, ::1], i8[::1], i8, i8[:, ::1], f8[::1], f8[::1], f8[::1], f8, i8, f8)")
-def descend(beliefs, separators, cliques, edges, index, root, tables, target, weight, theta, step, iterations, enough):  # type: ignore[no-untyped-def]
+@entry(
+    "(f8[::1], f8[::1], i8[:, ::1], i8[:, ::1], i8[::1], i8, i8[:, ::1], f8[::1], f8[::1], f8[::1], f8, i8, f8)"
+)
+def descend(
+    beliefs, separators, cliques, edges, index, root, tables, target, weight, theta, step, iterations, enough
+):
     """Fit calibrated beliefs to noisy marginals by accelerated mirror descent; in place. Returns (iterations, step, loss).
 
     `theta: float64[measured cells]` are the log-linear parameters that the beliefs stand for. A step that raises the loss is taken back, and
@@ -110,10 +131,14 @@ def descend(beliefs, separators, cliques, edges, index, root, tables, target, we
                 move[c] = -move[c]
             else:
                 ahead = theta[c] - step * gradient[c]
-                moved = ahead - theta[c] if momentum < 1.0 else ahead + beta * (ahead - trailing[c]) - theta[c]
+                moved = (
+                    ahead - theta[c] if momentum < 1.0 else ahead + beta * (ahead - trailing[c]) - theta[c]
+                )
                 move[c] = moved
                 trailing[c] = ahead
-        for m in range(len(tables) if not fails else 0):  # a table's mean changes no distribution, so it must not drift
+        for m in range(
+            len(tables) if not fails else 0
+        ):  # a table's mean changes no distribution, so it must not drift
             start, cells = tables[m, 3], tables[m, 4]
             mean = 0.0
             for c in range(start, start + cells):
@@ -147,7 +172,7 @@ def descend(beliefs, separators, cliques, edges, index, root, tables, target, we
 
 
 @entry("(f8[::1], f8[::1], i8[:, ::1], i8[:, ::1], i8[::1], i8, i8[:, ::1], f8[::1])")
-def rebuild(beliefs, separators, cliques, edges, index, root, tables, theta):  # type: ignore[no-untyped-def]
+def rebuild(beliefs, separators, cliques, edges, index, root, tables, theta):
     """Calibrated beliefs of the log-linear model with parameters `theta`, from nothing, in log space; into `beliefs` and `separators`."""
     for c in range(len(beliefs)):
         beliefs[c] = 0.0
@@ -185,7 +210,7 @@ def rebuild(beliefs, separators, cliques, edges, index, root, tables, theta):  #
 
 
 @part
-def _log_marginal(logs, clique, index, head, tail, out):  # type: ignore[no-untyped-def]
+def _log_marginal(logs, clique, index, head, tail, out):
     start, heads, tails = clique[0], clique[1], clique[2]
     highest = np.empty(len(out))
     for cell in range(len(out)):
@@ -204,7 +229,7 @@ def _log_marginal(logs, clique, index, head, tail, out):  # type: ignore[no-unty
 
 
 @part
-def _add(logs, clique, index, head, tail, message):  # type: ignore[no-untyped-def]
+def _add(logs, clique, index, head, tail, message):
     start, heads, tails = clique[0], clique[1], clique[2]
     for h in range(heads):
         for t in range(tails):

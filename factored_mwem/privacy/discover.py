@@ -14,16 +14,26 @@ from typing import Any
 
 import numpy as np
 
-from factored_mwem.attribute import Attribute
-from factored_mwem.counts import Sealed
-from factored_mwem.domain import Domain
+from factored_mwem.accounting.accountant import Entry, Mechanism, scale_for
+from factored_mwem.accounting.conversion import threshold_delta
+from factored_mwem.domain.attribute import Attribute
+from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
-from factored_mwem.plan import Policy
-from factored_mwem.privacy.access import Access
-from factored_mwem.privacy.ledger import Entry, Mechanism, scale_for
-from factored_mwem.privacy.noise import threshold_delta
-from factored_mwem.profile import COARSE, GRIDS, KINDS, NARROWER, ColumnProfile, kind_of, limits_of, most_whole, profile
-from factored_mwem.table import Table
+from factored_mwem.policy import Policy
+from factored_mwem.privacy.counts import Sealed
+from factored_mwem.privacy.session import Access
+from factored_mwem.tables.profile import (
+    COARSE,
+    GRIDS,
+    KINDS,
+    NARROWER,
+    ColumnProfile,
+    kind_of,
+    limits_of,
+    most_whole,
+    profile,
+)
+from factored_mwem.tables.source import Table
 
 OTHER = "other"
 WIDEST = 2.0**62 - 2.0**10
@@ -49,12 +59,16 @@ def discover(table: Table, columns: Sequence[str] | None, *, policy: Policy, acc
     at most k PER_MILLE under either relation. Sources: Smith 2011 (quantiles); Rogers 2023 (unknown domains). InputError where delta is 0.
     """
     if policy.delta == 0:
-        raise InputError("no domain is declared and --delta is 0: categories can only be learnt with delta > 0; write one with `fmwem domain draft`")
+        raise InputError(
+            "no domain is declared and --delta is 0: categories can only be learnt with delta > 0; write one with `fmwem domain draft`"
+        )
     names = [name for name in table.schema.names if columns is None or name in columns]
     if columns is not None:
         for name in columns:
             if name not in names:
-                raise InputError(f"no column {name!r} in the table; it has {', '.join(table.schema.names[:12])}")
+                raise InputError(
+                    f"no column {name!r} in the table; it has {', '.join(table.schema.names[:12])}"
+                )
     if not names:
         raise InputError("no columns are left to release; name at least one with --columns")
     profiles = {name: Sealed(found) for name, found in profile(table, names).items()}
@@ -63,7 +77,9 @@ def discover(table: Table, columns: Sequence[str] | None, *, policy: Policy, acc
     return Domain(_attribute(name, profiles[name], table, share, delta, access) for name in names)
 
 
-def _attribute(name: str, sealed: Sealed, table: Table, cost: Fraction, delta: Fraction, access: Access) -> Attribute:
+def _attribute(
+    name: str, sealed: Sealed, table: Table, cost: Fraction, delta: Fraction, access: Access
+) -> Attribute:
     field = table.schema.field(name)
     votes, stddev = _votes(name, sealed, cost * VOTE_SHARE, access)
     kind = _kind(votes, stddev) if table.text else kind_of(field)
@@ -74,7 +90,9 @@ def _attribute(name: str, sealed: Sealed, table: Table, cost: Fraction, delta: F
     facts: dict[str, Any] = {"name": name, "type": kind, "learnt": True}
     if kind == "string":
         values = _categories(name, sealed, rest, delta, access)
-        return Attribute.model_validate({**facts, "categories": values, "other": OTHER, "constraints": {"required": not nullable}})
+        return Attribute.model_validate(
+            {**facts, "categories": values, "other": OTHER, "constraints": {"required": not nullable}}
+        )
     if kind == "boolean":
         return Attribute.model_validate({**facts, "constraints": {"required": not nullable}})
     lower, upper, seen = _bounds(name, kind, sealed, rest, max(votes[1:].sum(), 1.0), access)
@@ -83,18 +101,24 @@ def _attribute(name: str, sealed: Sealed, table: Table, cost: Fraction, delta: F
     least, most = (-math.inf, math.inf) if table.text else limits_of(field)
     if kind == "integer":
         least, most = math.ceil(max(least, -WIDEST)), math.floor(min(most, WIDEST))
-        if most <= least or max(-lower, upper) > (math.inf if table.text else most_whole(field)):  # fractions alone, or floats of fewer digits
+        if most <= least or max(-lower, upper) > (
+            math.inf if table.text else most_whole(field)
+        ):  # fractions alone, or floats of fewer digits
             kind = facts["type"] = "number"
             least, most = limits_of(field)
     lower, upper = _within(lower, upper, least, most)
-    return Attribute.model_validate({**facts, "edges": edges_for(kind, lower, upper), "constraints": {"required": not nullable}})
+    return Attribute.model_validate(
+        {**facts, "edges": edges_for(kind, lower, upper), "constraints": {"required": not nullable}}
+    )
 
 
 def _votes(name: str, sealed: Sealed, cost: Fraction, access: Access) -> tuple[np.ndarray, float]:
     """(noisy votes: float64[kind], their standard deviation). A row votes once, so the votes are a marginal like any other."""
     sensitivity = access.unit.l2_squared_of_marginal
     scale = scale_for(Mechanism.GAUSSIAN, cost, sensitivity=sensitivity)
-    column: ColumnProfile = access.open(sealed, Entry("discover", Mechanism.GAUSSIAN, (name, "kind"), scale, sensitivity))
+    column: ColumnProfile = access.open(
+        sealed, Entry("discover", Mechanism.GAUSSIAN, (name, "kind"), scale, sensitivity)
+    )
     return access.noise.add(column.votes, scale=scale).astype(np.float64), scale
 
 
@@ -110,7 +134,9 @@ def _kind(votes: np.ndarray, stddev: float) -> str:
     return "string"
 
 
-def _bounds(name: str, kind: str, sealed: Sealed, cost: Fraction, present: float, access: Access) -> tuple[float, float, bool]:
+def _bounds(
+    name: str, kind: str, sealed: Sealed, cost: Fraction, present: float, access: Access
+) -> tuple[float, float, bool]:
     """A lower and an upper bound among public grid points: a third of `cost` for the magnitude, a third for each quantile.
 
     A quantile's score cannot tell the points beyond the data apart, so the quantiles are looked for only where a noisy histogram saw values.
@@ -122,18 +148,24 @@ def _bounds(name: str, kind: str, sealed: Sealed, cost: Fraction, present: float
     inside = np.flatnonzero((GRIDS[grid] >= lowest) & (GRIDS[grid] <= highest))
     if kind == "integer":
         inside = inside[GRIDS[grid][inside] % 1 == 0]
-    sensitivity = access.unit.of_counting_query * PER_MILLE  # a row adds between -quantile and PER_MILLE - quantile to a score
+    sensitivity = (
+        access.unit.of_counting_query * PER_MILLE
+    )  # a row adds between -quantile and PER_MILLE - quantile to a score
     scale = scale_for(Mechanism.EXPONENTIAL, cost / 3, sensitivity=sensitivity)
     rank = min(max(math.ceil((math.log(len(inside)) + 2) * scale / present), 2), PER_MILLE // 20)
     picked = []
     for side, quantile in (("lower", rank), ("upper", PER_MILLE - rank)):
-        column: ColumnProfile = access.open(sealed, Entry("discover", Mechanism.EXPONENTIAL, (name, side), scale, sensitivity))
+        column: ColumnProfile = access.open(
+            sealed, Entry("discover", Mechanism.EXPONENTIAL, (name, side), scale, sensitivity)
+        )
         lower, higher = column.lower_and_higher(grid)
         scores = -np.abs((PER_MILLE - quantile) * lower - quantile * higher)[inside]
         picked.append(float(GRIDS[grid][inside[access.noise.select(scores, scale=scale)]]))
     lower_bound, upper_bound = min(picked), max(picked)
     if lower_bound == upper_bound:
-        upper_bound = float(GRIDS[grid][min(int(np.searchsorted(GRIDS[grid], upper_bound)) + 1, len(GRIDS[grid]) - 1)])
+        upper_bound = float(
+            GRIDS[grid][min(int(np.searchsorted(GRIDS[grid], upper_bound)) + 1, len(GRIDS[grid]) - 1)]
+        )
     return lower_bound, upper_bound, seen
 
 
@@ -143,12 +175,16 @@ def _within(lower: float, upper: float, least: float, most: float) -> tuple[floa
     return (lower, upper) if lower < upper else (lower - 1, upper) if lower >= most else (lower, lower + 1)
 
 
-def _magnitude(name: str, grid: str, sealed: Sealed, cost: Fraction, access: Access) -> tuple[float, float, bool]:
+def _magnitude(
+    name: str, grid: str, sealed: Sealed, cost: Fraction, access: Access
+) -> tuple[float, float, bool]:
     """The coarse grid points around all buckets whose noisy count stands out, and whether any does; else (0, 1) or the like."""
     points = COARSE[grid]
     sensitivity = access.unit.l2_squared_of_marginal
     scale = scale_for(Mechanism.GAUSSIAN, cost, sensitivity=sensitivity)
-    column: ColumnProfile = access.open(sealed, Entry("discover", Mechanism.GAUSSIAN, (name, "magnitude"), scale, sensitivity))
+    column: ColumnProfile = access.open(
+        sealed, Entry("discover", Mechanism.GAUSSIAN, (name, "magnitude"), scale, sensitivity)
+    )
     lower, _ = column.lower_and_higher(grid)
     buckets = np.diff(lower[np.searchsorted(GRIDS[grid], points)])
     seen = np.flatnonzero(access.noise.add(buckets, scale=scale) > CLEAR_BUCKET * scale)
@@ -165,7 +201,9 @@ def _categories(name: str, sealed: Sealed, cost: Fraction, delta: Fraction, acce
     sensitivity = unit.l2_squared_of_marginal
     scale = scale_for(Mechanism.THRESHOLD, cost, sensitivity=sensitivity)
     threshold, charged = threshold_for(scale, delta, l0=unit.l0_of_marginal, linf=unit.linf_of_marginal)
-    column: ColumnProfile = access.open(sealed, Entry("discover", Mechanism.THRESHOLD, (name, "categories"), scale, sensitivity, charged))
+    column: ColumnProfile = access.open(
+        sealed, Entry("discover", Mechanism.THRESHOLD, (name, "categories"), scale, sensitivity, charged)
+    )
     kept = access.noise.threshold(dict(column.texts), scale=scale, threshold=threshold)
     return [*sorted(set(kept) - {OTHER}), OTHER]  # just [OTHER] is reported as a warning, too
 

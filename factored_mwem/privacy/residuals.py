@@ -13,12 +13,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from factored_mwem.counts import PrivateCounts, PrivateRows, Rows
-from factored_mwem.privacy.access import Access, stddev_of
-from factored_mwem.privacy.ledger import Entry, additive, scale_for
-from factored_mwem.privacy.neighbours import Neighbours, Unit
-from factored_mwem.privacy.noise import Composition
-from factored_mwem.transform import Transform
+from factored_mwem.accounting.accountant import Entry, additive, scale_for
+from factored_mwem.accounting.conversion import Composition
+from factored_mwem.accounting.unit import Neighbours, Unit
+from factored_mwem.privacy.counts import PrivateCounts, PrivateRows, Rows
+from factored_mwem.privacy.session import Access, stddev_of
+from factored_mwem.workload.residual_basis import Transform
 
 
 def over_subsets(values: Sequence[float]) -> np.ndarray:
@@ -52,9 +52,13 @@ def sensitivity(shape: Sequence[int], weights: np.ndarray, unit: Unit, compositi
         agree, other = norms.copy(), norms.copy()
         agree[0] = other[0] = 0.0
         apart = 2 * agree.sum()
-        for i, k in enumerate(sizes):  # u'v, pattern after pattern; under L1 two columns that differ in some sign or place are 2 apart
+        for i, k in enumerate(
+            sizes
+        ):  # u'v, pattern after pattern; under L1 two columns that differ in some sign or place are 2 apart
             alone, within = pairs_along(agree, i)
-            agree = np.stack([alone + within, alone - within / (1 if k == 2 else k - 1) * (gaussian or k == 2)], axis=1).ravel()
+            agree = np.stack(
+                [alone + within, alone - within / (1 if k == 2 else k - 1) * (gaussian or k == 2)], axis=1
+            ).ravel()
             alone, within = pairs_along(other, i)
             other = np.stack([alone + within, alone + within * (k == 2)], axis=1).ravel()
         distance = apart - 2 * agree if gaussian else apart - agree - other
@@ -80,7 +84,13 @@ class Residuals:
 
 
 def measure_residuals(
-    counts: PrivateCounts | PrivateRows, shape: Sequence[int], order: int, weights: np.ndarray, *, cost: Fraction, access: Access
+    counts: PrivateCounts | PrivateRows,
+    shape: Sequence[int],
+    order: int,
+    weights: np.ndarray,
+    *,
+    cost: Fraction,
+    access: Access,
 ) -> Residuals:
     """All weighted residuals as one integer vector, with discrete noise of one scale on every answer. Cost: `cost`, one entry.
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
-from factored_mwem.plan import Policy
-from factored_mwem.privacy.neighbours import Neighbours
-from factored_mwem.table import Private
+from factored_mwem.accounting.unit import Neighbours
+from factored_mwem.policy import Policy
+from factored_mwem.tables.source import Private
 from factored_mwem.verifier.sheet import Sheet, Stranger
 
 STRANGERS = 40
@@ -83,10 +83,16 @@ def _strangers(sheet: Sheet, rows: int, policy: Policy, rng: Generator) -> tuple
         own = range(at, at + (size if kind == "several" else 1))
         at = own.stop
         numbers = tuple(rows + i for i in own) if kind == "several" else (rows + own.start,) * size
-        if any(breaks[i] for i in own):  # such a row may lose its id, so there may not be more of them than a person without an id has
+        if any(
+            breaks[i] for i in own
+        ):  # such a row may lose its id, so there may not be more of them than a person without an id has
             numbers = numbers[:k]
         named = " without an id" if policy.privacy_id is not None and grown.owners[numbers[0]] is None else ""
-        told = ", ".join(words[i] for i in own[:3]) + (f" ({len(numbers)} times)" if kind != "several" and len(numbers) > 1 else "") + named
+        told = (
+            ", ".join(words[i] for i in own[:3])
+            + (f" ({len(numbers)} times)" if kind != "several" and len(numbers) > 1 else "")
+            + named
+        )
         persons.append(Person(told, numbers, any(breaks[i] for i in own)))
     return grown, persons
 
@@ -134,7 +140,9 @@ def _leaving(base: Base, rng: Generator) -> tuple[list[int], str]:
         places = same[rng.integers(len(same))]
         return [int(at) for at in rng.choice(places, size=k, replace=False)], f"{k} identical rows"
     size = min(k if rng.random() < 0.75 else int(rng.integers(1, k + 1)), len(order) - 1)
-    return [int(at) for at in rng.choice(len(order), size=size, replace=False)], f"{size} rows" if size > 1 else "a row"
+    return [
+        int(at) for at in rng.choice(len(order), size=size, replace=False)
+    ], f"{size} rows" if size > 1 else "a row"
 
 
 def _same(order: Sequence[int], k: int) -> list[np.ndarray]:

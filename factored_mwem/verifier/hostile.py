@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.random import Generator
 
-from factored_mwem.reading import is_text
+from factored_mwem.tables.parsing import is_text
 
 Text = TypeVar("Text", str, bytes)
 Family = list[tuple[str, Text]]
@@ -74,7 +74,10 @@ def texts(existing: str) -> list[Family[str]]:
 def raw_cells(existing: bytes, delimiter: bytes) -> list[Family[bytes]]:
     """Cells of a text file whose lines are its records: some are no proper cells at all, which must be their own person's matter."""
     return [
-        *([(words, _plain(text, delimiter)) for words, text in family] for family in texts(existing.decode("utf-8", "replace"))),
+        *(
+            [(words, _plain(text, delimiter)) for words, text in family]
+            for family in texts(existing.decode("utf-8", "replace"))
+        ),
         [
             ("an open quote", b'"' + existing),
             ("an open quote after a blank", b' "' + existing),
@@ -114,10 +117,24 @@ def invalid_cells(existing: bytes) -> Family[bytes]:
 def quoted_cells(existing: bytes) -> list[Family[bytes]]:
     """Cells as a writer makes them that puts whatever needs it into quotes."""
     plain = existing.decode("utf-8", "replace")
-    breaks = [("a line break", plain + "\nx"), ("two line breaks", "\n\n"), ("a carriage return and a line break", plain + "\r\n")]
-    marks = [("a quote", '"'), ("a separator", plain + ",;\t"), ("a line with separators", plain + '\n1,2,"3",4\n')]
+    breaks = [
+        ("a line break", plain + "\nx"),
+        ("two line breaks", "\n\n"),
+        ("a carriage return and a line break", plain + "\r\n"),
+    ]
+    marks = [
+        ("a quote", '"'),
+        ("a separator", plain + ",;\t"),
+        ("a line with separators", plain + '\n1,2,"3",4\n'),
+    ]
     families = [breaks, marks, *texts(plain)]
-    return [*([(words, b'"' + text.replace('"', '""').encode() + b'"') for words, text in family] for family in families), invalid_cells(existing)]
+    return [
+        *(
+            [(words, b'"' + text.replace('"', '""').encode() + b'"') for words, text in family]
+            for family in families
+        ),
+        invalid_cells(existing),
+    ]
 
 
 def choose(families: Sequence[Family[Any]], rng: Generator) -> tuple[str, Any]:
@@ -157,10 +174,14 @@ def _plain(text: str, delimiter: bytes) -> bytes:
     return b'"' + raw + b'"' if delimiter in raw else raw
 
 
-def typed_cells(column: pa.Array, *, nullable: bool, frame: bool, rng: Generator) -> tuple[list[str], pa.Array]:
+def typed_cells(
+    column: pa.Array, *, nullable: bool, frame: bool, rng: Generator
+) -> tuple[list[str], pa.Array]:
     """Values of a column's type: what they are, and the values. `column` is without dictionaries; a pandas `frame` holds dates as Python's."""
     kind = column.type
-    words, values = _extremes(PYTHON_DATES, pa.int32()) if frame and pa.types.is_date32(kind) else _of_type(column, rng)
+    words, values = (
+        _extremes(PYTHON_DATES, pa.int32()) if frame and pa.types.is_date32(kind) else _of_type(column, rng)
+    )
     values = values.view(kind) if values.type != kind else values
     if nullable:
         words, values = ["a null", *words], pa.concat_arrays([pa.nulls(1, kind), values])
@@ -174,20 +195,31 @@ def _of_type(column: pa.Array, rng: Generator) -> tuple[list[str], pa.Array]:
         found = [choose(texts(existing[rng.integers(len(existing))]), rng) for _ in range(TEXTS)]
         return [words for words, _ in found], pa.array([text for _, text in found], kind)
     if pa.types.is_floating(kind):
-        big, tiny = float(np.finfo(kind.to_pandas_dtype()).max), float(np.finfo(kind.to_pandas_dtype()).smallest_subnormal)
+        big, tiny = (
+            float(np.finfo(kind.to_pandas_dtype()).max),
+            float(np.finfo(kind.to_pandas_dtype()).smallest_subnormal),
+        )
         numbers = [big, -big, tiny, -tiny, -0.0, float("inf"), float("-inf"), float("nan"), 0.1]
-        return [f"the number {number:g}" for number in numbers], pa.array(np.array(numbers, dtype=kind.to_pandas_dtype()))
+        return [f"the number {number:g}" for number in numbers], pa.array(
+            np.array(numbers, dtype=kind.to_pandas_dtype())
+        )
     if pa.types.is_integer(kind):
         least, most = np.iinfo(kind.to_pandas_dtype()).min, np.iinfo(kind.to_pandas_dtype()).max
         return _extremes([least, most, 0, 1, most - 1], kind)
     if pa.types.is_decimal128(kind):
         nines = decimal.Decimal((0, (9,) * kind.precision, -kind.scale))
-        return ["the greatest number", "the least number", "zero"], pa.array([nines, -nines, decimal.Decimal(0)], kind)
+        return ["the greatest number", "the least number", "zero"], pa.array(
+            [nines, -nines, decimal.Decimal(0)], kind
+        )
     if pa.types.is_boolean(kind):
         return ["true", "false"], pa.array([True, False])
-    width = {"date32": 32, "time32": 32, "date64": 64, "time64": 64, "timestamp": 64, "duration": 64}.get(str(kind).partition("[")[0], 0)
+    width = {"date32": 32, "time32": 32, "date64": 64, "time64": 64, "timestamp": 64, "duration": 64}.get(
+        str(kind).partition("[")[0], 0
+    )
     if width and not pa.types.is_time(kind) and not pa.types.is_date64(kind):
-        words, ticks = _extremes([-(2 ** (width - 1)) + 1, 2 ** (width - 1) - 1, 0, -1], pa.int32() if width == 32 else pa.int64())
+        words, ticks = _extremes(
+            [-(2 ** (width - 1)) + 1, 2 ** (width - 1) - 1, 0, -1], pa.int32() if width == 32 else pa.int64()
+        )
         return words, ticks.view(kind)
     return [], pa.array([], kind)
 

@@ -17,12 +17,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.random import Generator
 
-from factored_mwem.delimited import Form, cells_of, leaves_open, read_form
 from factored_mwem.errors import InputError
-from factored_mwem.input_file import InputFile
-from factored_mwem.reading import is_text, plain
 from factored_mwem.request import Request
-from factored_mwem.table import TEXT_SUFFIXES, Private
+from factored_mwem.tables.delimited import Form, cells_of, leaves_open, read_form
+from factored_mwem.tables.input_file import InputFile
+from factored_mwem.tables.parsing import is_text, plain
+from factored_mwem.tables.source import TEXT_SUFFIXES, Private
 from factored_mwem.verifier.hostile import breaks_lines, choose, lines, quoted_cells, raw_cells, typed_cells
 
 MISSING = (None, "")
@@ -62,9 +62,13 @@ def sheet_of(source: Any, request: Request, folder: Path) -> Sheet:
     """The rows of a table. `folder` is private, for tables that must be files."""
     by_id = request.policy.privacy_id
     if isinstance(source, str | Path) and Path(source).name.lower().endswith(TEXT_SUFFIXES):
-        form = request.private.form or read_form(InputFile(Path(source)), request.policy.records)  # a planted reader may not say
+        form = request.private.form or read_form(
+            InputFile(Path(source)), request.policy.records
+        )  # a planted reader may not say
         return Lines.read(Path(source), form, by_id, folder)
-    table = pa.Table.from_batches(list(request.private.batches(request.private.schema.names)), request.private.schema)
+    table = pa.Table.from_batches(
+        list(request.private.batches(request.private.schema.names)), request.private.schema
+    )
     suffix = Path(source).suffix.lower() if isinstance(source, str | Path) else ""
     types = source.dtypes if type(source).__module__.split(".")[0] == "pandas" else None
     return Rows.of(table, by_id, folder, suffix, types)
@@ -91,7 +95,9 @@ class Lines(Private):
             records = _joined(records, form)
         if len(form.names) > 1:  # an empty line is no record
             records = [record for record in records if record and (form.both or record != b"\r")]
-        suffix = next(s for s in sorted(TEXT_SUFFIXES, key=len, reverse=True) if path.name.lower().endswith(s))
+        suffix = next(
+            s for s in sorted(TEXT_SUFFIXES, key=len, reverse=True) if path.name.lower().endswith(s)
+        )
         sheet = cls(header, records, [], form, privacy_id, folder / f"neighbour{suffix}")
         return replace(sheet, owners=[sheet._owner(record) for record in records])
 
@@ -133,12 +139,24 @@ class Lines(Private):
             return _Row(record, words, True, owner)
         column = free[rng.integers(len(free))]
         existing = like[column].replace(b'"', b"")
-        words, cells[column] = choose(quoted_cells(existing) if multiline else raw_cells(existing, self.delimiter), rng)
-        breaks = not cells[column].startswith(b'"') if multiline else breaks_lines(cells[column]) or "bare separator" in words
-        return _Row(self.delimiter.join(cells), f"a row with {words} in column {names[column]!r}", breaks, owner)
+        words, cells[column] = choose(
+            quoted_cells(existing) if multiline else raw_cells(existing, self.delimiter), rng
+        )
+        breaks = (
+            not cells[column].startswith(b'"')
+            if multiline
+            else breaks_lines(cells[column]) or "bare separator" in words
+        )
+        return _Row(
+            self.delimiter.join(cells), f"a row with {words} in column {names[column]!r}", breaks, owner
+        )
 
     def _cell(self, raw: bytes) -> bytes:
-        return b'"' + raw.replace(b'"', b'""') + b'"' if any(c in raw for c in (self.delimiter, b'"', b"\r", b"\n")) else raw
+        return (
+            b'"' + raw.replace(b'"', b'""') + b'"'
+            if any(c in raw for c in (self.delimiter, b'"', b"\r", b"\n"))
+            else raw
+        )
 
     def new_persons(self, most: int) -> list[Any]:
         return _new_texts(self.owners, most)
@@ -188,14 +206,30 @@ class Rows(Private):
     @classmethod
     def of(cls, table: pa.Table, privacy_id: str | None, folder: Path, suffix: str, dtypes: Any) -> Rows:
         columns = [_single(column) for column in table.columns]
-        columns = [plain(c) if pa.types.is_dictionary(c.type) or pa.types.is_string_view(c.type) else c for c in columns]
-        owners = _owners(columns[table.schema.names.index(privacy_id)]) if privacy_id is not None else [None] * len(table)
-        return cls(pa.table(columns, names=table.schema.names), table.schema, owners, privacy_id, folder / f"neighbour{suffix}", dtypes)
+        columns = [
+            plain(c) if pa.types.is_dictionary(c.type) or pa.types.is_string_view(c.type) else c
+            for c in columns
+        ]
+        owners = (
+            _owners(columns[table.schema.names.index(privacy_id)])
+            if privacy_id is not None
+            else [None] * len(table)
+        )
+        return cls(
+            pa.table(columns, names=table.schema.names),
+            table.schema,
+            owners,
+            privacy_id,
+            folder / f"neighbour{suffix}",
+            dtypes,
+        )
 
     def grow(self, wanted: Sequence[Stranger], rng: Generator) -> tuple[Rows, list[str], list[bool]]:
         names, words = self.table.schema.names, ["a copy of a row"] * len(wanted)
         free = [at for at, name in enumerate(names) if name != self.privacy_id]
-        column_of = np.array([free[rng.integers(len(free))] if stranger.hostile else -1 for stranger in wanted], dtype=np.int64)
+        column_of = np.array(
+            [free[rng.integers(len(free))] if stranger.hostile else -1 for stranger in wanted], dtype=np.int64
+        )
         likes, columns = pa.array([stranger.like for stranger in wanted], pa.int64()), []
         for at, name in enumerate(names):
             column = _single(self.table.column(at))
@@ -203,7 +237,11 @@ class Rows(Private):
             if name == self.privacy_id:
                 copies = pa.array([stranger.person for stranger in wanted], column.type)
             here = np.flatnonzero(column_of == at)
-            options, values = typed_cells(column, nullable=self._nullable(name), frame=self.dtypes is not None, rng=rng) if len(here) else ([], None)
+            options, values = (
+                typed_cells(column, nullable=self._nullable(name), frame=self.dtypes is not None, rng=rng)
+                if len(here)
+                else ([], None)
+            )
             if options:
                 picked = rng.integers(len(options), size=len(here))
                 place = np.arange(len(wanted), dtype=np.int64)
@@ -212,7 +250,9 @@ class Rows(Private):
                 for row, choice in zip(here, picked, strict=True):
                     words[row] = f"a row with {options[choice]} in column {name!r}"
             columns.append(pa.concat_arrays([column, copies]))
-        grown = replace(self, table=pa.table(columns, names=names), owners=[*self.owners, *map(_person, wanted)])
+        grown = replace(
+            self, table=pa.table(columns, names=names), owners=[*self.owners, *map(_person, wanted)]
+        )
         return grown, words, [False] * len(wanted)
 
     def _nullable(self, name: str) -> bool:
@@ -226,13 +266,17 @@ class Rows(Private):
         if is_text(kind):
             return _new_texts(self.owners, most)
         if not pa.types.is_integer(kind):
-            raise InputError(f"verify makes new persons where --privacy-id is a column of text or integers, not of {kind}")
+            raise InputError(
+                f"verify makes new persons where --privacy-id is a column of text or integers, not of {kind}"
+            )
         bounds, taken = np.iinfo(kind.to_pandas_dtype()), set(self.owners)
         begin = min(len(self.owners), int(bounds.max))
         numbers = itertools.chain(range(begin, int(bounds.max) + 1), range(int(bounds.min), begin))
         found = list(itertools.islice((n for n in numbers if n not in taken), most))
         if not found:
-            raise InputError(f"every number of the type {kind} is somebody's --privacy-id, and verify needs new ones; make the column wider")
+            raise InputError(
+                f"every number of the type {kind} is somebody's --privacy-id, and verify needs new ones; make the column wider"
+            )
         return found
 
     def source(self, order: Sequence[int]) -> Any:
@@ -240,7 +284,9 @@ class Rows(Private):
         if self.dtypes is not None:
             return self._frame(taken)
         columns = [_encoded(_single(taken.column(field.name)), field.type) for field in self.schema]
-        fields = [pa.field(f.name, column.type, f.nullable) for f, column in zip(self.schema, columns, strict=True)]
+        fields = [
+            pa.field(f.name, column.type, f.nullable) for f, column in zip(self.schema, columns, strict=True)
+        ]
         made = pa.Table.from_arrays(columns, schema=pa.schema(fields, metadata=self.schema.metadata))
         if not self.target.suffix:
             return made
@@ -297,5 +343,13 @@ def _encoded(column: pa.Array, kind: pa.DataType) -> pa.Array:
         return column.cast(kind)
     made = column.cast(kind.value_type).dictionary_encode()
     size = len(made.dictionary)
-    index = kind.index_type if kind.index_type == pa.int32() else pa.int8() if size < 2**7 - 1 else pa.int16() if size < 2**15 - 1 else pa.int32()
+    index = (
+        kind.index_type
+        if kind.index_type == pa.int32()
+        else pa.int8()
+        if size < 2**7 - 1
+        else pa.int16()
+        if size < 2**15 - 1
+        else pa.int32()
+    )
     return pa.DictionaryArray.from_arrays(made.indices.cast(index), made.dictionary, ordered=kind.ordered)

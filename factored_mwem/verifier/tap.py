@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from factored_mwem.table import Private
+from factored_mwem.tables.source import Private
 
 INVOKE = "opendp_core__measurement_invoke"
 """The one function of the library that draws noise."""

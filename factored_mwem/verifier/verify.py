@@ -22,17 +22,18 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from factored_mwem.domain import Domain
+from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import Ambiguous, FmwemError, InputError
-from factored_mwem.flow import Release, make
-from factored_mwem.plan import Policy
+from factored_mwem.pipeline.release import make
+from factored_mwem.pipeline.result import Release
+from factored_mwem.policy import Policy
 from factored_mwem.request import Request
-from factored_mwem.table import Private
+from factored_mwem.tables.source import Private
 from factored_mwem.verifier.edits import Base, Edit, based, edited
 from factored_mwem.verifier.sheet import Sheet, sheet_of
 from factored_mwem.verifier.tap import Tap, tapped
 from factored_mwem.verifier.watch import Draw, Finding, Parted, Watched
-from factored_mwem.workload import Workload
+from factored_mwem.workload.workload import Workload
 
 SLACK = 2.0**-30
 """Losses and distances are floats, rounded a few times each, and sums of them: what uses up all of a charge may seem to use more."""
@@ -90,7 +91,10 @@ class Verified:
     @property
     def facts(self) -> dict[str, Any]:
         """The same as JSON; null for a ratio that is infinite."""
-        stages = [{**asdict(stage), "worst": stage.worst if math.isfinite(stage.worst) else None} for stage in self.stages]
+        stages = [
+            {**asdict(stage), "worst": stage.worst if math.isfinite(stage.worst) else None}
+            for stage in self.stages
+        ]
         return {"private": False, "holds": self.holds, **asdict(self), "stages": stages}
 
 
@@ -118,7 +122,9 @@ def verify(
     rng = np.random.default_rng(seed)
     sweep()
     with tempfile.TemporaryDirectory(prefix=f"{FOLDER}{os.getpid()}-") as folder, tapped() as tap:
-        make(request, Watched(tap), lambda _: None)  # what a release refuses is refused in its words, before there are neighbours
+        make(
+            request, Watched(tap), lambda _: None
+        )  # what a release refuses is refused in its words, before there are neighbours
         sheet = sheet_of(table, request, Path(folder))
         rows = len(sheet.owners)
         if rows <= request.policy.contributions:
@@ -196,7 +202,15 @@ class _Search(Private):
 
     def _make(self, source: Any, run: Watched) -> Release:
         r = self.request
-        asked = Request.of(source, r.workload, r.policy, domain=r.declared, columns=r.columns, rows=r.rows, sample_seed=r.sample_seed)
+        asked = Request.of(
+            source,
+            r.workload,
+            r.policy,
+            domain=r.declared,
+            columns=r.columns,
+            rows=r.rows,
+            sample_seed=r.sample_seed,
+        )
         return make(asked, run, lambda _: None)
 
     def _compare(self, base: _Transcript, sheet: Sheet, edit: Edit) -> None:
@@ -220,7 +234,10 @@ class _Search(Private):
         else:
             found = public(made)
             different = [name for name, value in base.public.items() if found[name] != value]
-            wrong = [Failure("release", edit.words, f"the released {name} depends on one person's rows") for name in different]
+            wrong = [
+                Failure("release", edit.words, f"the released {name} depends on one person's rows")
+                for name in different
+            ]
             self._note(run.findings, edit.words, wrong)
             return
         self._note(run.findings, edit.words)
@@ -233,7 +250,13 @@ class _Search(Private):
             seen[0] += 1
             seen[1] = max(seen[1], finding.ratio)
             if not finding.ratio <= 1 + SLACK:
-                wrong.append(Failure(finding.stage, words, finding.wrong or f"moved by {finding.ratio:.6g} times what was charged"))
+                wrong.append(
+                    Failure(
+                        finding.stage,
+                        words,
+                        finding.wrong or f"moved by {finding.ratio:.6g} times what was charged",
+                    )
+                )
         self.draws += len(findings)
         self._fail([*wrong, *more])
 
@@ -257,5 +280,9 @@ def public(made: Release) -> dict[str, Any]:
 
 
 def _refusal(error: Exception) -> str:
-    text = re.sub(rf"\S*{FOLDER}[^/]*/", "", str(error)) if isinstance(error, FmwemError) else f"an unexpected {type(error).__name__}"
+    text = (
+        re.sub(rf"\S*{FOLDER}[^/]*/", "", str(error))
+        if isinstance(error, FmwemError)
+        else f"an unexpected {type(error).__name__}"
+    )
     return f"one person's row decides whether there is a release: {text}"

@@ -14,10 +14,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from factored_mwem.privacy.ledger import Entry, Ledger
-from factored_mwem.privacy.noise import Noise, OpenDPNoise, threshold_delta
-from factored_mwem.run import Run
-from factored_mwem.table import Private
+from factored_mwem.accounting.accountant import Entry, Ledger
+from factored_mwem.accounting.conversion import threshold_delta
+from factored_mwem.ledger.run import Run
+from factored_mwem.privacy.noise import Noise, OpenDPNoise
+from factored_mwem.tables.source import Private
 from factored_mwem.verifier.tap import Call, Tap
 
 DEPENDED = "a decision depended on private rows"
@@ -76,16 +77,30 @@ class Recorder:
         tap.take()  # what a replay that parted left
 
     def select(self, scores: np.ndarray, *, scale: float) -> int:
-        return int(self._draw("select", scores.copy(), scale, lambda: self._noise.select(scores, scale=scale)))
+        return int(
+            self._draw("select", scores.copy(), scale, lambda: self._noise.select(scores, scale=scale))
+        )
 
     def add(self, values: np.ndarray, *, scale: float) -> np.ndarray:
-        found: np.ndarray = self._draw("add", values.copy(), scale, lambda: self._noise.add(values, scale=scale))
+        found: np.ndarray = self._draw(
+            "add", values.copy(), scale, lambda: self._noise.add(values, scale=scale)
+        )
         return found.copy()
 
     def threshold(self, counts: dict[str, int], *, scale: float, threshold: int) -> dict[str, int]:
-        return dict(self._draw("threshold", dict(counts), scale, lambda: self._noise.threshold(counts, scale=scale, threshold=threshold), threshold))
+        return dict(
+            self._draw(
+                "threshold",
+                dict(counts),
+                scale,
+                lambda: self._noise.threshold(counts, scale=scale, threshold=threshold),
+                threshold,
+            )
+        )
 
-    def _draw(self, method: str, given: Given, scale: float, draw: Callable[[], Any], threshold: int = 0) -> Any:
+    def _draw(
+        self, method: str, given: Given, scale: float, draw: Callable[[], Any], threshold: int = 0
+    ) -> Any:
         if not self._ledger.entries:
             self._part("noise", "noise was drawn before anything was charged")
         entry, number = self._ledger.entries[-1], len(self.draws)
@@ -121,8 +136,16 @@ class Recorder:
         """After the last draw: the sums of the ledger, and whether the base run drew more."""
         spent, entries = self._ledger.spent, self._ledger.entries
         self._look_past("ledger")
-        if spent != sum(e.cost for e in entries) or self._ledger.spent_delta != sum(e.delta for e in entries) or spent > self._ledger.budget.amount:
-            self.findings.append(Finding("ledger", math.inf, "the ledger's sum is not that of its entries, or more than the budget"))
+        if (
+            spent != sum(e.cost for e in entries)
+            or self._ledger.spent_delta != sum(e.delta for e in entries)
+            or spent > self._ledger.budget.amount
+        ):
+            self.findings.append(
+                Finding(
+                    "ledger", math.inf, "the ledger's sum is not that of its entries, or more than the budget"
+                )
+            )
         if self._base is not None and len(self.draws) < len(self._base):
             self._part(stage_of(self._base[len(self.draws)].entry), f"{DEPENDED}: there is a draw less")
 
@@ -130,7 +153,9 @@ class Recorder:
 class Watched(Run):
     """A run without books whose noise is watched. What depends on the machine and the clock is pinned to the base run's."""
 
-    def __init__(self, tap: Tap, pinned: dict[str, Any] | None = None, base: Sequence[Draw] | None = None) -> None:
+    def __init__(
+        self, tap: Tap, pinned: dict[str, Any] | None = None, base: Sequence[Draw] | None = None
+    ) -> None:
         super().__init__()
         self.recorder: Recorder | None = None
         self._tap, self._base = tap, base
@@ -171,7 +196,9 @@ def unfaithful(draw: Draw) -> list[str]:
         if len(calls) != 1 or sorted(calls[0].received) != sorted(draw.given.tolist()):
             return ["the sampler did not receive the scores that were handed over"]
         won = calls[0].received[calls[0].returned]
-        return [] if won == int(draw.given[draw.answer]) else ["the sampler chose another score than came back"]
+        return (
+            [] if won == int(draw.given[draw.answer]) else ["the sampler chose another score than came back"]
+        )
     if [value for call in calls for value in call.received] != draw.given.tolist():
         return ["the sampler did not receive the values that were handed over"]
     back = [value for call in calls for value in call.returned]
@@ -190,7 +217,9 @@ def _unfaithful_keys(draw: Draw, given: dict[str, int]) -> list[str]:
     returned = draw.calls[0].returned if given else {}
     if not set(draw.answer) <= set(given):
         return ["a key came back that was not handed over"]
-    if sorted((received[key], noisy) for key, noisy in returned.items()) != sorted((given[key], noisy) for key, noisy in draw.answer.items()):
+    if sorted((received[key], noisy) for key, noisy in returned.items()) != sorted(
+        (given[key], noisy) for key, noisy in draw.answer.items()
+    ):
         return ["the sampler's counts are not those that came back"]
     return []
 
@@ -227,7 +256,9 @@ def losses(base: Draw, near: Draw) -> list[Finding]:
     if isinstance(base.given, dict) and isinstance(near.given, dict):
         return _losses_of_keys(base, near, base.given, near.given)
     first, second = np.asarray(base.given, dtype=np.int64), np.asarray(near.given, dtype=np.int64)
-    gaps = np.maximum(first, second).view(np.uint64) - np.minimum(first, second).view(np.uint64)  # exact, whatever the signs
+    gaps = np.maximum(first, second).view(np.uint64) - np.minimum(first, second).view(
+        np.uint64
+    )  # exact, whatever the signs
     if near.method == "select":
         loss = near.calls[0].loss(int(gaps.max())) if gaps.any() else 0.0
         return [Finding(stage, float(loss) / float(cost))]
@@ -236,7 +267,9 @@ def losses(base: Draw, near: Draw) -> list[Finding]:
         moved = [int(gap) for gap in gaps[at : at + len(call.received)] if gap]
         at += len(call.received)
         if moved:
-            loss += float(call.loss(math.sqrt(sum(gap * gap for gap in moved)) if _gaussian(near) else sum(moved)))
+            loss += float(
+                call.loss(math.sqrt(sum(gap * gap for gap in moved)) if _gaussian(near) else sum(moved))
+            )
     return [Finding(stage, loss / float(cost))]
 
 

@@ -77,7 +77,9 @@ def rho_loss(p: np.ndarray, q: np.ndarray, delta: float) -> np.ndarray:
     with np.errstate(divide="ignore"):
         log_p, log_q, log_not_p, log_not_q = np.log(p), np.log(q), np.log1p(-p), np.log1p(-q)
         for alpha in ORDERS[1:]:
-            both = np.logaddexp(alpha * log_p + (1 - alpha) * log_q, alpha * log_not_p + (1 - alpha) * log_not_q)
+            both = np.logaddexp(
+                alpha * log_p + (1 - alpha) * log_q, alpha * log_not_p + (1 - alpha) * log_not_q
+            )
             best = np.maximum(best, both / (alpha - 1) / alpha)
     return np.where(told, best, 0.0)
 

@@ -13,10 +13,11 @@ import numpy as np
 
 from audits.draws import SURE, Call, Mismatch, Script, Witness, log_ratio, simulated
 from audits.events import Features, bound_of, judge, search
-from factored_mwem.privacy.access import Access
-from factored_mwem.privacy.ledger import Budget, Ledger
-from factored_mwem.privacy.neighbours import Unit
-from factored_mwem.privacy.noise import Composition, Noise, OpenDPNoise
+from factored_mwem.accounting.accountant import Budget, Ledger
+from factored_mwem.accounting.conversion import Composition
+from factored_mwem.accounting.unit import Unit
+from factored_mwem.privacy.noise import Noise, OpenDPNoise
+from factored_mwem.privacy.session import Access
 
 FAILURE = 1e-6
 """Most probability with which a run of the audit blames a mechanism that keeps its word, all checks together."""
@@ -97,13 +98,19 @@ def run(check: Check, runs: int, failure: float, *, make: Make = real, power: bo
     """
     started = time.perf_counter()
     sides = [list(gather(check, world, runs // 2, make)) for world in (0, 1)]
-    claimed, delta = (max(getattr(seen, what) for seen, _ in sides[0] + sides[1]) for what in ("charged", "delta"))
+    claimed, delta = (
+        max(getattr(seen, what) for seen, _ in sides[0] + sides[1]) for what in ("charged", "delta")
+    )
     first, second = features(*([facts for _, facts in side] for side in sides))
     (seek_one, judge_one), (seek_two, judge_two) = first.halves(), second.halves()
     event = search(seek_one, seek_two, check.unit, delta, failure)
     bound = judge(event, judge_one, judge_two, check.unit, delta, failure)
     off = sum("off grid" in facts for side in sides for _, facts in side)
-    honest, halved = (foreseen(check, len(judge_one.values), delta, failure, factor) for factor in (1.0, HALVED)) if power else (0.0, 0.0)
+    honest, halved = (
+        (foreseen(check, len(judge_one.values), delta, failure, factor) for factor in (1.0, HALVED))
+        if power
+        else (0.0, 0.0)
+    )
     return Finding(
         check.name, check.unit, claimed, delta, bound, honest, halved, runs // 2 * 2, str(event), off, check.whole,
         time.perf_counter() - started, check.note,
@@ -140,7 +147,12 @@ def shadow(check: Check, world: int, calls: Sequence[Call], public: Any) -> list
 def features(*sides: Sequence[dict[str, float]]) -> list[Features]:
     """The facts of all runs as tables with the same columns."""
     names = tuple(dict.fromkeys(name for side in sides for facts in side[:50] for name in facts))
-    return [Features(names, np.array([[facts.get(name, np.nan) for name in names] for facts in side], dtype=np.float64)) for side in sides]
+    return [
+        Features(
+            names, np.array([[facts.get(name, np.nan) for name in names] for facts in side], dtype=np.float64)
+        )
+        for side in sides
+    ]
 
 
 def foreseen(check: Check, runs: int, delta: float, failure: float, factor: float) -> float:
@@ -159,7 +171,9 @@ def foreseen(check: Check, runs: int, delta: float, failure: float, factor: floa
     values = np.unique(np.quantile(np.concatenate([one, other]), np.linspace(0, 1, 200)))
     counts = [runs / FORESEEN * (FORESEEN - np.searchsorted(side, values - 1e-9)) for side in (one, other)]
     forward = bound_of(counts[1], counts[0], runs, runs, check.unit, delta, failure, forward=True)
-    backward = bound_of(runs - counts[0], runs - counts[1], runs, runs, check.unit, delta, failure, forward=False)
+    backward = bound_of(
+        runs - counts[0], runs - counts[1], runs, runs, check.unit, delta, failure, forward=False
+    )
     return float(max(forward.max(), backward.max()))
 
 
@@ -170,7 +184,11 @@ class Ideal:
         self.composition, self._rng = composition, rng
 
     def select(self, scores: np.ndarray, *, scale: float) -> int:
-        noise = self._rng.gumbel(size=len(scores)) if self.composition is Composition.ZCDP else self._rng.exponential(size=len(scores))
+        noise = (
+            self._rng.gumbel(size=len(scores))
+            if self.composition is Composition.ZCDP
+            else self._rng.exponential(size=len(scores))
+        )
         return int(np.argmax(scores + noise * scale))
 
     def add(self, values: np.ndarray, *, scale: float) -> np.ndarray:
@@ -210,8 +228,13 @@ def _cells(name: str, values: np.ndarray) -> dict[str, float]:
     """The cells of noisy counts; of floats, too, what lies below the 2^-53 that a sum with a count near 1 can hold."""
     found = {f"{name}[{i}]": float(value) for i, value in enumerate(values[:WIDEST].tolist())}
     if values.dtype.kind == "i":
-        found |= {f"low bit of {name}[{i}]": float(value & 1) for i, value in enumerate(values[:WIDEST].tolist())}
+        found |= {
+            f"low bit of {name}[{i}]": float(value & 1) for i, value in enumerate(values[:WIDEST].tolist())
+        }
     else:
-        found |= {f"bits of {name}[{i}] below 2^-53": float(value * 2.0**53 % 1 > 0) for i, value in enumerate(values[:WIDEST].tolist())}
+        found |= {
+            f"bits of {name}[{i}] below 2^-53": float(value * 2.0**53 % 1 > 0)
+            for i, value in enumerate(values[:WIDEST].tolist())
+        }
         found["off grid"] = 1.0
     return found

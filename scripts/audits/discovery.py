@@ -10,13 +10,13 @@ import pyarrow as pa
 
 from audits.check import Check, stage
 from audits.stages import ADD_REMOVE, REPLACE, ZCDP, name_of
-from factored_mwem.counts import Sealed
+from factored_mwem.accounting.accountant import Budget, Mechanism, scale_for
+from factored_mwem.accounting.unit import Unit
 from factored_mwem.privacy import discover
-from factored_mwem.privacy.access import Access
-from factored_mwem.privacy.ledger import Budget, Mechanism, scale_for
-from factored_mwem.privacy.neighbours import Unit
-from factored_mwem.profile import profile
-from factored_mwem.table import open_table
+from factored_mwem.privacy.counts import Sealed
+from factored_mwem.privacy.session import Access
+from factored_mwem.tables.profile import profile
+from factored_mwem.tables.source import open_table
 
 RHO = Fraction(1)
 DELTA = Fraction(1, 10**6)
@@ -31,11 +31,19 @@ def sealed(values: Sequence[Any]) -> Sealed:
     return Sealed(profile(open_table(pa.table({"x": list(values)})), ["x"])["x"])
 
 
-def reading(what: str, unit: Unit, pair: Sequence[Sequence[Any]], read: Callable[[Sealed, Access], dict[str, Any]], **more: Any) -> Check:
+def reading(
+    what: str,
+    unit: Unit,
+    pair: Sequence[Sequence[Any]],
+    read: Callable[[Sealed, Access], dict[str, Any]],
+    **more: Any,
+) -> Check:
     """A check of one reading of the columns in `pair`."""
     rho, delta = more.pop("rho", RHO), more.pop("delta", DELTA)
     profiles = [sealed(values) for values in pair]
-    play = stage(lambda world, access: read(profiles[world], access), unit, Budget(1.0, 1e-6, ZCDP, rho, delta))
+    play = stage(
+        lambda world, access: read(profiles[world], access), unit, Budget(1.0, 1e-6, ZCDP, rho, delta)
+    )
     return Check(name_of(f"discover {what}", ZCDP, unit), ZCDP, "rho", play, **more)
 
 
@@ -58,7 +66,10 @@ def categories(unit: Unit) -> Check:
     """A value whose count comes up to the threshold; under replace another's falls below it."""
     threshold, k = threshold_of(unit, RHO, DELTA), unit.contributions
     other = threshold - k if unit.neighbours is REPLACE else 0
-    pair = ["red"] * (threshold - k) + ["blue"] * (other and threshold), ["red"] * threshold + ["blue"] * other
+    pair = (
+        ["red"] * (threshold - k) + ["blue"] * (other and threshold),
+        ["red"] * threshold + ["blue"] * other,
+    )
 
     def read(column: Sealed, access: Access) -> dict[str, Any]:
         return {"kept": ",".join(discover._categories("x", column, RHO, DELTA, access))}
@@ -73,7 +84,15 @@ def own_category(unit: Unit) -> Check:
         return {"kept": "red" in discover._categories("x", column, STEEP, WIDE, access)}
 
     note = "its delta is far above what it is kept with"
-    return reading("category of one person", unit, pair_of(unit, "red", "blue", 0), read, rho=STEEP, delta=WIDE, note=note)
+    return reading(
+        "category of one person",
+        unit,
+        pair_of(unit, "red", "blue", 0),
+        read,
+        rho=STEEP,
+        delta=WIDE,
+        note=note,
+    )
 
 
 def threshold_of(unit: Unit, rho: Fraction, delta: Fraction) -> int:
@@ -107,4 +126,12 @@ def bounds(unit: Unit) -> Check:
 
 def discovery_checks() -> list[Check]:
     one, two, swap_two = Unit(ADD_REMOVE, 1), Unit(ADD_REMOVE, 2), Unit(REPLACE, 2)
-    return [votes(one), votes(swap_two), categories(one), categories(swap_two), own_category(one), magnitude(two), bounds(one)]
+    return [
+        votes(one),
+        votes(swap_two),
+        categories(one),
+        categories(swap_two),
+        own_category(one),
+        magnitude(two),
+        bounds(one),
+    ]

@@ -10,11 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from factored_mwem.privacy.noise import Composition, Noise
+from factored_mwem.accounting.conversion import Composition
+from factored_mwem.privacy.noise import Noise
 
 SURE = 60.0
 """A log likelihood ratio that settles the matter; greater ones are cut off here."""
-NODES, WEIGHTS = (part / 2 + offset for part, offset in zip(np.polynomial.legendre.leggauss(32), (0.5, 0.0), strict=True))
+NODES, WEIGHTS = (
+    part / 2 + offset for part, offset in zip(np.polynomial.legendre.leggauss(32), (0.5, 0.0), strict=True)
+)
 """Gauss-Legendre over [0, 1]: exact for the polynomials of permute-and-flip among up to 64 candidates."""
 
 
@@ -50,7 +53,13 @@ class Witness:
         return self._seen("add", private, scale, 0, self.noise.add(values, scale=scale))
 
     def threshold(self, counts: dict[str, int], *, scale: float, threshold: int) -> dict[str, int]:
-        return self._seen("threshold", dict(counts), scale, threshold, self.noise.threshold(counts, scale=scale, threshold=threshold))
+        return self._seen(
+            "threshold",
+            dict(counts),
+            scale,
+            threshold,
+            self.noise.threshold(counts, scale=scale, threshold=threshold),
+        )
 
     def _seen(self, method: str, private: Any, scale: float, threshold: int, drawn: Any) -> Any:
         self.calls.append(Call(method, private, scale, threshold, drawn))
@@ -99,9 +108,13 @@ def _log_ratio(ours: Call, theirs: Call, composition: Composition) -> float:
             return float((terms[1] ** 2.0).sum() - (terms[0] ** 2.0).sum()) / (2 * ours.scale**2)
         return float(np.abs(terms[1]).sum() - np.abs(terms[0]).sum()) / ours.scale
     if ours.method == "select":
-        return float(log_choices(theirs, composition)[ours.drawn] - log_choices(ours, composition)[ours.drawn])
+        return float(
+            log_choices(theirs, composition)[ours.drawn] - log_choices(ours, composition)[ours.drawn]
+        )
     keys = ours.private.keys() | theirs.private.keys()
-    return sum(_log_kept(theirs, key, key in ours.drawn) - _log_kept(ours, key, key in ours.drawn) for key in keys)
+    return sum(
+        _log_kept(theirs, key, key in ours.drawn) - _log_kept(ours, key, key in ours.drawn) for key in keys
+    )
 
 
 def log_choices(call: Call, composition: Composition) -> np.ndarray:
@@ -131,7 +144,12 @@ def _log_kept(call: Call, key: str, kept: bool) -> float:
 
 
 def simulated(
-    ours: Sequence[Call], theirs: Sequence[Call], composition: Composition, factor: float, rng: np.random.Generator, runs: int
+    ours: Sequence[Call],
+    theirs: Sequence[Call],
+    composition: Composition,
+    factor: float,
+    rng: np.random.Generator,
+    runs: int,
 ) -> np.ndarray:
     """float64[run]: log ratios as `log_ratio` finds them, where noise of `factor` times the claimed scale falls on `ours`, along this one path."""
     total = np.zeros(runs)
@@ -139,14 +157,21 @@ def simulated(
         if not a.seen:
             continue
         if a.method == "add":
-            noise, gap = _noise(composition, a.scale * factor, (runs, len(a.private)), rng), (b.private - a.private).astype(np.float64)
+            noise, gap = (
+                _noise(composition, a.scale * factor, (runs, len(a.private)), rng),
+                (b.private - a.private).astype(np.float64),
+            )
             apart = (noise - gap, noise)
             if composition is Composition.ZCDP:
                 total += (apart[1] ** 2 - apart[0] ** 2).sum(axis=1) / (2 * a.scale**2)
             else:
                 total += (np.abs(apart[1]) - np.abs(apart[0])).sum(axis=1) / a.scale
         elif a.method == "select":
-            noise = rng.gumbel(size=(runs, len(a.private))) if composition is Composition.ZCDP else rng.exponential(size=(runs, len(a.private)))
+            noise = (
+                rng.gumbel(size=(runs, len(a.private)))
+                if composition is Composition.ZCDP
+                else rng.exponential(size=(runs, len(a.private)))
+            )
             chosen = (a.private + noise * a.scale * factor).argmax(axis=1)
             total += (log_choices(b, composition) - log_choices(a, composition))[chosen]
         else:
@@ -157,7 +182,9 @@ def simulated(
     return np.clip(total, -SURE, SURE)
 
 
-def _noise(composition: Composition, scale: float, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+def _noise(
+    composition: Composition, scale: float, shape: tuple[int, ...], rng: np.random.Generator
+) -> np.ndarray:
     """Discrete Laplace or discrete Gaussian noise; where the grid is fine, a rounded Gaussian is enough to foresee what a check can see."""
     if composition is Composition.ZCDP:
         if scale > 10:

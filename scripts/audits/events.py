@@ -59,13 +59,28 @@ def search(first: Features, second: Features, kind: str, delta: float, failure: 
         for sign, (one, other) in counts.items():
             for forward in (True, False):
                 more, less = (other, one) if forward else (one, other)
-                losses = bound_of(more, less, len(first.values), len(second.values), kind, delta, failure, forward=forward)
+                losses = bound_of(
+                    more, less, len(first.values), len(second.values), kind, delta, failure, forward=forward
+                )
                 if len(losses) and losses.max() > best:
-                    best, found = float(losses.max()), Event(name, sign, float(values[losses.argmax()]), forward)
+                    best, found = (
+                        float(losses.max()),
+                        Event(name, sign, float(values[losses.argmax()]), forward),
+                    )
     return found
 
 
-def bound_of(more: np.ndarray, less: np.ndarray, first: int, second: int, kind: str, delta: float, failure: float, *, forward: bool) -> np.ndarray:
+def bound_of(
+    more: np.ndarray,
+    less: np.ndarray,
+    first: int,
+    second: int,
+    kind: str,
+    delta: float,
+    failure: float,
+    *,
+    forward: bool,
+) -> np.ndarray:
     """Rough bounds for many events at once, `more` and `less` being their counts on the table where they are likelier, and on the other."""
     runs = (second, first) if forward else (first, second)
     low, _ = rough_limits(np.asarray(more, dtype=np.float64), runs[0], failure / 2)

@@ -11,14 +11,14 @@ import numpy as np
 from audits.check import HALVED, Finding
 from audits.draws import Call, Witness, log_choices
 from audits.stages import BUDGET, PURE, UNIT, ZCDP, Row, Silent, codes_of, domain_of, name_of
-from factored_mwem.answers import Answerer
-from factored_mwem.counts import PrivateCounts
-from factored_mwem.model import ProductModel
-from factored_mwem.privacy.access import Access, measure, select
-from factored_mwem.privacy.ledger import Ledger
-from factored_mwem.privacy.neighbours import Neighbours, Unit
-from factored_mwem.privacy.noise import Composition
-from factored_mwem.workload import Workload
+from factored_mwem.accounting.accountant import Ledger
+from factored_mwem.accounting.conversion import Composition
+from factored_mwem.accounting.unit import Neighbours, Unit
+from factored_mwem.model.answers import Answerer
+from factored_mwem.model.dense import ProductModel
+from factored_mwem.privacy.counts import PrivateCounts
+from factored_mwem.privacy.session import Access, measure, select
+from factored_mwem.workload.workload import Workload
 
 SHAPE = (2, 2)
 CELLS = list(itertools.product(*map(range, SHAPE)))
@@ -46,9 +46,18 @@ def measuring(counts: PrivateCounts, access: Access) -> object:
 
 
 def selecting(counts: PrivateCounts, access: Access) -> object:
-    answers = Answerer(CANDIDATES).answers(ProductModel.uniform(domain_of(SHAPE), 2.5), np.arange(len(CANDIDATES)))
+    answers = Answerer(CANDIDATES).answers(
+        ProductModel.uniform(domain_of(SHAPE), 2.5), np.arange(len(CANDIDATES))
+    )
     penalty = np.array([0.3, 1.2, 2.1])
-    return select(counts, answers, np.arange(len(CANDIDATES)), penalty=penalty, cost=access.ledger.budget.amount, access=access)
+    return select(
+        counts,
+        answers,
+        np.arange(len(CANDIDATES)),
+        penalty=penalty,
+        cost=access.ledger.budget.amount,
+        access=access,
+    )
 
 
 def enumerate_pairs(what: str, act: Act, composition: Composition, unit: Unit) -> Finding:
@@ -61,7 +70,9 @@ def enumerate_pairs(what: str, act: Act, composition: Composition, unit: Unit) -
         (calls[table],) = witness.calls
         charged.add(float(ledger.spent))
     for factor in (1.0, HALVED):
-        found[factor] = float(max(loss(calls[one], calls[other], composition, factor) for one, other in pairs(unit)))
+        found[factor] = float(
+            max(loss(calls[one], calls[other], composition, factor) for one, other in pairs(unit))
+        )
     (claimed,) = charged
     return Finding(
         name_of(f"exact {what}", composition, unit), UNIT[composition], claimed, 0.0, found[1.0], found[1.0], found[HALVED], 0,
@@ -75,13 +86,19 @@ def loss(one: Call, other: Call, composition: Composition, factor: float) -> flo
         halved = [Call("select", call.private, call.scale * factor, 0, None) for call in (one, other)]
         return divergence(*(log_choices(call, composition) for call in halved), composition)
     moves = np.unique(np.abs(one.private - other.private), return_counts=True)
-    return sum(times * divergence(*shifted(one.scale * factor, int(move), composition), composition) for move, times in zip(*moves, strict=True))
+    return sum(
+        times * divergence(*shifted(one.scale * factor, int(move), composition), composition)
+        for move, times in zip(*moves, strict=True)
+    )
 
 
 def shifted(scale: float, move: int, composition: Composition) -> tuple[np.ndarray, np.ndarray]:
     """log probabilities of the noisy values of two counts that are `move` apart, so far out that the rest does not count."""
     x = np.arange(-round(12 * scale) - 60 - move, round(12 * scale) + 61 + move, dtype=np.float64)
-    logs = [-((x - at) ** 2) / (2 * scale**2) if composition is ZCDP else -np.abs(x - at) / scale for at in (0, move)]
+    logs = [
+        -((x - at) ** 2) / (2 * scale**2) if composition is ZCDP else -np.abs(x - at) / scale
+        for at in (0, move)
+    ]
     return logs[0] - np.logaddexp.reduce(logs[0]), logs[1] - np.logaddexp.reduce(logs[1])
 
 
@@ -98,5 +115,7 @@ def exact_checks() -> dict[str, Callable[[], Finding]]:
     for composition, unit in ((PURE, Unit(contributions=2)), (ZCDP, Unit()), (PURE, SWAP), (ZCDP, SWAP)):
         for what, act in (("measure", measuring), ("select", selecting)):
             name = name_of(f"exact {what}", composition, unit)
-            found[name] = lambda what=what, act=act, composition=composition, unit=unit: enumerate_pairs(what, act, composition, unit)
+            found[name] = lambda what=what, act=act, composition=composition, unit=unit: enumerate_pairs(
+                what, act, composition, unit
+            )
     return found

@@ -13,13 +13,14 @@ from unittest import mock
 import numpy as np
 
 from audits.check import Make, real
-from factored_mwem.counts import Sealed
+from factored_mwem.accounting.accountant import Entry, Ledger, Mechanism, scale_for
+from factored_mwem.accounting.conversion import Composition
+from factored_mwem.accounting.unit import Unit
+from factored_mwem.ledger.journal import Journal
 from factored_mwem.privacy import discover
-from factored_mwem.privacy.access import Access
-from factored_mwem.privacy.journal import Journal
-from factored_mwem.privacy.ledger import Entry, Ledger, Mechanism, scale_for
-from factored_mwem.privacy.neighbours import Unit
-from factored_mwem.privacy.noise import Composition, Noise
+from factored_mwem.privacy.counts import Sealed
+from factored_mwem.privacy.noise import Noise
+from factored_mwem.privacy.session import Access
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,9 @@ def patched(target: Any, name: str, value: Any) -> Iterator[Make]:
 def uncharged() -> AbstractContextManager[Make]:
     """Whole tables are measured for nothing."""
     charge = Ledger.charge
-    return patched(Ledger, "charge", lambda self, entry: None if entry.target == ("a", "b") else charge(self, entry))
+    return patched(
+        Ledger, "charge", lambda self, entry: None if entry.target == ("a", "b") else charge(self, entry)
+    )
 
 
 def all_categories(name: str, sealed: Sealed, cost: Fraction, delta: Fraction, access: Access) -> list[str]:
@@ -110,10 +113,18 @@ def all_categories(name: str, sealed: Sealed, cost: Fraction, delta: Fraction, a
     return [*sorted(access.open(sealed, entry).texts), discover.OTHER]
 
 
-def min_max(name: str, kind: str, sealed: Sealed, cost: Fraction, present: float, access: Access) -> tuple[float, float, bool]:
+def min_max(
+    name: str, kind: str, sealed: Sealed, cost: Fraction, present: float, access: Access
+) -> tuple[float, float, bool]:
     """Charged, and then the least and the greatest value."""
     sensitivity = access.unit.l2_squared_of_marginal
-    entry = Entry("discover", Mechanism.GAUSSIAN, (name, "bounds"), scale_for(Mechanism.GAUSSIAN, cost, sensitivity=sensitivity), sensitivity)
+    entry = Entry(
+        "discover",
+        Mechanism.GAUSSIAN,
+        (name, "bounds"),
+        scale_for(Mechanism.GAUSSIAN, cost, sensitivity=sensitivity),
+        sensitivity,
+    )
     column = access.open(sealed, entry)
     return column.least["number"], column.most["number"], True
 
@@ -143,7 +154,12 @@ PLANTS = (
     Plant(
         "noise at half scale",
         wrapped(lambda noise: Scaled(noise, add=0.5)),
-        ((ROWS, 2400), ("measure residuals of 2 x 2: zcdp, add-remove, k=2", 4000), ("discover votes: zcdp, add-remove, k=1", 4000), (RELEASE, 2400)),
+        (
+            (ROWS, 2400),
+            ("measure residuals of 2 x 2: zcdp, add-remove, k=2", 4000),
+            ("discover votes: zcdp, add-remove, k=1", 4000),
+            (RELEASE, 2400),
+        ),
     ),
     Plant(
         "selection with twice the epsilon",
@@ -153,12 +169,18 @@ PLANTS = (
     Plant(
         "sensitivity 1 under replace",
         lambda: patched(Unit, "_people", property(lambda _: 1)),
-        (("measure question of parities: pure, replace, k=1", 4000), ("measure marginal: pure, replace, k=1", 6000)),
+        (
+            ("measure question of parities: pure, replace, k=1", 4000),
+            ("measure marginal: pure, replace, k=1", 6000),
+        ),
     ),
     Plant(
         "contributions ignored",
         lambda: patched(Unit, "contributions", property(lambda _: 1, lambda self, value: None)),
-        (("measure rows: zcdp, add-remove, k=2", 3600), ("measure residuals of 2 x 2: zcdp, add-remove, k=2", 4000)),
+        (
+            ("measure rows: zcdp, add-remove, k=2", 3600),
+            ("measure residuals of 2 x 2: zcdp, add-remove, k=2", 4000),
+        ),
     ),
     Plant("exact n", lambda: patched(Unit, "total_is_public", property(lambda _: True)), ((RELEASE, 640),)),
     Plant("a measurement not charged", uncharged, ((MARGINAL, 2000), (HISTOGRAM, 2400))),
@@ -167,10 +189,16 @@ PLANTS = (
         lambda: patched(discover, "_categories", all_categories),
         (("discover category of one person: zcdp, add-remove, k=1", 400),),
     ),
-    Plant("bounds from min/max", lambda: patched(discover, "_bounds", min_max), (("discover bounds: zcdp, add-remove, k=1", 600),)),
+    Plant(
+        "bounds from min/max",
+        lambda: patched(discover, "_bounds", min_max),
+        (("discover bounds: zcdp, add-remove, k=1", 600),),
+    ),
     Plant("the same noise reused", wrapped(Reused), (("measure two marginals: pure, add-remove, k=1", 400),)),
     Plant("noise from a fixed seed", wrapped(Seeded), ((ROWS, 400), (RELEASE, 640))),
-    Plant("float rounding: low bits", wrapped(lambda noise: Floating(noise, late=False)), ((MARGINAL, 3200),)),
+    Plant(
+        "float rounding: low bits", wrapped(lambda noise: Floating(noise, late=False)), ((MARGINAL, 3200),)
+    ),
     Plant(
         "float rounding: noise rounded, on a large scale",
         wrapped(lambda noise: Floating(noise, late=True)),
@@ -181,5 +209,9 @@ PLANTS = (
         lambda: patched(Journal, "replay", measured_afresh),
         (("measure rows, resumed twice: pure, add-remove, k=1", 3600), (RESUMED, 1600)),
     ),
-    Plant("a threshold with four times its delta", quarter_of_delta, (("discover category of one person: zcdp, add-remove, k=1", 4000),)),
+    Plant(
+        "a threshold with four times its delta",
+        quarter_of_delta,
+        (("discover category of one person: zcdp, add-remove, k=1", 4000),),
+    ),
 )

@@ -13,11 +13,14 @@ import pyarrow as pa
 
 from audits.check import Check, Seen, facts_of
 from audits.stages import PURE, ZCDP
-from factored_mwem import Domain, Workload, engine, manifest
-from factored_mwem.flow import Release, _release
-from factored_mwem.plan import Policy
+from factored_mwem import Domain, Workload
+from factored_mwem.mechanisms import tree as engine
+from factored_mwem.pipeline import manifest
+from factored_mwem.pipeline.release import _release
+from factored_mwem.pipeline.result import Release
+from factored_mwem.policy import Policy
 from factored_mwem.privacy.noise import Noise
-from factored_mwem.table import open_table
+from factored_mwem.tables.source import open_table
 
 EPSILON = 2.0
 FIELDS = {
@@ -67,16 +70,40 @@ def tables(case: Case) -> tuple[Rows, Rows]:
 
 def check_of(case: Case, pair: tuple[Rows, Rows] | None = None) -> Check:
     """A whole release on two neighbouring tables."""
-    declared = Domain.from_dict({"fields": [FIELDS[name] for name in case.columns]}) if case.declared else None
-    private = [open_table(pa.table(dict(zip(case.columns, map(list, zip(*rows, strict=True)), strict=True)))) for rows in pair or tables(case)]
+    declared = (
+        Domain.from_dict({"fields": [FIELDS[name] for name in case.columns]}) if case.declared else None
+    )
+    private = [
+        open_table(pa.table(dict(zip(case.columns, map(list, zip(*rows, strict=True)), strict=True))))
+        for rows in pair or tables(case)
+    ]
 
     def play(world: int, noise: Noise) -> Seen:
         with VERSIONS, in_rounds() if case.rounds else contextlib.nullcontext():
-            made = _release(private[world], case.workload, case.policy, declared, None, None, None, lambda _: None, noise=noise)
+            made = _release(
+                private[world],
+                case.workload,
+                case.policy,
+                declared,
+                None,
+                None,
+                None,
+                lambda _: None,
+                noise=noise,
+            )
         return seen_in(made)
 
     pure = case.policy.delta == 0
-    return Check(case.name, PURE if pure else ZCDP, "epsilon", play, fixed=False, share=case.share, whole=True, note=case.note)
+    return Check(
+        case.name,
+        PURE if pure else ZCDP,
+        "epsilon",
+        play,
+        fixed=False,
+        share=case.share,
+        whole=True,
+        note=case.note,
+    )
 
 
 @contextlib.contextmanager
@@ -96,7 +123,9 @@ def seen_in(made: Release) -> Seen:
         "total of the model": made.model.total,
         "rounds": stated.rounds,
         "charges": len(charges),
-        "selected": repr([(e.stage, e.target) for e in stated.ledger] + [q.question for q in stated.questions]),
+        "selected": repr(
+            [(e.stage, e.target) for e in stated.ledger] + [q.question for q in stated.questions]
+        ),
         "domain": repr(stated.domain),
         "warnings": repr(stated.warnings),
     }
@@ -106,9 +135,21 @@ def seen_in(made: Release) -> Seen:
         found["residuals"] = r.noisy
 
     def look() -> dict[str, float]:
-        return facts_of(found) | {f"share {i}": float(share) for i, share in enumerate(shares[:8].tolist())} | synthetic(made)
+        return (
+            facts_of(found)
+            | {f"share {i}": float(share) for i, share in enumerate(shares[:8].tolist())}
+            | synthetic(made)
+        )
 
-    public = (shares.tobytes(), made.model.total, charges, stated.domain, stated.warnings, stated.notes, stated.rounds)
+    public = (
+        shares.tobytes(),
+        made.model.total,
+        charges,
+        stated.domain,
+        stated.warnings,
+        stated.notes,
+        stated.rounds,
+    )
     return Seen(look, stated.recompute(), stated.guarantee.delta, repr(public))
 
 
@@ -118,7 +159,9 @@ def synthetic(made: Release) -> dict[str, float]:
         return {}
     rows = made.to_arrow()
     cells = list(zip(*(column.to_pylist() for column in rows.columns), strict=True))
-    return {"synthetic rows": float(len(cells))} | {f"synthetic {cell}": float(cells.count(cell)) for cell in set(cells)}
+    return {"synthetic rows": float(len(cells))} | {
+        f"synthetic {cell}": float(cells.count(cell)) for cell in set(cells)
+    }
 
 
 def release_checks() -> list[Check]:
@@ -142,10 +185,23 @@ def release_checks() -> list[Check]:
         Case("residuals at once", Workload.marginals(1), policy(), columns=("a", "c")),
         Case("residuals at once", two_way, policy(**swap, **two), columns=("a", "c"), share=2.0),
         Case("in rounds", two_way, policy(**once, **two), rounds=True),
-        Case("in adaptive rounds", two_way, policy(initial_share=0.02), rounds=True, share=0.5, note="its loss comes in many small pieces"),
+        Case(
+            "in adaptive rounds",
+            two_way,
+            policy(initial_share=0.02),
+            rounds=True,
+            share=0.5,
+            note="its loss comes in many small pieces",
+        ),
         Case("in rounds", two_way, policy(**once, **swap), rounds=True, share=1.3),
         Case("ranges", prefixes, policy()),
-        Case("marginals", two_way, policy(**mwem, delta=1e-9), share=0.25, note="the slack of the conversion hides half the noise"),
+        Case(
+            "marginals",
+            two_way,
+            policy(**mwem, delta=1e-9),
+            share=0.25,
+            note="the slack of the conversion hides half the noise",
+        ),
     ]
     return [*map(check_of, cases), learnt()]
 
@@ -153,6 +209,13 @@ def release_checks() -> list[Check]:
 def learnt() -> Check:
     """A release that learns its domain, from a value that comes up to the threshold: judged by (epsilon, delta), which sees little."""
     chosen = policy(delta=0.1, domain_budget=0.5)
-    case = Case("learnt domain", Workload.marginals(1), chosen, declared=False, share=0.25, note="delta and the conversion hide most; see discover")
+    case = Case(
+        "learnt domain",
+        Workload.marginals(1),
+        chosen,
+        declared=False,
+        share=0.25,
+        note="delta and the conversion hide most; see discover",
+    )
     common: Rows = [("x", "p")] * 12
     return check_of(case, ([*common, *[("y", "p")] * 6], [*common, *[("y", "p")] * 7]))

@@ -22,7 +22,15 @@ LEGEND = (
 
 def row(f: Finding) -> tuple[str, ...]:
     verdict = "FAILS" if not f.holds else "holds" if f.sees else "holds (weak)"
-    return f.check, claim(f), number(f.bound), number(f.honest), number(f.halved), f"{f.runs:,}" if f.runs else "exact", verdict
+    return (
+        f.check,
+        claim(f),
+        number(f.bound),
+        number(f.honest),
+        number(f.halved),
+        f"{f.runs:,}" if f.runs else "exact",
+        verdict,
+    )
 
 
 def planted_row(name: str, f: Finding) -> tuple[str, ...]:
@@ -54,13 +62,26 @@ def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows))
 
 
-def write(folder: Path, mode: str, findings: Sequence[Finding], planted: Sequence[tuple[str, Finding]]) -> None:
+def write(
+    folder: Path, mode: str, findings: Sequence[Finding], planted: Sequence[tuple[str, Finding]]
+) -> None:
     """audit.md and audit.json, into a folder that is made where there is none."""
     folder.mkdir(parents=True, exist_ok=True)
     notes = [f"- {f.check}: {f.note}" for f in findings if f.note]
-    parts = [f"# Privacy audit ({mode})", LEGEND.format(failure=FAILURE), markdown(HEAD, [row(f) for f in findings]), "\n".join(notes)]
-    parts += ["## Planted bugs", markdown(PLANTED, [planted_row(name, f) for name, f in planted])] if planted else []
-    (folder / "audit.md").write_text("\n\n".join([*parts, summary(findings, planted)]) + "\n", encoding="utf-8")
+    parts = [
+        f"# Privacy audit ({mode})",
+        LEGEND.format(failure=FAILURE),
+        markdown(HEAD, [row(f) for f in findings]),
+        "\n".join(notes),
+    ]
+    parts += (
+        ["## Planted bugs", markdown(PLANTED, [planted_row(name, f) for name, f in planted])]
+        if planted
+        else []
+    )
+    (folder / "audit.md").write_text(
+        "\n\n".join([*parts, summary(findings, planted)]) + "\n", encoding="utf-8"
+    )
     found: dict[str, Any] = {
         "mode": mode,
         "failure": FAILURE,

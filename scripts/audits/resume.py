@@ -20,18 +20,20 @@ from audits.check import Check, Seen, facts_of
 from audits.draws import Call, Witness
 from audits.releases import FIELDS, VERSIONS, Case, policy, seen_in, tables
 from audits.stages import ADD_REMOVE, PURE, codes_of, domain_of, make, worst
-from factored_mwem import Domain, Workload, faults
-from factored_mwem.counts import PrivateRows
-from factored_mwem.flow import Release, _release
-from factored_mwem.ledger_file import LedgerFile
-from factored_mwem.privacy.access import Access, measure
-from factored_mwem.privacy.cap import Cap
-from factored_mwem.privacy.journal import CODE, HEAD, MAGIC, Journal, Journaled
-from factored_mwem.privacy.ledger import Ledger
-from factored_mwem.privacy.neighbours import Unit
+from factored_mwem import Domain, Workload
+from factored_mwem import crashpoints as faults
+from factored_mwem.accounting.accountant import Ledger
+from factored_mwem.accounting.cap import Cap
+from factored_mwem.accounting.unit import Unit
+from factored_mwem.ledger.file import LedgerFile
+from factored_mwem.ledger.journal import CODE, HEAD, MAGIC, Journal, Journaled
+from factored_mwem.ledger.run import Run
+from factored_mwem.pipeline.release import _release
+from factored_mwem.pipeline.result import Release
+from factored_mwem.privacy.counts import PrivateRows
 from factored_mwem.privacy.noise import Noise
+from factored_mwem.privacy.session import Access, measure
 from factored_mwem.request import Request
-from factored_mwem.run import Run
 
 NAME, ID = "table", "audit"
 CRASHES = (("after journal", "rows"), ("before journal", "choice"), *[("after journal", "table")] * 3)
@@ -74,7 +76,10 @@ def resume_checks() -> list[Check]:
 def resumed() -> Check:
     """A release under a run id that dies at every place in CRASHES and goes on."""
     domain = Domain.from_dict({"fields": [FIELDS[name] for name in CASE.columns]})
-    private = [pa.table(dict(zip(CASE.columns, map(list, zip(*rows, strict=True)), strict=True))) for rows in tables(CASE)]
+    private = [
+        pa.table(dict(zip(CASE.columns, map(list, zip(*rows, strict=True)), strict=True)))
+        for rows in tables(CASE)
+    ]
     requests = [Request.of(table, CASE.workload, CASE.policy, domain=domain) for table in private]
 
     def play(world: int, noise: Noise) -> Seen:
@@ -106,7 +111,9 @@ def journaled(unit: Unit) -> Check:
                 journal.begin({})
             noise = Journaled(access.noise, journal, access.ledger, complete=False)
             cost = access.ledger.budget.amount
-            return measure(tables[world], (), cost=cost, access=Access(access.ledger, access.unit, noise)).noisy
+            return measure(
+                tables[world], (), cost=cost, access=Access(access.ledger, access.unit, noise)
+            ).noisy
         finally:
             journal.close()
 
@@ -126,7 +133,18 @@ def attempted(request: Request, ledger: Path, noise: Noise, place: tuple[str, st
     r = request
     try:
         with dying(noise, place), Run.begin(r, ledger, NAME, ID, version="audit") as run:
-            made = _release(r.private, r.workload, r.policy, r.declared, None, None, None, lambda _: None, noise=noise, run=run)
+            made = _release(
+                r.private,
+                r.workload,
+                r.policy,
+                r.declared,
+                None,
+                None,
+                None,
+                lambda _: None,
+                noise=noise,
+                run=run,
+            )
             run.finish({})
         return made
     except Crash:

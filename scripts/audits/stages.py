@@ -11,29 +11,31 @@ import numpy as np
 
 from audits.check import Check, stage
 from audits.draws import Witness
-from factored_mwem.answers import Answerer
-from factored_mwem.attribute import Attribute
-from factored_mwem.counts import PrivateAnswers, PrivateCounts, PrivateRows
-from factored_mwem.domain import Domain
-from factored_mwem.model import Factor, ProductModel
-from factored_mwem.privacy.access import Access, measure, select
-from factored_mwem.privacy.ledger import Budget, Ledger
-from factored_mwem.privacy.neighbours import Neighbours, Unit
-from factored_mwem.privacy.noise import Composition
-from factored_mwem.privacy.questions import measure_question, select_question
+from factored_mwem.accounting.accountant import Budget, Ledger
+from factored_mwem.accounting.conversion import Composition
+from factored_mwem.accounting.unit import Neighbours, Unit
+from factored_mwem.domain.attribute import Attribute
+from factored_mwem.domain.domain import Domain
+from factored_mwem.model.answers import Answerer
+from factored_mwem.model.dense import Factor, ProductModel
+from factored_mwem.privacy.counts import PrivateAnswers, PrivateCounts, PrivateRows
 from factored_mwem.privacy.residuals import measure_residuals
-from factored_mwem.queries import Questions
-from factored_mwem.queries.cuboids import Cuboids
-from factored_mwem.queries.parities import Parities
-from factored_mwem.queries.ranges import Ranges
-from factored_mwem.workload import Workload
+from factored_mwem.privacy.session import Access, measure, measure_question, select, select_question
+from factored_mwem.workload.queries.base import Questions
+from factored_mwem.workload.queries.cuboids import Cuboids
+from factored_mwem.workload.queries.parities import Parities
+from factored_mwem.workload.queries.ranges import Ranges
+from factored_mwem.workload.workload import Workload
 
 Row = tuple[int, int]
 Rows = Sequence[Row]
 Pair = tuple[Rows, Rows]
 PURE, ZCDP = Composition.PURE, Composition.ZCDP
 ADD_REMOVE, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
-BUDGET = {PURE: Budget(1.0, 0.0, PURE, Fraction(1), Fraction(0)), ZCDP: Budget(1.0, 1e-9, ZCDP, Fraction(1), Fraction(0))}
+BUDGET = {
+    PURE: Budget(1.0, 0.0, PURE, Fraction(1), Fraction(0)),
+    ZCDP: Budget(1.0, 1e-9, ZCDP, Fraction(1), Fraction(0)),
+}
 """All of it is spent in a run: epsilon 1, or rho 1."""
 UNIT = {PURE: "epsilon", ZCDP: "rho"}
 OTHERS: Rows = ((0, 0), (0, 1), (1, 2), (1, 2))
@@ -45,7 +47,10 @@ TINY_COST = Fraction(1, 2**57)
 
 
 def domain_of(shape: Sequence[int]) -> Domain:
-    return Domain(Attribute(name=n, categories=tuple("xyz"[:s]), constraints={"required": True}) for n, s in zip("ab", shape, strict=True))
+    return Domain(
+        Attribute(name=n, categories=tuple("xyz"[:s]), constraints={"required": True})
+        for n, s in zip("ab", shape, strict=True)
+    )
 
 
 def codes_of(rows: Rows) -> list[np.ndarray]:
@@ -64,12 +69,21 @@ def name_of(what: str, composition: Composition, unit: Unit) -> str:
     return f"{what}: {composition.value}, {unit.neighbours.value}, k={unit.contributions}"
 
 
-def make(what: str, composition: Composition, unit: Unit, act: Callable[[int, Access], dict[str, Any]], **more: Any) -> Check:
+def make(
+    what: str, composition: Composition, unit: Unit, act: Callable[[int, Access], dict[str, Any]], **more: Any
+) -> Check:
     play = stage(act, unit, BUDGET[composition])
     return Check(name_of(what, composition, unit), composition, UNIT[composition], play, **more)
 
 
-def measuring(what: str, positions: tuple[int, ...], composition: Composition, unit: Unit, *, cost: Fraction | None = None) -> Check:
+def measuring(
+    what: str,
+    positions: tuple[int, ...],
+    composition: Composition,
+    unit: Unit,
+    *,
+    cost: Fraction | None = None,
+) -> Check:
     """measure of one marginal."""
     tables = [PrivateRows(codes_of(rows), domain_of((2, 3))) for rows in worst(unit)]
     spent = cost or BUDGET[composition].amount
@@ -99,11 +113,19 @@ def selecting(composition: Composition, unit: Unit) -> Check:
     tables = [PrivateCounts(codes_of(rows), candidates) for rows in exchanged(unit)]
     one, other = against(composition, unit)
     answers = Answerer(candidates).answers(
-        ProductModel(domain_of((2, 3)), [Factor((0,), (2,), one / 4), Factor((1,), (3,), other / 4)], 4.0), np.arange(2)
+        ProductModel(domain_of((2, 3)), [Factor((0,), (2,), one / 4), Factor((1,), (3,), other / 4)], 4.0),
+        np.arange(2),
     )
 
     def act(world: int, access: Access) -> dict[str, Any]:
-        chosen = select(tables[world], answers, np.arange(2), penalty=np.zeros(2), cost=access.ledger.budget.amount, access=access)
+        chosen = select(
+            tables[world],
+            answers,
+            np.arange(2),
+            penalty=np.zeros(2),
+            cost=access.ledger.budget.amount,
+            access=access,
+        )
         return {"chosen": chosen}
 
     return make("select marginal", composition, unit, act, share=0.5)
@@ -141,12 +163,22 @@ def residuals(shape: tuple[int, int], composition: Composition, unit: Unit) -> C
 
     def apart(pair: Pair) -> float:
         one, other = (
-            exact(lambda access, rows=rows: reads(PrivateRows(codes_of(rows), domain_of(shape)), access), unit, composition) for rows in pair
+            exact(
+                lambda access, rows=rows: reads(PrivateRows(codes_of(rows), domain_of(shape)), access),
+                unit,
+                composition,
+            )
+            for rows in pair
         )
         return float(np.linalg.norm(one - other, 1 if composition is PURE else 2))
 
     tables = [PrivateRows(codes_of(rows), domain_of(shape)) for rows in max(pairs(), key=apart)]
-    return make(f"measure residuals of {shape[0]} x {shape[1]}", composition, unit, lambda world, access: {"noisy": reads(tables[world], access)})
+    return make(
+        f"measure residuals of {shape[0]} x {shape[1]}",
+        composition,
+        unit,
+        lambda world, access: {"noisy": reads(tables[world], access)},
+    )
 
 
 class Silent:
@@ -192,7 +224,11 @@ def asking(what: str, composition: Composition, unit: Unit, *, question: int = 0
     tables = [PrivateAnswers(codes_of(rows), domain_of(shape), [kind]) for rows in pair]
 
     def act(world: int, access: Access) -> dict[str, Any]:
-        return {"noisy": measure_question(tables[world], question, cost=access.ledger.budget.amount, access=access)[0]}
+        return {
+            "noisy": measure_question(
+                tables[world], question, cost=access.ledger.budget.amount, access=access
+            )[0]
+        }
 
     return make(f"measure question of {what}", composition, unit, act)
 
@@ -213,7 +249,9 @@ def choosing(what: str, composition: Composition, unit: Unit) -> Check:
     def act(world: int, access: Access) -> dict[str, Any]:
         cost = access.ledger.budget.amount
         free = {"penalty": np.zeros(2), "weights": np.ones(2)}
-        return {"chosen": select_question(tables[world], model, np.arange(2), cost=cost, access=access, **free)}
+        return {
+            "chosen": select_question(tables[world], model, np.arange(2), cost=cost, access=access, **free)
+        }
 
     return make(f"select question of {what}", composition, unit, act, share=0.5)
 
@@ -250,7 +288,10 @@ def stage_checks() -> list[Check]:
         measuring("marginal", (0,), ZCDP, swap_two),
         measuring_twice(PURE, one),
         measuring("rows on a scale of 2^57", (), PURE, one, cost=TINY_COST),
-        *(selecting(composition, unit) for composition, unit in ((PURE, one), (PURE, swap_two), (ZCDP, two), (ZCDP, swap))),
+        *(
+            selecting(composition, unit)
+            for composition, unit in ((PURE, one), (PURE, swap_two), (ZCDP, two), (ZCDP, swap))
+        ),
         residuals((2, 2), PURE, one),
         residuals((2, 3), PURE, swap_two),
         residuals((2, 2), ZCDP, two),

@@ -6,8 +6,10 @@ import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from factored_mwem import faults, ledger_file, output, run
-from factored_mwem.privacy import journal
+from factored_mwem import crashpoints as faults
+from factored_mwem import files as output
+from factored_mwem.ledger import file as ledger_file
+from factored_mwem.ledger import journal, run
 
 
 def no_journal() -> None:
@@ -41,7 +43,9 @@ def in_place() -> None:
     """Files are written under their final names."""
 
     @contextlib.contextmanager
-    def straight(path: Path, before: Callable[[], None] = lambda: None, *, overwrite: bool = False, same: bool = False) -> Iterator[Path]:
+    def straight(
+        path: Path, before: Callable[[], None] = lambda: None, *, overwrite: bool = False, same: bool = False
+    ) -> Iterator[Path]:
         before()
         with open(path, "wb") as file:
             file.write(b"PAR1")

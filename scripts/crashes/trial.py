@@ -17,15 +17,16 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from factored_mwem import cli, faults
-from factored_mwem.book_check import check_books
-from factored_mwem.flow import Release
-from factored_mwem.ledger_file import LedgerFile
-from factored_mwem.manifest import Manifest
-from factored_mwem.output import sha256
-from factored_mwem.privacy.cap import Cap
-from factored_mwem.privacy.ledger import price
-from factored_mwem.privacy.neighbours import Neighbours
+from factored_mwem import crashpoints as faults
+from factored_mwem.accounting.accountant import price
+from factored_mwem.accounting.cap import Cap
+from factored_mwem.accounting.unit import Neighbours
+from factored_mwem.cli import main as cli
+from factored_mwem.files import sha256
+from factored_mwem.ledger.check import check_books
+from factored_mwem.ledger.file import LedgerFile
+from factored_mwem.pipeline.manifest import Manifest
+from factored_mwem.pipeline.result import Release
 
 from .plants import PLANTS
 
@@ -67,9 +68,23 @@ class Trial:
 
     def arguments(self, run_id: str = "r") -> list[str]:
         books = ["--ledger", "books", "--dataset", "t", "--run-id", run_id, "--json"]
-        return ["fmwem", "release", "t.csv", "--marginals", "2", "-o", FILES["data"], "--model", FILES["model"], *CASES[self.case], *books]
+        return [
+            "fmwem",
+            "release",
+            "t.csv",
+            "--marginals",
+            "2",
+            "-o",
+            FILES["data"],
+            "--model",
+            FILES["model"],
+            *CASES[self.case],
+            *books,
+        ]
 
-    def fork(self, hook: Hook = lambda _: None, *, kill_after: float = 0.0, plant: str | None = None) -> tuple[int, dict[str, object]]:
+    def fork(
+        self, hook: Hook = lambda _: None, *, kill_after: float = 0.0, plant: str | None = None
+    ) -> tuple[int, dict[str, object]]:
         """(exit code, or minus the signal; the JSON line) of the command in a process of its own."""
         child = os.fork()
         if not child:
@@ -127,7 +142,11 @@ class Trial:
             wrong.append("half a model file")
         if paths["manifest"].exists():
             manifest = Manifest.model_validate_json(paths["manifest"].read_bytes())
-            if not paths["data"].exists() or manifest.output is None or manifest.output.sha256 != sha256(paths["data"]):
+            if (
+                not paths["data"].exists()
+                or manifest.output is None
+                or manifest.output.sha256 != sha256(paths["data"])
+            ):
                 wrong.append("a manifest beside other data")
         return wrong
 
@@ -135,20 +154,38 @@ class Trial:
         """Whether the ledger says less than the truth, or its chain and its rows differ."""
         entries = LedgerFile(self.folder / "books").entries("t")
         wrong = ["draws that the ledger does not know"] if self.draws and not entries else []
-        return wrong + (["two entries for one run"] if len(entries) > 1 else []) + check_books(self.folder / "books")["problems"]
+        return (
+            wrong
+            + (["two entries for one run"] if len(entries) > 1 else [])
+            + check_books(self.folder / "books")["problems"]
+        )
 
     def agreed(self) -> tuple[int, float, list[str]]:
         """(draws made twice, what the books say beyond the manifest's cost, what is wrong) after a run that ended well."""
         manifest = Manifest.model_validate_json((self.folder / FILES["manifest"]).read_bytes())
         entries = LedgerFile(self.folder / "books").entries("t")
-        cost = sum((price(c.mechanism, scale=c.scale, sensitivity=c.sensitivity) for c in manifest.ledger), Fraction(0))
+        cost = sum(
+            (price(c.mechanism, scale=c.scale, sensitivity=c.sensitivity) for c in manifest.ledger),
+            Fraction(0),
+        )
         delta = sum((Fraction(c.delta) for c in manifest.ledger), Fraction(0))
-        booked = sum((e.cost.amount for e in entries), Fraction(0)), sum((e.cost.delta for e in entries), Fraction(0))
+        booked = (
+            sum((e.cost.amount for e in entries), Fraction(0)),
+            sum((e.cost.delta for e in entries), Fraction(0)),
+        )
         wrong = [] if booked == (cost, delta) else ["the books and the manifest differ"]
         wrong += check_books(self.folder / "books", [self.folder / FILES["manifest"]])["problems"]
         if [e.state for e in entries] != ["finished"]:
-            return self.draws - len(manifest.ledger), float(booked[0] - cost), [*wrong, "the run is not finished in the books"]
-        wrong += ["files differ from the books"] if {r: sha256(self.folder / name) for r, name in FILES.items()} not in entries[0].files else []
+            return (
+                self.draws - len(manifest.ledger),
+                float(booked[0] - cost),
+                [*wrong, "the run is not finished in the books"],
+            )
+        wrong += (
+            ["files differ from the books"]
+            if {r: sha256(self.folder / name) for r, name in FILES.items()} not in entries[0].files
+            else []
+        )
         return self.draws - len(manifest.ledger), float(booked[0] - cost), wrong
 
 

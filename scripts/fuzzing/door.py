@@ -22,22 +22,43 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from factored_mwem import Domain, delimited
-from factored_mwem.codec import encode_table, fit_columns
-from factored_mwem.contributions import bound_contributions
-from factored_mwem.delimited import Records
+from factored_mwem import Domain
 from factored_mwem.errors import Ambiguous, InputError
-from factored_mwem.reading import is_text
-from factored_mwem.table import Table, open_table
+from factored_mwem.tables import delimited
+from factored_mwem.tables.codec import encode_table, fit_columns
+from factored_mwem.tables.contributions import bound_contributions
+from factored_mwem.tables.delimited import Records
+from factored_mwem.tables.parsing import is_text
+from factored_mwem.tables.source import Table, open_table
 from fuzzing import hostile, tables
 from fuzzing.target import Target
 
 DOMAIN = Domain(tables.ATTRIBUTES)
 ID = "who"
 NAMES = [ID, *DOMAIN.names]
-OTHERS = [[f"p{i // 2}", *row] for i, row in enumerate(tables.ROWS * 3)] + [["", *tables.ROWS[0]], ["", *tables.ROWS[1]]]
+OTHERS = [[f"p{i // 2}", *row] for i, row in enumerate(tables.ROWS * 3)] + [
+    ["", *tables.ROWS[0]],
+    ["", *tables.ROWS[1]],
+]
 """Rows of others: two of each person, in turn, and two of nobody."""
-PIECES = (b'"', b'""', b",", b"\t", b";", b"\r", b"\0", b"\xff", b"\xc3", b"\xef\xbb\xbf", b" ", b"\xe2\x80\xa8", b"p1", b"x", b"other", b"1e308")
+PIECES = (
+    b'"',
+    b'""',
+    b",",
+    b"\t",
+    b";",
+    b"\r",
+    b"\0",
+    b"\xff",
+    b"\xc3",
+    b"\xef\xbb\xbf",
+    b" ",
+    b"\xe2\x80\xa8",
+    b"p1",
+    b"x",
+    b"other",
+    b"1e308",
+)
 
 
 def _make_lines(random: Random, corpus: Sequence[bytes]) -> bytes:
@@ -51,15 +72,21 @@ def _line(random: Random) -> bytes:
         return bytes(random.choices(range(256), k=random.randrange(1, 60))).replace(b"\n", b"")
     if kind < 0.6:
         return b"".join(random.choices(PIECES, k=random.randrange(1, 30)))
-    cells = [random.choice(hostile.TEXTS).encode("utf-8", "surrogatepass").replace(b"\n", b" ") for _ in NAMES]
+    cells = [
+        random.choice(hostile.TEXTS).encode("utf-8", "surrogatepass").replace(b"\n", b" ") for _ in NAMES
+    ]
     if kind > 0.95:
         cells[random.randrange(len(cells))] = random.choice(PIECES) * 10_000
     return b",".join(cells)
 
 
 @cache
-def _encoded_others(suffix: str, crlf: bool, records: Records, contributions: int, folder: Path) -> Counter[tuple[int, ...]]:
-    found = _encoded_file(folder / f"others{suffix}", _file(_texts(OTHERS, suffix, crlf), suffix, crlf), records, contributions)
+def _encoded_others(
+    suffix: str, crlf: bool, records: Records, contributions: int, folder: Path
+) -> Counter[tuple[int, ...]]:
+    found = _encoded_file(
+        folder / f"others{suffix}", _file(_texts(OTHERS, suffix, crlf), suffix, crlf), records, contributions
+    )
     assert found is not None
     return found
 
@@ -84,7 +111,9 @@ def _file(lines: Sequence[bytes], suffix: str, crlf: bool) -> bytes:
     return gzip.compress(text, 1) if suffix.endswith(".gz") else text
 
 
-def _encoded_file(path: Path, data: bytes, records: Records, contributions: int) -> Counter[tuple[int, ...]] | None:
+def _encoded_file(
+    path: Path, data: bytes, records: Records, contributions: int
+) -> Counter[tuple[int, ...]] | None:
     path.write_bytes(data)
     return _encoded(open_table(path, records), contributions)
 
@@ -113,10 +142,14 @@ def run_lines(path: Path) -> bool:
     texts, at = _texts(OTHERS, suffix, crlf), random.randrange(len(OTHERS) + 1)
     texts[at:at] = [line + end for line in lines]
     before = _encoded_others(suffix, crlf, records, contributions, path.parent)
-    block = random.choice((300, 3000, delimited.BLOCK) if len(data) < 10**5 else (delimited.BLOCK,))  # any line may be the first of one
+    block = random.choice(
+        (300, 3000, delimited.BLOCK) if len(data) < 10**5 else (delimited.BLOCK,)
+    )  # any line may be the first of one
     try:
         with blocks_of(block):
-            after = _encoded_file(path.with_name(f"with{suffix}"), _file(texts, suffix, crlf), records, contributions)
+            after = _encoded_file(
+                path.with_name(f"with{suffix}"), _file(texts, suffix, crlf), records, contributions
+            )
     except Ambiguous:
         assert records == "checked", "one person's bytes decide whether there is a release"
         assert any(b'"' in line for line in lines) or crlf, "refused without a quote or a line feed"
@@ -145,7 +178,9 @@ def _written(line: bytes, suffix: str, random: Random) -> bytes:
 def check(before: Counter[tuple[int, ...]], after: Counter[tuple[int, ...]], most: int) -> None:
     """AssertionError where a record of others is gone, or more than `most` have come."""
     assert not before - after, f"{sum((before - after).values())} records of others are gone"
-    assert sum((after - before).values()) <= most, f"{sum((after - before).values())} records have come, {most} at most may"
+    assert sum((after - before).values()) <= most, (
+        f"{sum((after - before).values())} records have come, {most} at most may"
+    )
 
 
 def _make_rows(random: Random, corpus: Sequence[bytes]) -> bytes:
@@ -166,7 +201,12 @@ def run_rows(path: Path) -> bool:
         try:
             table = _typed(attribute.name, parts, file, path.with_name(f"{name}.parquet"))
             fit_columns(Domain([attribute]), table, None)
-        except (pa.ArrowException, OSError, UnicodeError, InputError):  # there is no such file or frame, or the column's type does not fit
+        except (
+            pa.ArrowException,
+            OSError,
+            UnicodeError,
+            InputError,
+        ):  # there is no such file or frame, or the column's type does not fit
             return False
         (codes,) = encode_table(Domain([attribute]), table)
         found[name] = Counter(zip(codes.tolist(), strict=True))
@@ -187,6 +227,11 @@ def _typed(name: str, parts: Sequence[pa.Array], file: bool, path: Path) -> Tabl
 
 
 TARGETS = {
-    "door": Target(".bytes", lambda folder: [b"\0x,y", b'\1new,"x', b"\2" + ",".join(map(str, OTHERS[0])).encode()], _make_lines, run_lines),
+    "door": Target(
+        ".bytes",
+        lambda folder: [b"\0x,y", b'\1new,"x', b"\2" + ",".join(map(str, OTHERS[0])).encode()],
+        _make_lines,
+        run_lines,
+    ),
     "rows": Target(".bytes", lambda folder: [b"3"], _make_rows, run_rows),
 }

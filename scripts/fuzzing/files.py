@@ -15,14 +15,16 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 
-from factored_mwem import Domain, Policy, Release, Workload, book_check, books, release
+from factored_mwem import Domain, Policy, Release, Workload, release
+from factored_mwem.accounting.cap import Cap, Cost
+from factored_mwem.accounting.conversion import Composition
+from factored_mwem.accounting.unit import Neighbours
 from factored_mwem.errors import Busy
-from factored_mwem.ledger_file import LedgerFile
-from factored_mwem.output import write_batches
-from factored_mwem.privacy.cap import Cap, Cost
-from factored_mwem.privacy.journal import Journal
-from factored_mwem.privacy.neighbours import Neighbours
-from factored_mwem.privacy.noise import Composition
+from factored_mwem.ledger import check as book_check
+from factored_mwem.ledger import report as books
+from factored_mwem.ledger.file import LedgerFile
+from factored_mwem.ledger.journal import Journal
+from factored_mwem.tables.formats import write_batches
 from fuzzing import hostile
 from fuzzing.target import Target, allowed
 
@@ -35,18 +37,28 @@ def run_model(path: Path) -> bool:
     for rows in (0, 40):
         assert sum(batch.num_rows for batch in made.batches(rows)) == rows
     allowed(made.manifest.recompute)
-    write_batches(path.with_name("rows.parquet"), made.schema, made.batches(10), metadata=made.manifest.model_dump_json(), overwrite=True)
+    write_batches(
+        path.with_name("rows.parquet"),
+        made.schema,
+        made.batches(10),
+        metadata=made.manifest.model_dump_json(),
+        overwrite=True,
+    )
     return True
 
 
 def _model_corpus(folder: Path) -> list[bytes]:
     rng = np.random.default_rng(1)
     a = rng.integers(0, 40, 3000)
-    table = pa.table({"a": a, "b": (a + rng.integers(0, 4, 3000)) % 30, "c": a // 14, "d": rng.integers(0, 2, 3000)})
+    table = pa.table(
+        {"a": a, "b": (a + rng.integers(0, 4, 3000)) % 30, "c": a // 14, "d": rng.integers(0, 2, 3000)}
+    )
     sizes, small = Domain.from_dict({"a": 40, "b": 30, "c": 3, "d": 2}), Domain.from_dict({"c": 3, "d": 2})
     made = [
         release(table, 2, Policy.of(epsilon=50.0, max_cells=400, rounds=6), domain=sizes),
-        release(table.select(["c", "d"]), Workload.marginals(1) + Workload.ranges("c", count=3), domain=small),
+        release(
+            table.select(["c", "d"]), Workload.marginals(1) + Workload.ranges("c", count=3), domain=small
+        ),
         release(table, 2, Policy.of(engine="mwem", rounds=2, delta=0.0), domain=sizes),
     ]
     found = []
@@ -78,7 +90,11 @@ def _change_member(members: dict[str, bytes], random: Random) -> None:
     if random.random() < 0.6 and "header.npy" in members:
         content = members["header.npy"]
         start = content.index(b"\n") + 1
-        members["header.npy"] = npy(np.frombuffer(hostile.as_json(hostile.changed(json.loads(content[start:]), random), random), dtype=np.uint8))
+        members["header.npy"] = npy(
+            np.frombuffer(
+                hostile.as_json(hostile.changed(json.loads(content[start:]), random), random), dtype=np.uint8
+            )
+        )
         return
     name = random.choice(list(members))
     kind = random.randrange(6)
@@ -89,7 +105,9 @@ def _change_member(members: dict[str, bytes], random: Random) -> None:
     elif kind == 2:
         members[name] = hostile.damaged(members[name], random)
     elif kind == 3:
-        members[random.choice(("x.npy", "header", "../x", "header.npy", "beliefs_0.npy", "x" * 60_000))] = random.choice((b"", members[name]))
+        members[random.choice(("x.npy", "header", "../x", "header.npy", "beliefs_0.npy", "x" * 60_000))] = (
+            random.choice((b"", members[name]))
+        )
     else:
         members[name] = _strange_array(members[name], random)
 
@@ -101,16 +119,44 @@ def _strange_array(content: bytes, random: Random) -> bytes:
     if kind == 0:
         return npy(
             array,
-            shape=random.choice(("(10**12,)", "(1000000000000,)", "(-1,)", "(0,)", "(2, 3)", "()", f"({len(array)},) * 9", "(" * 500 + ")" * 500)),
+            shape=random.choice(
+                (
+                    "(10**12,)",
+                    "(1000000000000,)",
+                    "(-1,)",
+                    "(0,)",
+                    "(2, 3)",
+                    "()",
+                    f"({len(array)},) * 9",
+                    "(" * 500 + ")" * 500,
+                )
+            ),
         )
     if kind == 1:
-        return npy(array, descr=random.choice(("'|O'", "'<f8'", "'|S999999999'", "'<U1'", "[('x', '<f8')]", "'<M8[s]'", "'|V8'", "'>i8'", "5")))
+        return npy(
+            array,
+            descr=random.choice(
+                (
+                    "'|O'",
+                    "'<f8'",
+                    "'|S999999999'",
+                    "'<U1'",
+                    "[('x', '<f8')]",
+                    "'<M8[s]'",
+                    "'|V8'",
+                    "'>i8'",
+                    "5",
+                )
+            ),
+        )
     if kind == 2 and len(array):
         array[random.randrange(len(array))] = random.choice((0, 1, 77))
     if kind == 3:
         array = array[: random.randrange(len(array) + 1)]
     if kind == 4:
-        array = array.astype(random.choice((np.float32, np.float64, np.int64, np.uint8)), casting="unsafe").reshape(-1, 1)[:, 0]
+        array = array.astype(
+            random.choice((np.float32, np.float64, np.int64, np.uint8)), casting="unsafe"
+        ).reshape(-1, 1)[:, 0]
     return npy(array)
 
 
@@ -136,9 +182,15 @@ def run_ledger(path: Path) -> bool:
         said = allowed(lambda say=say: say(path))
         json.dumps(said)
     for name in ("people", "others"):
-        number = allowed(lambda name=name: file.reserve(name, COST, run_id=None, parameters={}, fingerprint=None, tool_version="0"))
+        number = allowed(
+            lambda name=name: file.reserve(
+                name, COST, run_id=None, parameters={}, fingerprint=None, tool_version="0"
+            )
+        )
         if number is not None:
-            allowed(lambda number=number: file.change(number, "finished", spent=COST, files=[{"output": "0"}]))
+            allowed(
+                lambda number=number: file.change(number, "finished", spent=COST, files=[{"output": "0"}])
+            )
         allowed(lambda name=name: file.find(name, "r1"))
     return True
 
@@ -151,7 +203,9 @@ def _ledger_corpus(folder: Path) -> list[bytes]:
     file.add("people", Cap.of(5.0, 1e-6), Neighbours.ADD_REMOVE, 1)
     file.add("others", Cap.of(None, 1e-9, 0.5), Neighbours.REPLACE, 3)
     for i in range(3):
-        number = file.reserve("people", COST, run_id=f"r{i}", parameters={"epsilon": 1.0}, fingerprint=KEY, tool_version="0.1")
+        number = file.reserve(
+            "people", COST, run_id=f"r{i}", parameters={"epsilon": 1.0}, fingerprint=KEY, tool_version="0.1"
+        )
         file.change(number, ("spent", "finished", "failed")[i], spent=COST, files=[{"output": "00"}])
     return [*found, path.read_bytes()]
 
@@ -164,7 +218,9 @@ def _make_ledger(random: Random, corpus: Sequence[bytes]) -> bytes:
     with contextlib.closing(sqlite3.connect(":memory:")) as db:
         db.deserialize(data)
         for _ in range(random.choice((1, 1, 2))):
-            with contextlib.suppress(sqlite3.Error, OverflowError, UnicodeError, IndexError):  # IndexError: the change before dropped the table
+            with contextlib.suppress(
+                sqlite3.Error, OverflowError, UnicodeError, IndexError
+            ):  # IndexError: the change before dropped the table
                 _change_cell(db, random)
         db.commit()
         return db.serialize()
@@ -174,15 +230,36 @@ def _change_cell(db: sqlite3.Connection, random: Random) -> None:
     table = random.choice(("secret", "datasets", "releases", "releases"))
     column = random.choice([row[1] for row in db.execute(f"PRAGMA table_info({table})")])
     value = random.choice(
-        (random.choice(hostile.NUMBERS), random.choice(hostile.TEXTS), b"", KEY, b"\xff", '{"a": [1]}', "[{}]", "1/3", "7/0", "2", -1)
+        (
+            random.choice(hostile.NUMBERS),
+            random.choice(hostile.TEXTS),
+            b"",
+            KEY,
+            b"\xff",
+            '{"a": [1]}',
+            "[{}]",
+            "1/3",
+            "7/0",
+            "2",
+            -1,
+        )
     )
     if random.random() < 0.1:
         other = random.choice(
-            ("CREATE TABLE x (a)", "DROP TABLE secret", "CREATE VIEW v AS SELECT 1", "PRAGMA user_version = 9", f"DELETE FROM {table}")
+            (
+                "CREATE TABLE x (a)",
+                "DROP TABLE secret",
+                "CREATE VIEW v AS SELECT 1",
+                "PRAGMA user_version = 9",
+                f"DELETE FROM {table}",
+            )
         )
         db.execute(other)
         return
-    db.execute(f"UPDATE {table} SET {column} = ?", (bytes(value, "utf-8") if random.random() < 0.1 and isinstance(value, str) else value,))
+    db.execute(
+        f"UPDATE {table} SET {column} = ?",
+        (bytes(value, "utf-8") if random.random() < 0.1 and isinstance(value, str) else value,),
+    )
 
 
 def run_journal(path: Path) -> bool:
@@ -227,9 +304,19 @@ def _make_journal(random: Random, corpus: Sequence[bytes]) -> bytes:
     records = []
     for number in range(random.randrange(4)):
         body = random.choice(
-            (b"", b"{}", b"[]\n", b"{}\n" + random.randbytes(random.choice((0, 8, 12))), hostile.as_json(hostile.value(random), random))
+            (
+                b"",
+                b"{}",
+                b"[]\n",
+                b"{}\n" + random.randbytes(random.choice((0, 8, 12))),
+                hostile.as_json(hostile.value(random), random),
+            )
         )
-        head = b"fmwj" + random.choice((number, number, 0, 2**63)).to_bytes(8, "little") + len(body).to_bytes(8, "little")
+        head = (
+            b"fmwj"
+            + random.choice((number, number, 0, 2**63)).to_bytes(8, "little")
+            + len(body).to_bytes(8, "little")
+        )
         records.append(head + body + code._code(head, body))
     return random.choice((b"", data)) + b"".join(records)
 

@@ -13,7 +13,27 @@ from random import Random
 from typing import Any
 
 NUMBERS: tuple[Any, ...] = (
-    *(0, -1, 1, 2, 7, 30, 1000, 2**31, 2**53 + 1, 2**62, 2**63 - 1, -(2**63), 2**64, 10**7, 10**7 + 1, 10**9, 10**12, 10**30, 10**300),
+    *(
+        0,
+        -1,
+        1,
+        2,
+        7,
+        30,
+        1000,
+        2**31,
+        2**53 + 1,
+        2**62,
+        2**63 - 1,
+        -(2**63),
+        2**64,
+        10**7,
+        10**7 + 1,
+        10**9,
+        10**12,
+        10**30,
+        10**300,
+    ),
     *(math.nan, math.inf, -math.inf, 1e308, -1e308, 1e300, 5e-324, 0.1, 0.5, -0.0, True, False, None),
 )
 TEXTS = (
@@ -56,7 +76,16 @@ TEXTS = (
         "1e5",
         "00311",
     ),
-    *("2020-02-31", "9999-12-31", "9999-12-31T23:59:59.999999999+99:99", "0000-00-00", "0001-01-01", "24:00", "2020-01-01T00:00:00Z", "-2020-01-01"),
+    *(
+        "2020-02-31",
+        "9999-12-31",
+        "9999-12-31T23:59:59.999999999+99:99",
+        "0000-00-00",
+        "0001-01-01",
+        "24:00",
+        "2020-01-01T00:00:00Z",
+        "-2020-01-01",
+    ),
     *(
         "true",
         "null",
@@ -78,7 +107,22 @@ TEXTS = (
         "%",
         "%Q",
     ),
-    *("%Y" * 50, "%s%n", "{}", "{0.__class__}", "$(x)", "1/3", "1e999999", "x" * 1000, "x" * 10**6, "a" * 64, "a.b", "integer", "date", "mwem"),
+    *(
+        "%Y" * 50,
+        "%s%n",
+        "{}",
+        "{0.__class__}",
+        "$(x)",
+        "1/3",
+        "1e999999",
+        "x" * 1000,
+        "x" * 10**6,
+        "a" * 64,
+        "a.b",
+        "integer",
+        "date",
+        "mwem",
+    ),
 )
 DEEP = 50_000
 """Levels of nesting."""
@@ -125,13 +169,26 @@ def changed(tree: Any, random: Random) -> Any:
             del holder[key]
         elif kind == 4:
             other, from_key = random.choice(places)
-            holder[key] = json.loads(json.dumps(other[from_key])) if from_key in (other if isinstance(other, dict) else range(len(other))) else None
+            holder[key] = (
+                json.loads(json.dumps(other[from_key]))
+                if from_key in (other if isinstance(other, dict) else range(len(other)))
+                else None
+            )
         elif kind == 5:
             holder[key] = [holder[key]] * random.choice((1, 2, 3, 50))
         elif kind == 6 and isinstance(holder, dict):
             holder[random.choice((*TEXTS, *map(str, holder)))] = holder.pop(key)
         elif kind == 7 and isinstance(holder[key], int | float):
-            holder[key] = random.choice((holder[key] + 1, holder[key] - 1, -holder[key], holder[key] * 2, str(holder[key]), [holder[key]]))
+            holder[key] = random.choice(
+                (
+                    holder[key] + 1,
+                    holder[key] - 1,
+                    -holder[key],
+                    holder[key] * 2,
+                    str(holder[key]),
+                    [holder[key]],
+                )
+            )
         elif isinstance(holder[key], list):
             random.shuffle(holder[key])
             holder[key] = holder[key] * random.choice((1, 1, 2))
@@ -158,7 +215,9 @@ def _spoilt(text: str, random: Random, after: str, extra: str) -> str:
     kind = random.randrange(40)
     at = random.randrange(len(text) + 1)
     if kind == 0:
-        opening, closing = random.choice((("[", "]"), ('{"a":', "}"), ("{a=", "}"), ("a.", ""), ("[[", ""), ("(", ""), ("'''", "")))
+        opening, closing = random.choice(
+            (("[", "]"), ('{"a":', "}"), ("{a=", "}"), ("a.", ""), ("[[", ""), ("(", ""), ("'''", ""))
+        )
         deep = random.choice((90, 900, 990, DEEP))
         return text[:at] + opening * deep + random.choice(("", "1")) + closing * deep + text[at:]
     if kind == 1:
@@ -172,7 +231,11 @@ def _toml_key(key: str, random: Random) -> str:
 
 def _toml(tree: Any, random: Random) -> str:
     if isinstance(tree, dict):
-        return "{" + ", ".join(f"{_toml_key(key, random)} = {_toml(inside, random)}" for key, inside in tree.items()) + "}"
+        return (
+            "{"
+            + ", ".join(f"{_toml_key(key, random)} = {_toml(inside, random)}" for key, inside in tree.items())
+            + "}"
+        )
     if isinstance(tree, list):
         return "[" + ", ".join(_toml(inside, random) for inside in tree) + "]"
     if isinstance(tree, bool):
@@ -197,7 +260,9 @@ def _flip(found: bytearray, at: int, far: int, random: Random, others: Sequence[
 
 def _write(found: bytearray, at: int, far: int, random: Random, others: Sequence[bytes]) -> None:
     """A number that some field of a format may take for a size."""
-    size = random.choice((0, 1, -1, 2**15, 2**31 - 1, -(2**31), 2**40, 2**62, 2**63 - 1, -(2**63), len(found)))
+    size = random.choice(
+        (0, 1, -1, 2**15, 2**31 - 1, -(2**31), 2**40, 2**62, 2**63 - 1, -(2**63), len(found))
+    )
     code = random.choice("bhiq")
     bits = 8 * struct.calcsize(code)
     found[at : at + bits // 8] = struct.pack("<" + code, (size + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1))
@@ -253,8 +318,13 @@ def csv_text(names: Sequence[str], rows: Sequence[Sequence[str]], random: Random
     if random.random() < 0.05:
         table = table * random.choice((0, 300))
     quote: Callable[[str], str] = random.choice((_quoted, _quoted, _quoted, str))
-    delimiter, line = random.choice((",", ",", ",", ";", "\t", "|")), random.choice(("\n", "\n", "\r\n", "\r"))
-    text = line.join(delimiter.join(quote(cell) for cell in row) for row in [names, *table]) + random.choice(("", line, line * 2, '"', "\x1a"))
+    delimiter, line = (
+        random.choice((",", ",", ",", ";", "\t", "|")),
+        random.choice(("\n", "\n", "\r\n", "\r")),
+    )
+    text = line.join(delimiter.join(quote(cell) for cell in row) for row in [names, *table]) + random.choice(
+        ("", line, line * 2, '"', "\x1a")
+    )
     encoding = random.choice(("utf-8", "utf-8", "utf-8", "utf-8", "utf-8-sig", "utf-16", "latin-1", "utf-32"))
     return text[:MOST].encode(encoding, "surrogatepass" if encoding.startswith("utf") else "replace")
 

@@ -16,35 +16,90 @@ import pyarrow.feather as pf
 import pyarrow.parquet as pq
 
 from factored_mwem import Domain, FmwemError, release
-from factored_mwem.attribute import Attribute
-from factored_mwem.codec import decode, encode_table, fit_columns
-from factored_mwem.output import write_batches
-from factored_mwem.profile import profile
-from factored_mwem.table import Table, open_table
+from factored_mwem.domain.attribute import Attribute
+from factored_mwem.tables.codec import decode, encode_table, fit_columns
+from factored_mwem.tables.formats import write_batches
+from factored_mwem.tables.profile import profile
+from factored_mwem.tables.source import Table, open_table
 from fuzzing import hostile
 from fuzzing.target import Target, allowed
 
 FIELDS: list[dict[str, Any]] = [
-    {"name": "a", "type": "integer", "constraints": {"minimum": 0, "maximum": 99, "required": True}, "bins": 10},
-    {"name": "b", "type": "string", "categories": ["x", "y", "0311", "other"], "other": "other", "missingValues": ["", "NA"]},
+    {
+        "name": "a",
+        "type": "integer",
+        "constraints": {"minimum": 0, "maximum": 99, "required": True},
+        "bins": 10,
+    },
+    {
+        "name": "b",
+        "type": "string",
+        "categories": ["x", "y", "0311", "other"],
+        "other": "other",
+        "missingValues": ["", "NA"],
+    },
     {"name": "c", "type": "number", "edges": [-1.5, 0, 5e-324, 1e6]},
-    {"name": "d", "type": "date", "constraints": {"minimum": "1950-01-01", "maximum": "2020-12-31"}, "bins": 6},
-    {"name": "e", "type": "datetime", "format": "%d.%m.%Y %H:%M", "constraints": {"minimum": "2020-01-01T00:00:00+02:00", "maximum": "2021-01-01"}},
+    {
+        "name": "d",
+        "type": "date",
+        "constraints": {"minimum": "1950-01-01", "maximum": "2020-12-31"},
+        "bins": 6,
+    },
+    {
+        "name": "e",
+        "type": "datetime",
+        "format": "%d.%m.%Y %H:%M",
+        "constraints": {"minimum": "2020-01-01T00:00:00+02:00", "maximum": "2021-01-01"},
+    },
     {"name": "f", "type": "boolean", "trueValues": ["ja"], "falseValues": ["nein"]},
-    {"name": "g", "type": "integer", "categories": [{"value": 1, "label": "one"}, 2, 2**60], "categoriesOrdered": True},
+    {
+        "name": "g",
+        "type": "integer",
+        "categories": [{"value": 1, "label": "one"}, 2, 2**60],
+        "categoriesOrdered": True,
+    },
     {"name": "h", "type": "number", "categories": [0.1, 1.0, -3e10]},
     {"name": "i", "type": "year", "constraints": {"minimum": 2000, "maximum": 2004, "unique": False}},
-    {"name": "j", "type": "string", "constraints": {"enum": ["p", "q"], "required": True}, "title": "T", "example": "p"},
+    {
+        "name": "j",
+        "type": "string",
+        "constraints": {"enum": ["p", "q"], "required": True},
+        "title": "T",
+        "example": "p",
+    },
 ]
 ATTRIBUTES = tuple(Domain.from_dict({"fields": FIELDS}))
 ROWS = [
     ["5", "x", "0.25", "1999-12-31", "01.02.2020 10:00", "ja", "1", "0.1", "2001", "p"],
     ["99", "0311", "-1e3", "2000-02-29", "31.12.2020 23:59", "nein", "2", "1.0", "2004", "q"],
     ["", "NA", "", "", "", "", "", "", "", "p"],
-    ["100", "unlisted", "1e300", "2020-01-01T10:00:00Z", "", "ja", "1152921504606846976", "-3e10", "1999", "z"],
+    [
+        "100",
+        "unlisted",
+        "1e300",
+        "2020-01-01T10:00:00Z",
+        "",
+        "ja",
+        "1152921504606846976",
+        "-3e10",
+        "1999",
+        "z",
+    ],
 ]
 TYPES: tuple[pa.DataType, ...] = (
-    *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64(), pa.float16(), pa.float32(), pa.float64()),
+    *(
+        pa.int8(),
+        pa.int16(),
+        pa.int32(),
+        pa.int64(),
+        pa.uint8(),
+        pa.uint16(),
+        pa.uint32(),
+        pa.uint64(),
+        pa.float16(),
+        pa.float32(),
+        pa.float64(),
+    ),
     *(
         pa.bool_(),
         pa.string(),
@@ -57,7 +112,11 @@ TYPES: tuple[pa.DataType, ...] = (
         pa.date32(),
         pa.date64(),
     ),
-    *(pa.timestamp(unit, zone) for unit in ("s", "ms", "us", "ns") for zone in (None, "UTC", "Europe/Zurich")),
+    *(
+        pa.timestamp(unit, zone)
+        for unit in ("s", "ms", "us", "ns")
+        for zone in (None, "UTC", "Europe/Zurich")
+    ),
     *(
         pa.time32("s"),
         pa.time64("ns"),
@@ -67,9 +126,22 @@ TYPES: tuple[pa.DataType, ...] = (
         pa.decimal128(5, -2),
         pa.decimal256(76, 3),
     ),
-    *(pa.list_(pa.int8()), pa.struct([("x", pa.int8())]), pa.map_(pa.string(), pa.int8()), pa.list_(pa.list_(pa.string())), pa.list_(pa.int8(), 2)),
-    *(pa.dictionary(pa.int8(), kind) for kind in (pa.string(), pa.int64(), pa.float32(), pa.date32(), pa.bool_(), pa.large_string())),
-    *(pa.dictionary(pa.uint64(), pa.string()), pa.dictionary(pa.int32(), pa.string(), ordered=True), pa.run_end_encoded(pa.int32(), pa.int64())),
+    *(
+        pa.list_(pa.int8()),
+        pa.struct([("x", pa.int8())]),
+        pa.map_(pa.string(), pa.int8()),
+        pa.list_(pa.list_(pa.string())),
+        pa.list_(pa.int8(), 2),
+    ),
+    *(
+        pa.dictionary(pa.int8(), kind)
+        for kind in (pa.string(), pa.int64(), pa.float32(), pa.date32(), pa.bool_(), pa.large_string())
+    ),
+    *(
+        pa.dictionary(pa.uint64(), pa.string()),
+        pa.dictionary(pa.int32(), pa.string(), ordered=True),
+        pa.run_end_encoded(pa.int32(), pa.int64()),
+    ),
 )
 
 
@@ -102,7 +174,9 @@ def back(domain: Domain, schema: pa.Schema, path: Path) -> None:
     try:
         rng = np.random.default_rng(0)
         most = min(max(domain.shape), 1000)
-        columns = [decode(a, np.arange(most) % a.size, field, rng) for a, field in zip(domain, schema, strict=True)]
+        columns = [
+            decode(a, np.arange(most) % a.size, field, rng) for a, field in zip(domain, schema, strict=True)
+        ]
         batch = pa.RecordBatch.from_arrays(columns, schema=schema)
         write_batches(path.with_name("back.parquet"), schema, [batch], overwrite=True)
         write_batches(path.with_name("back.csv"), schema, [batch], overwrite=True)
@@ -126,14 +200,22 @@ def _make_csv(random: Random, corpus: Sequence[bytes]) -> bytes:
 
 def _make_gz(random: Random, corpus: Sequence[bytes]) -> bytes:
     data = gzip.compress(_make_csv(random, [gzip.decompress(text) for text in corpus]), 1)
-    return hostile.damaged(data, random, corpus) if random.random() < 0.7 else data + random.choice((b"", data, b"x"))
+    return (
+        hostile.damaged(data, random, corpus)
+        if random.random() < 0.7
+        else data + random.choice((b"", data, b"x"))
+    )
 
 
 def any_table(random: Random) -> pa.Table:
     """A table whose columns are of any type, filled with bytes that come as they come."""
     columns = {}
     for field in random.sample(FIELDS, random.randrange(1, 6)):
-        name = field["name"] if random.random() < 0.95 else random.choice([t for t in hostile.TEXTS if t.isprintable()])
+        name = (
+            field["name"]
+            if random.random() < 0.95
+            else random.choice([t for t in hostile.TEXTS if t.isprintable()])
+        )
         columns[name] = any_column(random.choice(TYPES), random)
     return pa.table(columns)
 
@@ -141,15 +223,33 @@ def any_table(random: Random) -> pa.Table:
 def any_column(kind: pa.DataType, random: Random, rows: int = 6) -> pa.Array:
     if pa.types.is_dictionary(kind):
         indices = pa.array([random.choice((0, 1, None)) for _ in range(rows)], kind.index_type)
-        return pa.DictionaryArray.from_arrays(indices, any_column(kind.value_type, random, 2), ordered=kind.ordered)
+        return pa.DictionaryArray.from_arrays(
+            indices, any_column(kind.value_type, random, 2), ordered=kind.ordered
+        )
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        texts = [*(t.encode() for t in hostile.TEXTS if "\ud800" not in t and "\udfff" not in t), b"\xff", b"ab\xc3", b"x", b"0311", None]
+        texts = [
+            *(t.encode() for t in hostile.TEXTS if "\ud800" not in t and "\udfff" not in t),
+            b"\xff",
+            b"ab\xc3",
+            b"x",
+            b"0311",
+            None,
+        ]
         large = pa.types.is_large_string(kind)
-        column = pa.array([random.choice(texts) for _ in range(rows)], pa.large_binary() if large else pa.binary())
-        return column.view(kind) if not pa.types.is_string_view(kind) else pa.array([random.choice(("x", None, "0311")) for _ in range(rows)], kind)
+        column = pa.array(
+            [random.choice(texts) for _ in range(rows)], pa.large_binary() if large else pa.binary()
+        )
+        return (
+            column.view(kind)
+            if not pa.types.is_string_view(kind)
+            else pa.array([random.choice(("x", None, "0311")) for _ in range(rows)], kind)
+        )
     if pa.types.is_primitive(kind) and kind.bit_width >= 8:
         raw = b"".join(
-            random.choice((bytes(8), b"\xff" * 8, b"\x00" * 7 + b"\x80", b"\xff" * 7 + b"\x7f", random.randbytes(8))) for _ in range(4 * rows)
+            random.choice(
+                (bytes(8), b"\xff" * 8, b"\x00" * 7 + b"\x80", b"\xff" * 7 + b"\x7f", random.randbytes(8))
+            )
+            for _ in range(4 * rows)
         )
         valid = pa.py_buffer(bytes([random.randrange(256)])) if random.random() < 0.5 else None
         return pa.Array.from_buffers(kind, rows, [valid, pa.py_buffer(raw)])
@@ -160,7 +260,11 @@ def _bytes_of(table: pa.Table, kind: str, random: Random) -> bytes:
     sink = io.BytesIO()
     if kind == "parquet":
         pq.write_table(
-            table, sink, compression=random.choice(("none", "snappy", "zstd", "gzip")), use_dictionary=random.random() < 0.5, row_group_size=4
+            table,
+            sink,
+            compression=random.choice(("none", "snappy", "zstd", "gzip")),
+            use_dictionary=random.random() < 0.5,
+            row_group_size=4,
         )
     else:
         pf.write_feather(table, sink, compression=random.choice(("uncompressed", "lz4", "zstd")), version=2)
@@ -169,7 +273,12 @@ def _bytes_of(table: pa.Table, kind: str, random: Random) -> bytes:
 
 def _arrow_corpus(kind: str) -> Callable[[Path], list[bytes]]:
     def corpus(folder: Path) -> list[bytes]:
-        columns = {"a": [1, 2, None] * 40, "b": ["x", "y", "z\u00e9"] * 40, "c": [0.5, None, -1e300] * 40, "f": [True, False, None] * 40}
+        columns = {
+            "a": [1, 2, None] * 40,
+            "b": ["x", "y", "z\u00e9"] * 40,
+            "c": [0.5, None, -1e300] * 40,
+            "f": [True, False, None] * 40,
+        }
         table = pa.table(columns).append_column("d", pa.array([0, 1, 20_000] * 40, pa.date32()))
         return [_bytes_of(table, kind, Random(n)) for n in range(4)]
 
@@ -212,7 +321,9 @@ def _make_release(random: Random, corpus: Sequence[bytes]) -> bytes:
 
 TARGETS = {
     "csv": Target(".csv", _csv_corpus, _make_csv, run_table),
-    "gzip": Target(".csv.gz", lambda folder: [gzip.compress(text) for text in _csv_corpus(folder)], _make_gz, run_table),
+    "gzip": Target(
+        ".csv.gz", lambda folder: [gzip.compress(text) for text in _csv_corpus(folder)], _make_gz, run_table
+    ),
     "parquet": Target(".parquet", _arrow_corpus("parquet"), _make_arrow("parquet"), run_table),
     "feather": Target(".feather", _arrow_corpus("feather"), _make_arrow("feather"), run_table),
     "release": Target(".csv", _csv_corpus, _make_release, run_release),

@@ -10,9 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from factored_mwem import Domain, Workload, job
-from factored_mwem.codec import OWN_TYPE, encode
-from factored_mwem.settings import policy_from, read_config
+from factored_mwem import Domain, Workload
+from factored_mwem.cli import jobs as job
+from factored_mwem.cli.settings import policy_from, read_config
+from factored_mwem.tables.codec import OWN_TYPE, encode
 from fuzzing import hostile
 from fuzzing.tables import FIELDS, ROWS, back
 from fuzzing.target import Target, allowed
@@ -21,18 +22,61 @@ DOMAINS: list[Any] = [
     {"fields": FIELDS, "missingValues": ["-"], "$schema": "https://example.org", "primaryKey": "a"},
     {"a": 10, "b": 2, "c": 300},
     {"fields": FIELDS[:1]},
-    {"fields": [{"name": "x", "type": "datetime", "constraints": {"minimum": "2020-01-01", "maximum": "2020-01-02"}, "bins": 24, "learnt": True}]},
+    {
+        "fields": [
+            {
+                "name": "x",
+                "type": "datetime",
+                "constraints": {"minimum": "2020-01-01", "maximum": "2020-01-02"},
+                "bins": 24,
+                "learnt": True,
+            }
+        ]
+    },
 ]
 WORKLOADS: list[Any] = [
     {"marginals": 2},
     {"marginals": [1, 2], "cliques": [["a", "b"], ["c"]]},
-    {"cubes": [{"attributes": ["a", "b", "c"], "order": 2, "weight": 3.0}], "ranges": [{"attributes": ["a"], "count": 10}]},
-    {"ranges": [{"attributes": ["a", "c"], "which": "prefix"}, {"attributes": ["d"], "which": "all", "seed": 3}], "parities": [{"order": 1}]},
+    {
+        "cubes": [{"attributes": ["a", "b", "c"], "order": 2, "weight": 3.0}],
+        "ranges": [{"attributes": ["a"], "count": 10}],
+    },
+    {
+        "ranges": [
+            {"attributes": ["a", "c"], "which": "prefix"},
+            {"attributes": ["d"], "which": "all", "seed": 3},
+        ],
+        "parities": [{"order": 1}],
+    },
 ]
 CONFIGS: list[Any] = [
-    {"marginals": 2, "epsilon": 0.5, "delta": 1e-6, "neighbours": "replace", "rounds": 3, "columns": ["a", "b"], "overwrite": True, "rows": 5},
-    {"cube": ["a,b,c:2@3"], "ranges": ["a:10", "a,c:prefix"], "parities": 1, "max-memory": "100MB", "time_budget": 5.0, "domain": "d.json"},
-    {"marginals": 1, "engine": "mwem", "rounds": "adaptive", "initial": "histogram", "step": "paper", "contributions": 2, "domain_budget": 0.2},
+    {
+        "marginals": 2,
+        "epsilon": 0.5,
+        "delta": 1e-6,
+        "neighbours": "replace",
+        "rounds": 3,
+        "columns": ["a", "b"],
+        "overwrite": True,
+        "rows": 5,
+    },
+    {
+        "cube": ["a,b,c:2@3"],
+        "ranges": ["a:10", "a,c:prefix"],
+        "parities": 1,
+        "max-memory": "100MB",
+        "time_budget": 5.0,
+        "domain": "d.json",
+    },
+    {
+        "marginals": 1,
+        "engine": "mwem",
+        "rounds": "adaptive",
+        "initial": "histogram",
+        "step": "paper",
+        "contributions": 2,
+        "domain_budget": 0.2,
+    },
 ]
 SPECS = ("a,b,c:2@3", "a:1000", "a,c:all", "a:prefix@0.5", "b", "a,b,c,d,e,f:10")
 
@@ -43,7 +87,13 @@ def run_domain(path: Path) -> bool:
     if domain is None:
         return False
     assert Domain.from_dict(json.loads(json.dumps(domain.to_dict()))) == domain
-    texts = pa.array([*(t for t in hostile.TEXTS if "\ud800" not in t and len(t) < 1000), *(v for row in ROWS for v in row), None])
+    texts = pa.array(
+        [
+            *(t for t in hostile.TEXTS if "\ud800" not in t and len(t) < 1000),
+            *(v for row in ROWS for v in row),
+            None,
+        ]
+    )
     for attribute in domain.attributes[:12]:
         codes = encode(attribute, texts)
         assert int(codes.max()) < attribute.size
@@ -58,24 +108,39 @@ def run_workload(path: Path) -> bool:
     if workload is None:
         return False
     assert Workload.from_dict(json.loads(json.dumps(workload.to_dict()))) == workload
-    for domain in (Domain.from_dict({"fields": FIELDS}), Domain.from_dict({**dict.fromkeys("abcdef", 2), **{f"w{i}": 2 for i in range(60)}})):
-        allowed(lambda domain=domain: (workload.candidates(domain), [asked.questions(domain) for asked in workload.asked]))
+    for domain in (
+        Domain.from_dict({"fields": FIELDS}),
+        Domain.from_dict({**dict.fromkeys("abcdef", 2), **{f"w{i}": 2 for i in range(60)}}),
+    ):
+        allowed(
+            lambda domain=domain: (
+                workload.candidates(domain),
+                [asked.questions(domain) for asked in workload.asked],
+            )
+        )
     return True
 
 
 def run_config(path: Path) -> bool:
     settings = allowed(lambda: read_config(path))
-    return bool(settings and allowed(lambda: (policy_from(settings), job.workload_from({**settings, "workload": None}))))
+    return bool(
+        settings
+        and allowed(lambda: (policy_from(settings), job.workload_from({**settings, "workload": None})))
+    )
 
 
 def run_specs(path: Path) -> bool:
     """What the command line takes for --cube and --ranges; the command line's own text is valid, with any character but NUL."""
     text = path.read_bytes().decode("utf-8", "surrogateescape").replace("\x00", "")
-    taken = [allowed(lambda option=option: job.workload_from({option: [text]})) for option in ("cube", "ranges")]
+    taken = [
+        allowed(lambda option=option: job.workload_from({option: [text]})) for option in ("cube", "ranges")
+    ]
     return any(taken)
 
 
-def _make_tree(trees: Sequence[Any], write: Callable[[Any, Random], bytes]) -> Callable[[Random, Sequence[bytes]], bytes]:
+def _make_tree(
+    trees: Sequence[Any], write: Callable[[Any, Random], bytes]
+) -> Callable[[Random, Sequence[bytes]], bytes]:
     def make(random: Random, corpus: Sequence[bytes]) -> bytes:
         data = write(hostile.changed(random.choice(trees), random), random)
         return hostile.damaged(data, random, corpus) if random.random() < 0.2 else data
@@ -92,9 +157,17 @@ def _corpus(trees: Sequence[Any], write: Callable[[Any, Random], bytes]) -> Call
 
 
 TARGETS = {
-    "domain": Target(".json", _corpus(DOMAINS, hostile.as_json), _make_tree(DOMAINS, hostile.as_json), run_domain),
-    "workload": Target(".json", _corpus(WORKLOADS, hostile.as_json), _make_tree(WORKLOADS, hostile.as_json), run_workload),
-    "workload-toml": Target(".toml", _corpus(WORKLOADS, hostile.as_toml), _make_tree(WORKLOADS, hostile.as_toml), run_workload),
-    "config": Target(".toml", _corpus(CONFIGS, hostile.as_toml), _make_tree(CONFIGS, hostile.as_toml), run_config),
+    "domain": Target(
+        ".json", _corpus(DOMAINS, hostile.as_json), _make_tree(DOMAINS, hostile.as_json), run_domain
+    ),
+    "workload": Target(
+        ".json", _corpus(WORKLOADS, hostile.as_json), _make_tree(WORKLOADS, hostile.as_json), run_workload
+    ),
+    "workload-toml": Target(
+        ".toml", _corpus(WORKLOADS, hostile.as_toml), _make_tree(WORKLOADS, hostile.as_toml), run_workload
+    ),
+    "config": Target(
+        ".toml", _corpus(CONFIGS, hostile.as_toml), _make_tree(CONFIGS, hostile.as_toml), run_config
+    ),
     "specs": Target(".txt", lambda _: [spec.encode() for spec in SPECS], _make_spec, run_specs),
 }

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from factored_mwem.domain import Domain
-from factored_mwem.model import ProductModel
-from factored_mwem.queries import Questions
-from factored_mwem.queries.parities import Parities
+from factored_mwem.domain.domain import Domain
+from factored_mwem.model.dense import ProductModel
+from factored_mwem.workload.queries.base import Questions
+from factored_mwem.workload.queries.parities import Parities
 from replays import data
 from replays.baselines import relative_entropy
 from replays.figure import Claim, Row, canvas, mark, mean, pick, save, values
@@ -57,8 +57,17 @@ def cases(full: bool) -> list[Row]:
     """Every variation on every table, a unit for each epsilon; unguarded replay, which never stops early, in full length on mildew alone."""
     runs = {m: 50 if full else 2 if m == UNGUARDED else 10 for m in STYLES}
     runs_of = {name: runs if name != "mildew" else dict.fromkeys(STYLES, runs["plain"]) for name in SMALL}
-    small = [{"data": name, "method": m, "epsilon": e, "first": 0, "runs": runs_of[name][m]} for name in SMALL for m in STYLES for e in EPSILONS]
-    nltcs = [{"data": data.nltcs_name(), "method": m, "epsilon": 1.0, "first": i, "runs": 1} for m in STYLES for i in range(5 if full else 1)]
+    small = [
+        {"data": name, "method": m, "epsilon": e, "first": 0, "runs": runs_of[name][m]}
+        for name in SMALL
+        for m in STYLES
+        for e in EPSILONS
+    ]
+    nltcs = [
+        {"data": data.nltcs_name(), "method": m, "epsilon": 1.0, "first": i, "runs": 1}
+        for m in STYLES
+        for i in range(5 if full else 1)
+    ]
     return small + nltcs
 
 
@@ -74,9 +83,19 @@ def run(case: Row) -> list[Row]:
     for number in range(case["first"], case["first"] + case["runs"]):
         rng = np.random.default_rng([23, number])
         if method == ADAPTIVE:
-            trace = adaptive_mwem(truth, questions, table.domain, float(table.total), paper, rng, first=Fraction(epsilon) * FIRST)
+            trace = adaptive_mwem(
+                truth,
+                questions,
+                table.domain,
+                float(table.total),
+                paper,
+                rng,
+                first=Fraction(epsilon) * FIRST,
+            )
             model, asked, spent = trace.model, sum(trace.asked), float(trace.spent)
-            shrank = sum(later < earlier for earlier, later in itertools.pairwise(trace.asked[:-1]))  # the last run ends with the budget
+            shrank = sum(
+                later < earlier for earlier, later in itertools.pairwise(trace.asked[:-1])
+            )  # the last run ends with the budget
         else:
             one = paper_mwem(truth, questions, table.domain, float(table.total), paper, rng, histogram=counts)
             model, asked, spent = one.model, len(one.asked), epsilon
@@ -97,7 +116,14 @@ class Adaptive:
 
 
 def adaptive_mwem(
-    truth: np.ndarray, questions: Questions, domain: Domain, total: float, paper: Paper, rng: np.random.Generator, *, first: Fraction
+    truth: np.ndarray,
+    questions: Questions,
+    domain: Domain,
+    total: float,
+    paper: Paper,
+    rng: np.random.Generator,
+    *,
+    first: Fraction,
 ) -> Adaptive:
     """Runs of MWEM, the j-th with 2^j `first` for each choice and as much for each answer, of questions with one answer; epsilon is never passed.
 
@@ -109,7 +135,9 @@ def adaptive_mwem(
     while result.spent + 2 * each <= budget:
         scale, measured = float(1 / each), list[tuple[int, np.ndarray]]()
         open_ = np.ones(len(truth), dtype=bool)
-        while open_.any() and result.spent + 2 * each <= budget:  # the filter: nothing is asked that the budget does not hold
+        while (
+            open_.any() and result.spent + 2 * each <= budget
+        ):  # the filter: nothing is asked that the budget does not hold
             result.spent += 2 * each
             answers = questions.answers(result.model)
             scores = np.abs(answers - truth) / (2 * scale)
@@ -135,7 +163,13 @@ def plot(rows: list[Row], path: Path) -> None:
         for i, epsilon in enumerate(epsilons):
             bars = [[row["entropy"] for row in pick(some, method=m, epsilon=epsilon)] for m in STYLES]
             at = np.arange(len(STYLES)) + (i - (len(epsilons) - 1) / 2) * 0.8 / len(epsilons)
-            axis.bar(at, [np.mean(b) for b in bars], 0.8 / len(epsilons), yerr=[np.std(b) for b in bars], label=f"epsilon {epsilon:g}")
+            axis.bar(
+                at,
+                [np.mean(b) for b in bars],
+                0.8 / len(epsilons),
+                yerr=[np.std(b) for b in bars],
+                label=f"epsilon {epsilon:g}",
+            )
         axis.set(title=name, ylabel="relative entropy", yscale="log")
         axis.set_xticks(range(len(STYLES)), list(STYLES), rotation=40, ha="right", fontsize=7)
         axis.legend(fontsize=7)
@@ -146,8 +180,14 @@ def judge(rows: list[Row]) -> list[Claim]:
     """Each variation against what it varies, over all tables and epsilons; a stand-in counts for nothing."""
     real = [row for row in rows if row["data"] != data.STAND_IN]
     adaptive = pick(real, method=ADAPTIVE)
-    overspent, shrunk = sum(row["spent"] > row["epsilon"] for row in adaptive), sum(row["shrank"] > 0 for row in adaptive)
-    divergence = {e: _entropy(real, "mildew", UNGUARDED, e) / _entropy(real, "mildew", "guarded replay", e) for e in EPSILONS}
+    overspent, shrunk = (
+        sum(row["spent"] > row["epsilon"] for row in adaptive),
+        sum(row["shrank"] > 0 for row in adaptive),
+    )
+    divergence = {
+        e: _entropy(real, "mildew", UNGUARDED, e) / _entropy(real, "mildew", "guarded replay", e)
+        for e in EPSILONS
+    }
     most = max(divergence, key=lambda e: divergence[e])
     return [
         Claim(
@@ -156,8 +196,18 @@ def judge(rows: list[Row]) -> list[Claim]:
             f"relative entropy {_entropy(real, 'mildew', UNGUARDED, most):.2f} without and "
             f"{_entropy(real, 'mildew', 'guarded replay', most):.2f} with the guard at epsilon = {most:g}",
         ),
-        _worth(real, "guarded replay", "plain", "Replaying earlier measurements improves on stepping once for each."),
-        _worth(real, "replay and histogram", "guarded replay", "Histogram initialisation improves on the uniform start."),
+        _worth(
+            real,
+            "guarded replay",
+            "plain",
+            "Replaying earlier measurements improves on stepping once for each.",
+        ),
+        _worth(
+            real,
+            "replay and histogram",
+            "guarded replay",
+            "Histogram initialisation improves on the uniform start.",
+        ),
         _worth(real, "plain", "average iterate", "The last iterate is better than the average of all."),
         _worth(real, ADAPTIVE, "guarded replay", "Adaptive rounds improve on T set by hand."),
         Claim(
@@ -177,8 +227,14 @@ def _worth(rows: list[Row], better: str, worse: str, text: str) -> Claim:
     """Holds where the geometric mean, over tables and epsilons, of the ratios of mean relative entropies is below 1, and so are half of them."""
     settings = sorted({(row["data"], row["epsilon"]) for row in rows})
     ratios = {s: _entropy(rows, s[0], better, s[1]) / _entropy(rows, s[0], worse, s[1]) for s in settings}
-    wins, together = sum(ratio < 1 for ratio in ratios.values()), math.exp(np.mean([math.log(ratio) for ratio in ratios.values()]))
-    by_table = {n: math.exp(np.mean([math.log(ratio) for (name, _), ratio in ratios.items() if name == n])) for n in values(rows, "data")}
+    wins, together = (
+        sum(ratio < 1 for ratio in ratios.values()),
+        math.exp(np.mean([math.log(ratio) for ratio in ratios.values()])),
+    )
+    by_table = {
+        n: math.exp(np.mean([math.log(ratio) for (name, _), ratio in ratios.items() if name == n]))
+        for n in values(rows, "data")
+    }
     listed = ", ".join(f"{ratio:.2f} on {name}" for name, ratio in by_table.items())
     return Claim(
         text,

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from factored_mwem.counts import Rows
-from factored_mwem.domain import Domain
-from factored_mwem.levels import Levels
+from factored_mwem.domain.domain import Domain
+from factored_mwem.domain.levels import Levels
+from factored_mwem.privacy.counts import Rows
 from replays import data
 
 BITS = {
@@ -32,7 +32,11 @@ def codes() -> tuple[Domain, Rows]:
     domain, columns = {}, []
     for name in BITS:
         seen: dict[str, int] = {}
-        column = [seen.setdefault(value, len(seen)) for value, whole in zip(table[name], complete, strict=True) if whole]
+        column = [
+            seen.setdefault(value, len(seen))
+            for value, whole in zip(table[name], complete, strict=True)
+            if whole
+        ]
         domain[name] = len(seen)
         columns.append(np.array(column, dtype=np.uint8))
     return Domain.from_dict(domain), Rows(columns, Levels.fine(list(domain.values())))
@@ -41,7 +45,11 @@ def codes() -> tuple[Domain, Rows]:
 def bits() -> np.ndarray:
     """uint8[27, 30163]: the authors' binarised Adult, its record of zeros last."""
     columns = codes()[1].codes
-    of_each = [(column >> shift) & 1 for column, width in zip(columns, BITS.values(), strict=True) for shift in reversed(range(width))]
+    of_each = [
+        (column >> shift) & 1
+        for column, width in zip(columns, BITS.values(), strict=True)
+        for shift in reversed(range(width))
+    ]
     return np.pad(np.array(of_each, dtype=np.uint8), [(0, 0), (0, 1)])
 
 

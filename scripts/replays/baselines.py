@@ -10,7 +10,7 @@ import numpy as np
 
 from factored_mwem.kernels.dense import FLOOR
 from factored_mwem.kernels.linear import walsh
-from factored_mwem.queries.ranges import Ranges
+from factored_mwem.workload.queries.ranges import Ranges
 
 Shape = tuple[int, ...]
 
@@ -48,7 +48,9 @@ def branching(cells: int, axes: int) -> int:
     noise of variance h^2 to each of the (b - 1) h - 2 (b + 1) / 3 nodes that a range on one axis needs; on more axes the power of that.
     """
     heights = {b: height_of(cells, b) for b in range(2, cells + 1)}
-    return min(heights, key=lambda b: (heights[b] ** 2 * max((b - 1) * heights[b] - 2 * (b + 1) / 3, 1.0) ** axes, b))
+    return min(
+        heights, key=lambda b: (heights[b] ** 2 * max((b - 1) * heights[b] - 2 * (b + 1) / 3, 1.0) ** axes, b)
+    )
 
 
 def height_of(cells: int, b: int) -> int:
@@ -112,7 +114,11 @@ def entropy_fit(noisy: np.ndarray, masks: np.ndarray, bits: int, *, guard: float
             new = np.sign(new) * np.maximum(np.abs(new) - step * guard, 0)
             moved = new - ahead
             weights, value = tilted(new, masks, bits)
-            if value - new @ noisy <= potential - ahead @ noisy + moved @ slope + moved @ moved / (2 * step) + 1e-12 or step < 1e-9:
+            if (
+                value - new @ noisy
+                <= potential - ahead @ noisy + moved @ slope + moved @ moved / (2 * step) + 1e-12
+                or step < 1e-9
+            ):
                 break
             step /= 2
         if np.abs(new - multipliers).max() < 1e-9:
@@ -137,19 +143,38 @@ def tilted(multipliers: np.ndarray, masks: np.ndarray, bits: int) -> tuple[np.nd
 
 
 def barak(
-    truth: np.ndarray, members: np.ndarray, bits: int, total: float, epsilon: float, rng: np.random.Generator, *, guard: float, sweeps: int
+    truth: np.ndarray,
+    members: np.ndarray,
+    bits: int,
+    total: float,
+    epsilon: float,
+    rng: np.random.Generator,
+    *,
+    guard: float,
+    sweeps: int,
 ) -> np.ndarray:
     """Barak et al. as the paper ran it: every parity measured with the same accuracy, then multiplicative weights; shares of all cells."""
     scale = len(truth) / epsilon
     noisy = np.clip(truth + rng.laplace(scale=scale, size=len(truth)), -total, total)
-    return entropy_fit(noisy / total, masks_of(members, bits), bits, guard=guard * scale * math.sqrt(2) / total, sweeps=sweeps)
+    return entropy_fit(
+        noisy / total,
+        masks_of(members, bits),
+        bits,
+        guard=guard * scale * math.sqrt(2) / total,
+        sweeps=sweeps,
+    )
 
 
-def log_linear(counts: np.ndarray, shape: Shape, order: int, *, sweeps: int = 400, close: float = 1e-7) -> np.ndarray:
+def log_linear(
+    counts: np.ndarray, shape: Shape, order: int, *, sweeps: int = 400, close: float = 1e-7
+) -> np.ndarray:
     """Iterative proportional fitting of all marginals of `order` attributes, not private: shares of all cells, the floor of every method."""
     shares = (counts / counts.sum()).reshape(shape)
     fitted = np.full(shape, 1 / counts.size)
-    others = [tuple(a for a in range(len(shape)) if a not in kept) for kept in itertools.combinations(range(len(shape)), order)]
+    others = [
+        tuple(a for a in range(len(shape)) if a not in kept)
+        for kept in itertools.combinations(range(len(shape)), order)
+    ]
     wanted = [shares.sum(axis=rest, keepdims=True) for rest in others]
     for _ in range(sweeps):
         worst = 0.0

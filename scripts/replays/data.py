@@ -12,19 +12,21 @@ from pathlib import Path
 
 import numpy as np
 
-from factored_mwem.codec import encode_table
-from factored_mwem.counts import Rows
 from factored_mwem.datasets import expand_counts
-from factored_mwem.domain import Domain
+from factored_mwem.domain.domain import Domain
+from factored_mwem.domain.levels import Levels
 from factored_mwem.errors import InputError
-from factored_mwem.levels import Levels
-from factored_mwem.table import open_table
+from factored_mwem.privacy.counts import Rows
+from factored_mwem.tables.codec import encode_table
+from factored_mwem.tables.source import open_table
 
 SHIPPED = Path(__file__).parents[2] / "datasets"
 """Contingency tables that come with the project: mildew, czech and rochdale."""
 STAND_IN = "stand-in for nltcs"
 ADULT = "no adult/adult.csv.gz in FMWEM_DATASETS: get UCI Adult (doi.org/10.24432/C5XW20), adult.data then adult.test under one header line"
-TRANSFUSION = "no transfusion/transfusion.csv in FMWEM_DATASETS: get UCI Blood Transfusion (doi.org/10.24432/C5GS39)"
+TRANSFUSION = (
+    "no transfusion/transfusion.csv in FMWEM_DATASETS: get UCI Blood Transfusion (doi.org/10.24432/C5GS39)"
+)
 NLTCS = (
     "nltcs is not here: get it from StatLib or github.com/UCLA-StarAI/Density-Estimation-Datasets (train, valid and test together, 21,574 rows "
     "of 16 bits), write it as FMWEM_DATASETS/nltcs/nltcs.csv or name it in FMWEM_NLTCS; a made-up stand-in is drawn instead"
@@ -64,7 +66,10 @@ class Table:
 @cache
 def small(name: str) -> Table:
     """mildew, czech or rochdale."""
-    domain, private = Domain.load(SHIPPED / f"{name}.domain.json"), open_table(expand_counts(SHIPPED / f"{name}.csv"))
+    domain, private = (
+        Domain.load(SHIPPED / f"{name}.domain.json"),
+        open_table(expand_counts(SHIPPED / f"{name}.csv")),
+    )
     return Table(name, domain.shape, tuple(codes.astype(np.int64) for codes in encode_table(domain, private)))
 
 
@@ -103,7 +108,11 @@ def read(path: Path, where: str, limit: int | None = None) -> dict[str, list[str
     """The columns of a CSV file as text, of its first `limit` rows."""
     if not path.is_file():
         raise InputError(where)
-    with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else open(path, encoding="utf-8") as lines:
+    with (
+        gzip.open(path, "rt", encoding="utf-8")
+        if path.suffix == ".gz"
+        else open(path, encoding="utf-8") as lines
+    ):
         reader = csv.reader(lines)
         header = next(reader)
         rows = [row for row, _ in zip(reader, range(limit or 10**9), strict=False)]
@@ -121,5 +130,7 @@ def ordered(name: str) -> Table:
     columns, shape = wanted[name]
     adult = name in ("capital loss", "age x hours")
     path = folder() / ("adult/adult.csv.gz" if adult else "transfusion/transfusion.csv")
-    table = read(path, ADULT if adult else TRANSFUSION, 32_561 if adult else None)  # the paper's Adult is adult.data, the first part of the file
+    table = read(
+        path, ADULT if adult else TRANSFUSION, 32_561 if adult else None
+    )  # the paper's Adult is adult.data, the first part of the file
     return Table(name, shape, tuple(np.array(table[column], dtype=np.int64) for column in columns))

@@ -53,7 +53,14 @@ def mean(rows: Iterable[Row], key: str) -> float:
     return float(np.mean(found)) if found else float("nan")
 
 
-def band(axis: Any, xs: Sequence[float], rows_at: Callable[[float], list[Row]], key: str, fmt: str = "-", **style: Any) -> None:
+def band(
+    axis: Any,
+    xs: Sequence[float],
+    rows_at: Callable[[float], list[Row]],
+    key: str,
+    fmt: str = "-",
+    **style: Any,
+) -> None:
     """A line of means with one standard deviation shaded around it."""
     runs = [np.array([row[key] for row in rows_at(x)], dtype=np.float64) for x in xs]
     middle, spread = np.array([r.mean() for r in runs]), np.array([r.std() for r in runs])
@@ -68,7 +75,9 @@ def canvas(columns: int, rows: int = 1) -> tuple[Any, list[Any]]:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    drawn, axes = pyplot.subplots(rows, columns, figsize=(4.2 * columns, 3.4 * rows), squeeze=False, layout="constrained")
+    drawn, axes = pyplot.subplots(
+        rows, columns, figsize=(4.2 * columns, 3.4 * rows), squeeze=False, layout="constrained"
+    )
     return drawn, list(axes.flat)
 
 

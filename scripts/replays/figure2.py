@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from factored_mwem.model import Factor, ProductModel
-from factored_mwem.queries.ranges import Ranges
+from factored_mwem.model.dense import Factor, ProductModel
+from factored_mwem.workload.queries.ranges import Ranges
 from replays import data
 from replays.baselines import gram_of_ranges, hierarchy, identity, noise_of_matrix_mechanism, svd_bound
 from replays.figure import OPEN, Claim, Row, canvas, mark, mean, pick, save, values
@@ -34,7 +34,9 @@ VARIANTS = {"mwem": (1, 0.0), "mwem, replay": (100, 1.0)}
 def cases(full: bool) -> list[Row]:
     counts = (125, 250, 500, 1000, 4000) if full else (250, 1000)
     points = [(QUERIES, epsilon) for epsilon in EPSILONS] + [(queries, FIXED_EPSILON) for queries in counts]
-    bounds = [{"data": name, "part": "bound", "queries": queries} for name in SETS for queries in (QUERIES, *counts)]
+    bounds = [
+        {"data": name, "part": "bound", "queries": queries} for name in SETS for queries in (QUERIES, *counts)
+    ]
     runs = [
         {"data": name, "part": "run", "queries": queries, "epsilon": epsilon, "repetition": repetition}
         for name in SETS
@@ -50,19 +52,33 @@ def run(case: Row) -> list[Row]:
     if case["part"] == "bound":
         bound = svd_bound(gram_of_ranges(ranges), table.cells) / case["queries"]
         grid = EPSILONS if case["queries"] == QUERIES else (FIXED_EPSILON,)
-        return [row_of(case, "bound", bound * noise_of_matrix_mechanism(epsilon, 1 / table.total), epsilon=epsilon) for epsilon in grid]
+        return [
+            row_of(
+                case, "bound", bound * noise_of_matrix_mechanism(epsilon, 1 / table.total), epsilon=epsilon
+            )
+            for epsilon in grid
+        ]
     return [*runs_of_mwem(case, table, ranges), *runs_of_baselines(case, table, ranges)]
 
 
 def row_of(case: Row, method: str, error: float, **more: object) -> Row:
-    return {"data": case["data"], "queries": case["queries"], "epsilon": case.get("epsilon"), "method": method, "error": error, **more}
+    return {
+        "data": case["data"],
+        "queries": case["queries"],
+        "epsilon": case.get("epsilon"),
+        "method": method,
+        "error": error,
+        **more,
+    }
 
 
 def runs_of_mwem(case: Row, table: data.Table, ranges: Ranges) -> list[Row]:
     truth, rows = ranges.answers(table.rows), []
     for at, (method, (sweeps, guard)) in enumerate(VARIANTS.items()):
         for rounds in ROUNDS:
-            rng = np.random.default_rng([case["repetition"], rounds, at, round(case["epsilon"] * 10_000), SETS.index(table.name)])
+            rng = np.random.default_rng(
+                [case["repetition"], rounds, at, round(case["epsilon"] * 10_000), SETS.index(table.name)]
+            )
             paper = Paper(case["epsilon"], rounds, sweeps=sweeps, guard=guard, joined=True)
             model = paper_mwem(truth, ranges, table.domain, table.total, paper, rng).model
             error = float(np.mean((ranges.answers(model) - truth) ** 2))
@@ -81,20 +97,32 @@ def runs_of_baselines(case: Row, table: data.Table, ranges: Ranges) -> list[Row]
     rows = []
     for method, make in made.items():
         model = ProductModel(table.domain, [Factor(ranges.at, table.shape, make().ravel())], 1.0)
-        rows.append(row_of(case, method, float(np.mean((ranges.answers(model) - truth) ** 2)), repetition=case["repetition"]))
+        rows.append(
+            row_of(
+                case,
+                method,
+                float(np.mean((ranges.answers(model) - truth) ** 2)),
+                repetition=case["repetition"],
+            )
+        )
     return rows
 
 
 def best(rows: list[Row]) -> float:
     """The least mean over the repetitions among the T."""
-    return min((mean(pick(rows, rounds=rounds), "error") for rounds in values(rows, "rounds")), default=float("nan"))
+    return min(
+        (mean(pick(rows, rounds=rounds), "error") for rounds in values(rows, "rounds")), default=float("nan")
+    )
 
 
 def plot(rows: list[Row], path: Path) -> None:
     drawn, axes = canvas(len(SETS), 2)
     for i, name in enumerate(SETS):
         here = pick(rows, data=name)
-        for axis, along, fixed in ((axes[i], "epsilon", {"queries": QUERIES}), (axes[i + len(SETS)], "queries", {"epsilon": FIXED_EPSILON})):
+        for axis, along, fixed in (
+            (axes[i], "epsilon", {"queries": QUERIES}),
+            (axes[i + len(SETS)], "queries", {"epsilon": FIXED_EPSILON}),
+        ):
             lines(axis, pick(here, **fixed), along)
         axes[i].set_title(name)
     for row in (0, 1):
@@ -113,7 +141,11 @@ def lines(axis: object, rows: list[Row], along: str) -> None:
     draw("k-", "SVD bound", lambda r: mean(pick(r, method="bound"), "error"))
     for method, colour in (("mwem", "g"), ("mwem, replay", "b")):
         draw(f"{colour}o-", f"{method}, best T", lambda r, m=method: best(pick(r, method=m)))
-        draw(f"{colour}:", f"{method}, T = {FIXED_ROUNDS}", lambda r, m=method: mean(pick(r, method=m, rounds=FIXED_ROUNDS), "error"))
+        draw(
+            f"{colour}:",
+            f"{method}, T = {FIXED_ROUNDS}",
+            lambda r, m=method: mean(pick(r, method=m, rounds=FIXED_ROUNDS), "error"),
+        )
     for method, style in (("uniform", "y--"), ("identity", "r--"), ("hb", "m--")):
         draw(style, method, lambda r, m=method: mean(pick(r, method=m), "error"))
     axis.set(xlabel=along, xscale="log", yscale="log")  # type: ignore[attr-defined]
@@ -138,11 +170,17 @@ def judge(rows: list[Row]) -> list[Claim]:
         ours = min(mean(pick(here, method=m, rounds=FIXED_ROUNDS), "error") for m in VARIANTS)
         gains[name] = mean(pick(here, method="bound"), "error") / ours
         over_uniform[name] = mean(pick(here, method="uniform"), "error") / ours
-    told = f"bound over MWEM (T = {FIXED_ROUNDS}): " + ", ".join(f"{name} {gain:.3g}" for name, gain in gains.items())
+    told = f"bound over MWEM (T = {FIXED_ROUNDS}): " + ", ".join(
+        f"{name} {gain:.3g}" for name, gain in gains.items()
+    )
     trivial = "uniform over MWEM: " + ", ".join(f"{name} {gain:.3g}" for name, gain in over_uniform.items())
     many = sum(gain >= 10 for gain in gains.values())
     return [
         Claim(texts[0], mark(min(gains.values()) > 1), told),
-        Claim(texts[1], mark(2 * many >= len(SETS) and max(gains.values()) >= 100), f"tenfold on {many} of {len(SETS)}; {told}"),
+        Claim(
+            texts[1],
+            mark(2 * many >= len(SETS) and max(gains.values()) >= 100),
+            f"tenfold on {many} of {len(SETS)}; {told}",
+        ),
         Claim(texts[2], mark(min(over_uniform.values()) > 1), trivial),
     ]

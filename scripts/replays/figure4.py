@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from factored_mwem.queries.parities import Parities
+from factored_mwem.workload.queries.parities import Parities
 from replays import data
 from replays.baselines import barak, log_linear, relative_entropy
 from replays.figure import OPEN, Claim, Row, band, canvas, mark, mean, pick, save, values
@@ -29,7 +29,12 @@ def cases(full: bool) -> list[Row]:
     floors = [{"data": name, "part": "floor", "order": order} for order in (3, 2)]
     grid = EPSILONS if full else (0.1, 0.5, 2.0)
     runs = range(10 if full else 1)
-    return floors + [{"data": name, "part": "run", "order": order, "epsilon": e, "run": i} for order in (3, 2) for e in grid for i in runs]
+    return floors + [
+        {"data": name, "part": "run", "order": order, "epsilon": e, "run": i}
+        for order in (3, 2)
+        for e in grid
+        for i in runs
+    ]
 
 
 def run(case: Row) -> list[Row]:
@@ -49,9 +54,25 @@ def run(case: Row) -> list[Row]:
             paper = Paper(case["epsilon"], rounds, sweeps=sweeps, guard=1.0, joined=True)
             rng = np.random.default_rng([*seed, rounds, sweeps])
             model = paper_mwem(truth, questions, table.domain, table.total, paper, rng).model
-            rows.append({**base, "method": method, "rounds": rounds, "entropy": relative_entropy(counts, model.components[0].weights)})
+            rows.append(
+                {
+                    **base,
+                    "method": method,
+                    "rounds": rounds,
+                    "entropy": relative_entropy(counts, model.components[0].weights),
+                }
+            )
     for method, guard in (("barak", 0.0), ("barak, guarded", 1.0)):
-        shares = barak(truth, questions.members, len(table.shape), table.total, case["epsilon"], np.random.default_rng(seed), guard=guard, sweeps=200)
+        shares = barak(
+            truth,
+            questions.members,
+            len(table.shape),
+            table.total,
+            case["epsilon"],
+            np.random.default_rng(seed),
+            guard=guard,
+            sweeps=200,
+        )
         rows.append({**base, "method": method, "entropy": relative_entropy(counts, shares)})
     return rows
 
@@ -65,13 +86,25 @@ def plot(rows: list[Row], path: Path) -> None:
             for method, style in (("mwem", ":"), ("mwem, replay", "-")):
                 mine = pick(here, method=method, rounds=rounds)
                 label = f"{method}, T = {rounds}"
-                band(axis, xs, lambda x, mine=mine: pick(mine, epsilon=x), "entropy", fmt=style, color=colour, label=label)
+                band(
+                    axis,
+                    xs,
+                    lambda x, mine=mine: pick(mine, epsilon=x),
+                    "entropy",
+                    fmt=style,
+                    color=colour,
+                    label=label,
+                )
         for method, style in (("barak", "r--"), ("barak, guarded", "m:")):
             mine = pick(here, method=method)
             band(axis, xs, lambda x, mine=mine: pick(mine, epsilon=x), "entropy", fmt=style, label=method)
         axis.axhline(mean(pick(here, method="fit"), "entropy"), color="k", lw=0.8, label=f"{order}-way fit")
         axis.set(
-            title=f"{rows[0]['data']}, at most {order} attributes", xlabel="epsilon", xscale="log", ylim=(0, 3), ylabel="relative entropy (nats)"
+            title=f"{rows[0]['data']}, at most {order} attributes",
+            xlabel="epsilon",
+            xscale="log",
+            ylim=(0, 3),
+            ylabel="relative entropy (nats)",
         )
     axes[1].legend(fontsize=6)
     save(drawn, path)
@@ -84,17 +117,30 @@ def judge(rows: list[Row]) -> list[Claim]:
         "more rounds are better: T = 20, 30, 40 from top to bottom",
     )
     if any(row["data"] != "nltcs" for row in rows) or not pick(rows, method="barak"):
-        return [Claim(text, OPEN, "nltcs is not here; what is drawn is a made-up stand-in of the same shape") for text in texts]
+        return [
+            Claim(text, OPEN, "nltcs is not here; what is drawn is a made-up stand-in of the same shape")
+            for text in texts
+        ]
     ratio = {order: ratios(rows, order) for order in (2, 3)}
     told = {order: ", ".join(f"{e:g}: {r:.2f}" for e, r in found.items()) for order, found in ratio.items()}
     better = [e for e, r in ratio[2].items() if r <= 1]
-    crossing = bool(better) and ratio[2][min(ratio[2])] > 1 and all(r <= 1 for e, r in ratio[2].items() if e >= min(better))
+    crossing = (
+        bool(better)
+        and ratio[2][min(ratio[2])] > 1
+        and all(r <= 1 for e, r in ratio[2].items() if e >= min(better))
+    )
     top = max(ratio[3])
     by_rounds = {
-        order: [mean(pick(rows, order=order, method="mwem, replay", epsilon=top, rounds=rounds), "entropy") for rounds in ROUNDS] for order in (2, 3)
+        order: [
+            mean(pick(rows, order=order, method="mwem, replay", epsilon=top, rounds=rounds), "entropy")
+            for rounds in ROUNDS
+        ]
+        for order in (2, 3)
     }
     falling = all(found == sorted(found, reverse=True) for found in by_rounds.values())
-    shown = "; ".join(f"{order}-way " + ", ".join(f"{v:.3f}" for v in found) for order, found in by_rounds.items())
+    shown = "; ".join(
+        f"{order}-way " + ", ".join(f"{v:.3f}" for v in found) for order, found in by_rounds.items()
+    )
     return [
         Claim(texts[0], mark(min(ratio[3].values()) > 1), f"Barak over MWEM by epsilon: {told[3]}"),
         Claim(texts[1], mark(crossing), f"Barak over MWEM by epsilon: {told[2]}"),
@@ -108,5 +154,7 @@ def ratios(rows: list[Row], order: int) -> dict[float, float]:
     for epsilon in values(pick(rows, order=order), "epsilon"):
         here = pick(rows, order=order, epsilon=epsilon)
         ours = mean(pick(here, method="mwem, replay", rounds=max(ROUNDS)), "entropy")
-        found[epsilon] = min(mean(pick(here, method=m), "entropy") for m in ("barak", "barak, guarded")) / ours
+        found[epsilon] = (
+            min(mean(pick(here, method=m), "entropy") for m in ("barak", "barak, guarded")) / ours
+        )
     return found

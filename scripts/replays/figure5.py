@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from factored_mwem.counts import Rows
-from factored_mwem.domain import Domain
-from factored_mwem.model import ProductModel
-from factored_mwem.queries.cuboids import Cuboids
+from factored_mwem.domain.domain import Domain
+from factored_mwem.model.dense import ProductModel
+from factored_mwem.privacy.counts import Rows
+from factored_mwem.workload.queries.cuboids import Cuboids
 from replays.adult27 import codes
 from replays.figure import OPEN, Claim, Row, band, canvas, mark, mean, pick, save, values
 from replays.paper import Paper, update
@@ -44,7 +44,12 @@ def cases(full: bool) -> list[Row]:
     """MWEM by candidates and score, and the two baselines, all epsilons of which follow from one draw."""
     seeds, epsilons, cap = (range(3), EPSILONS, CAP_OF_FULL) if full else (range(1), EPSILONS[::2], CAP)
     kinds = [(name, ONE) for name in ORDERS] + [("3-way", NOISE), ("unrestricted", NOISE)]
-    runs = [{"method": name, "a_cell": a, "epsilon": e, "seed": s, "cap": cap} for name, a in kinds for e in epsilons for s in seeds]
+    runs = [
+        {"method": name, "a_cell": a, "epsilon": e, "seed": s, "cap": cap}
+        for name, a in kinds
+        for e in epsilons
+        for s in seeds
+    ]
     return runs + [{"method": of, "epsilons": list(epsilons), "seed": s} for of in (ALL, BASE) for s in seeds]
 
 
@@ -53,8 +58,21 @@ def run(case: Row) -> list[Row]:
     domain, rows = codes()
     rng = np.random.default_rng([5, case["seed"]])
     if case["method"] in (ALL, BASE):
-        errors = of_all(domain, rng) if case["method"] == ALL else cuboid_errors(rng.laplace(size=domain.cells), domain.shape)
-        return [{"method": case["method"], "a_cell": "", "epsilon": e, "seed": case["seed"], **_summary(errors / e)} for e in case["epsilons"]]
+        errors = (
+            of_all(domain, rng)
+            if case["method"] == ALL
+            else cuboid_errors(rng.laplace(size=domain.cells), domain.shape)
+        )
+        return [
+            {
+                "method": case["method"],
+                "a_cell": "",
+                "epsilon": e,
+                "seed": case["seed"],
+                **_summary(errors / e),
+            }
+            for e in case["epsilons"]
+        ]
     everything = range(len(domain))
     sets = [s for k in range(1, ORDERS[case["method"]] + 1) for s in itertools.combinations(everything, k)]
     cuboids = Cuboids(tuple(s for s in sets if math.prod(domain.shape[p] for p in s) <= MOST), domain.shape)
@@ -70,11 +88,23 @@ def run(case: Row) -> list[Row]:
         "largest_cells": max(len(part.weights) for part in model.components),
         "asked": "; ".join("+".join(domain.names[p] for p in cuboids.cliques[q]) for q in asked),
     }
-    return [{**case, **_summary(cuboid_errors(model.marginal(everything) - rows.marginal(everything), domain.shape)), **found}]
+    return [
+        {
+            **case,
+            **_summary(cuboid_errors(model.marginal(everything) - rows.marginal(everything), domain.shape)),
+            **found,
+        }
+    ]
 
 
 def mwem(
-    cuboids: Cuboids, rows: Rows, domain: Domain, paper: Paper, a_cell: float, cap: int, rng: np.random.Generator
+    cuboids: Cuboids,
+    rows: Rows,
+    domain: Domain,
+    paper: Paper,
+    a_cell: float,
+    cap: int,
+    rng: np.random.Generator,
 ) -> tuple[ProductModel, list[int]]:
     """(the model, what it measured): paper.paper_mwem, over the candidates of each round whose component stays within `cap` cells."""
     model = ProductModel.uniform(domain, float(len(rows.codes[0])))
@@ -85,9 +115,19 @@ def mwem(
     for _ in range(paper.rounds):
         scores = np.add.reduceat(np.abs(cuboids.answers(model) - truth), starts[:-1]) - a_cell * cells
         asked = {q for q, _ in measured}
-        open_ = [q not in asked and joined_cells(model, clique) <= cap for q, clique in enumerate(cuboids.cliques)]
-        chosen = int(np.argmax(np.where(open_, scores / (2 * scale) + rng.gumbel(size=len(scores)), -math.inf)))
-        measured.append((chosen, truth[starts[chosen] : starts[chosen + 1]] + rng.laplace(scale=scale, size=int(cells[chosen]))))
+        open_ = [
+            q not in asked and joined_cells(model, clique) <= cap for q, clique in enumerate(cuboids.cliques)
+        ]
+        chosen = int(
+            np.argmax(np.where(open_, scores / (2 * scale) + rng.gumbel(size=len(scores)), -math.inf))
+        )
+        measured.append(
+            (
+                chosen,
+                truth[starts[chosen] : starts[chosen + 1]]
+                + rng.laplace(scale=scale, size=int(cells[chosen])),
+            )
+        )
         update(model, cuboids, measured, scale, paper)
     return model, [q for q, _ in measured]
 
@@ -126,7 +166,14 @@ def plot(rows: list[Row], path: Path) -> None:
             some = pick(rows, method=method, a_cell=a_cell)
             style = {"": ":", ONE: "-", NOISE: "--"}[a_cell]
             label = f"{method}, a cell costs its noise" if a_cell == NOISE else method
-            band(axis, values(some, "epsilon"), lambda e, some=some: pick(some, epsilon=e), key, style, label=label)
+            band(
+                axis,
+                values(some, "epsilon"),
+                lambda e, some=some: pick(some, epsilon=e),
+                key,
+                style,
+                label=label,
+            )
         axis.set(xlabel="epsilon", ylabel=f"{key.replace('_', ' ')} of a cuboid", xscale="log", yscale="log")
     axes[1].legend(fontsize=6)
     save(drawn, path)
@@ -142,12 +189,15 @@ def judge(rows: list[Row]) -> list[Claim]:
         Claim(
             "The average error is several times lower than that of measuring all cuboids or the base cuboid.",
             mark(min(average.values()) >= SEVERAL),
-            "3-way, better baseline's average error over MWEM's: " + _listed(average) + f" (several: at least {SEVERAL:g})",
+            "3-way, better baseline's average error over MWEM's: "
+            + _listed(average)
+            + f" (several: at least {SEVERAL:g})",
         ),
         Claim(
             "The maximum error is comparable to the best of Ding et al.",
             OPEN,
-            "their program is not run; the better baseline's maximum error over that of MWEM, 3-way: " + _listed(largest),
+            "their program is not run; the better baseline's maximum error over that of MWEM, 3-way: "
+            + _listed(largest),
         ),
     ]
 
@@ -160,12 +210,19 @@ def _few(rows: list[Row], a_cell: str, text: str) -> Claim:
         f"epsilon {e:g}: {mean(pick(three, epsilon=e), 'three_way'):.1f} and {mean(pick(free, epsilon=e), 'higher'):.1f}"
         for e in values(three, "epsilon")
     )
-    return Claim(text, mark(few), f"of {ROUNDS} measurements, 3-way ones in the 3-way run and higher ones in the unrestricted run, at {by}")
+    return Claim(
+        text,
+        mark(few),
+        f"of {ROUNDS} measurements, 3-way ones in the 3-way run and higher ones in the unrestricted run, at {by}",
+    )
 
 
 def _ratios(rows: list[Row], ours: list[Row], key: str) -> dict[float, float]:
     """epsilon -> the better baseline's error over ours."""
-    baselines = {e: min(mean(pick(rows, method=of, epsilon=e), key) for of in (ALL, BASE)) for e in values(ours, "epsilon")}
+    baselines = {
+        e: min(mean(pick(rows, method=of, epsilon=e), key) for of in (ALL, BASE))
+        for e in values(ours, "epsilon")
+    }
     return {e: baseline / mean(pick(ours, epsilon=e), key) for e, baseline in baselines.items()}
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from factored_mwem.domain import Domain
-from factored_mwem.model import ProductModel
-from factored_mwem.queries.parities import Parities, parities_of
+from factored_mwem.domain.domain import Domain
+from factored_mwem.model.dense import ProductModel
+from factored_mwem.workload.queries.parities import Parities, parities_of
 from replays.figure import OPEN, Claim, Row, canvas, mark, pick, save, values
 from replays.paper import Paper, update
 
@@ -93,10 +93,14 @@ class Incremental:
         order = np.argsort(slots, kind="stable")
         self._by_attribute = order // members.shape[1]
         self._ends = np.searchsorted(slots[order], np.arange(attributes + 1))
-        self._signs = np.append(np.zeros(attributes), 1.0)  # mean sign of every attribute that is alone; padding reads the last entry
+        self._signs = np.append(
+            np.zeros(attributes), 1.0
+        )  # mean sign of every attribute that is alone; padding reads the last entry
         self.answers = self._answers(members)
         self._asked = np.zeros(len(truth), dtype=bool)
-        self._measured: list[list[Measured]] = [[] for _ in range(attributes)]  # by a question's first attribute
+        self._measured: list[list[Measured]] = [
+            [] for _ in range(attributes)
+        ]  # by a question's first attribute
 
     def rounds(self, paper: Paper, rng: np.random.Generator) -> None:
         """All rounds: choose, measure, step, and answer anew what the step touched."""
@@ -109,7 +113,13 @@ class Incremental:
             self._measured[self.questions.positions(chosen)[0]].append((i, chosen, noisy))
             near = {p for q in self.questions.positions(chosen) for p in self.model.factor(q).positions}
             inside = sorted((m for p in near for m in self._measured[p]), key=lambda m: m[0])
-            update(self.model, self.questions, [(question, answer) for _, question, answer in inside], scale, paper)
+            update(
+                self.model,
+                self.questions,
+                [(question, answer) for _, question, answer in inside],
+                scale,
+                paper,
+            )
             changed = self._renew(chosen)
             scores = np.abs(self.answers[changed] - self.truth[changed]) * paper.epsilon / (4 * paper.rounds)
             chances.put(changed, np.where(self._asked[changed], -np.inf, scores))
@@ -171,7 +181,9 @@ def _warm_up() -> None:
     few = [np.zeros(64, dtype=np.uint8)] * 3
     questions = Parities.up_to(range(3), 2)
     model = ProductModel.uniform(Domain.from_dict({"a": 2, "b": 2, "c": 2}), 64.0)
-    Incremental(model, questions, parities_of(few, questions.members)).rounds(Paper(1.0, 2, 2), np.random.default_rng(0))
+    Incremental(model, questions, parities_of(few, questions.members)).rounds(
+        Paper(1.0, 2, 2), np.random.default_rng(0)
+    )
 
 
 def _plain_seconds(columns: list[np.ndarray], members: np.ndarray, truth: np.ndarray) -> float:
@@ -192,8 +204,16 @@ def _plain_seconds(columns: list[np.ndarray], members: np.ndarray, truth: np.nda
 def plot(rows: list[Row], path: Path) -> None:
     """Seconds against attributes, total and inside MWEM: left up to 100, right beyond, as in the paper."""
     drawn, axes = canvas(2)
-    lines = (("seconds_plain", "plain numpy on the data", "0.6"), ("seconds_total", "total", "tab:blue"), ("seconds_mwem", "inside MWEM", "tab:red"))
-    for axis, of in zip(axes, ([r for r in rows if r["attributes"] <= 100], [r for r in rows if r["attributes"] >= 100]), strict=True):
+    lines = (
+        ("seconds_plain", "plain numpy on the data", "0.6"),
+        ("seconds_total", "total", "tab:blue"),
+        ("seconds_mwem", "inside MWEM", "tab:red"),
+    )
+    for axis, of in zip(
+        axes,
+        ([r for r in rows if r["attributes"] <= 100], [r for r in rows if r["attributes"] >= 100]),
+        strict=True,
+    ):
         for order, style in ((3, "-"), (2, "--")):
             some = sorted(pick(of, order=order), key=lambda r: r["attributes"])
             for key, label, colour in lines if some else ():
@@ -230,7 +250,9 @@ def judge(rows: list[Row]) -> list[Claim]:
             "Evaluating the queries on the data dominates the total, on 48 cores.",
             OPEN,
             f"ours packs 64 records into a word and reads up to {speed:.0f} GB/s on one core: "
-            + ", ".join(f"{ratio:.0f} times as fast as plain numpy at {size}" for size, ratio in faster.items())
+            + ", ".join(
+                f"{ratio:.0f} times as fast as plain numpy at {size}" for size, ratio in faster.items()
+            )
             + f"; MWEM's part of what is left: {_percent(packed)}",
         ),
     ]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from factored_mwem.model import ProductModel
-from factored_mwem.queries.parities import Parities
+from factored_mwem.model.dense import ProductModel
+from factored_mwem.workload.queries.parities import Parities
 from replays.adult27 import binary, bits
 from replays.figure import OPEN, Claim, Row, canvas, mark, mean, pick, save, values
 from replays.paper import Paper, paper_mwem
@@ -39,7 +39,12 @@ class TooLarge(Exception):
 def cases(full: bool) -> list[Row]:
     """Runs of a seed, with and without the irrelevant bits."""
     epsilons, rounds, seeds = ((1.0, 3.0), 30, 5) if full else ((1.0,), 24, 4)
-    return [{"epsilon": e, "rounds": rounds, "seed": s, "irrelevant": i} for e in epsilons for s in range(seeds) for i in (0, IRRELEVANT)]
+    return [
+        {"epsilon": e, "rounds": rounds, "seed": s, "irrelevant": i}
+        for e in epsilons
+        for s in range(seeds)
+        for i in (0, IRRELEVANT)
+    ]
 
 
 def run(case: Row) -> list[Row]:
@@ -51,20 +56,37 @@ def run(case: Row) -> list[Row]:
     questions = Parities.up_to(range(len(domain)), 3)
     truth = questions.answers(rows)
     warm = Paper(1.0, 3, 2)
-    paper_mwem(truth, questions, domain, float(adult.shape[1]), warm, np.random.default_rng(0))  # compiles what is timed
+    paper_mwem(
+        truth, questions, domain, float(adult.shape[1]), warm, np.random.default_rng(0)
+    )  # compiles what is timed
     found: list[Row] = []
     last = time.perf_counter()
 
     def watch(model: ProductModel) -> None:
         nonlocal last
         seconds = time.perf_counter() - last
-        found.append({**case, "round": len(found) + 1, "milliseconds": seconds * 1e3, **_state(model, questions, truth, len(adult))})
+        found.append(
+            {
+                **case,
+                "round": len(found) + 1,
+                "milliseconds": seconds * 1e3,
+                **_state(model, questions, truth, len(adult)),
+            }
+        )
         if found[-1]["largest_cells"] > LIMIT:
             raise TooLarge
         last = time.perf_counter()
 
     with contextlib.suppress(TooLarge):
-        paper_mwem(truth, questions, domain, float(adult.shape[1]), Paper(case["epsilon"], case["rounds"], SWEEPS), rng, watch=watch)
+        paper_mwem(
+            truth,
+            questions,
+            domain,
+            float(adult.shape[1]),
+            Paper(case["epsilon"], case["rounds"], SWEEPS),
+            rng,
+            watch=watch,
+        )
     return found
 
 
@@ -74,7 +96,9 @@ def _state(model: ProductModel, questions: Parities, truth: np.ndarray, relevant
         "max_error": float(np.abs(questions.answers(model) - truth).max()),
         "largest_cells": max(len(part.weights) for part in model.components),
         "cells": sum(len(part.weights) for part in model.components),
-        "irrelevant_joined": sum(len(model.factor(p).positions) > 1 for p in range(relevant, len(model.domain))),
+        "irrelevant_joined": sum(
+            len(model.factor(p).positions) > 1 for p in range(relevant, len(model.domain))
+        ),
     }
 
 
@@ -108,7 +132,10 @@ def judge(rows: list[Row]) -> list[Claim]:
     slowest = max(r["milliseconds"] for r in rows)
     cells = [r["largest_cells"] for r in ends]
     joined = sum(r["irrelevant_joined"] for r in with_)
-    sizes = {e: [np.median(_log_cells(pick(some, epsilon=e))) for some in (without, with_)] for e in values(ends, "epsilon")}
+    sizes = {
+        e: [np.median(_log_cells(pick(some, epsilon=e))) for some in (without, with_)]
+        for e in values(ends, "epsilon")
+    }
     spread = max(np.ptp(_log_cells(pick(without, epsilon=e))) for e in sizes)
     errors = [mean(some, "max_error") for some in (without, with_)]
     free = bool(with_) and all(more - fewer <= max(spread, 1) for fewer, more in sizes.values())
@@ -135,7 +162,10 @@ def judge(rows: list[Row]) -> list[Claim]:
             "Irrelevant bits cost neither complexity nor accuracy.",
             mark(free and errors[1] <= 1.25 * errors[0]),
             "largest component "
-            + ", ".join(f"2^{more:.1f} with and 2^{fewer:.1f} cells without them at epsilon {e:g}" for e, (fewer, more) in sizes.items())
+            + ", ".join(
+                f"2^{more:.1f} with and 2^{fewer:.1f} cells without them at epsilon {e:g}"
+                for e, (fewer, more) in sizes.items()
+            )
             + f" (medians; runs without them differ by a factor of up to 2^{spread:.0f}), "
             + f"maximum error {errors[1]:,.0f} with and {errors[0]:,.0f} without",
         ),
@@ -150,4 +180,7 @@ def _log_cells(rows: list[Row]) -> np.ndarray:
 def _runs(rows: list[Row]) -> list[Row]:
     """What tells the runs apart."""
     keys = ("epsilon", "rounds", "seed", "irrelevant")
-    return [dict(zip(keys, values_, strict=True)) for values_ in sorted({tuple(row[key] for key in keys) for row in rows})]
+    return [
+        dict(zip(keys, values_, strict=True))
+        for values_ in sorted({tuple(row[key] for key in keys) for row in rows})
+    ]

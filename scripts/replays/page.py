@@ -48,7 +48,11 @@ class Section:
 def machine() -> list[str]:
     """What the seconds were measured on."""
     versions = {"Python": platform.python_version(), "numpy": np.__version__, "numba": numba.__version__}
-    return [platform.platform(), f"{os.cpu_count()} cores", *(f"{name} {version}" for name, version in versions.items())]
+    return [
+        platform.platform(),
+        f"{os.cpu_count()} cores",
+        *(f"{name} {version}" for name, version in versions.items()),
+    ]
 
 
 def html(sections: Sequence[Section], facts: Sequence[str]) -> str:
@@ -73,7 +77,11 @@ records and fixed seeds. Claims: {counted}; each mark is computed from the numbe
 
 def drawn(section: Section) -> str:
     image = base64.b64encode(section.image).decode()
-    shown = f'<img alt="{escaping.escape(section.title)}" src="data:image/png;base64,{image}">' if image else "<p><b>Not drawn.</b></p>"
+    shown = (
+        f'<img alt="{escaping.escape(section.title)}" src="data:image/png;base64,{image}">'
+        if image
+        else "<p><b>Not drawn.</b></p>"
+    )
     return f"""<section id="{section.name}"><h2>{escaping.escape(section.title)} <span class="stamp">NOT PRIVATE</span></h2>
 {shown}
 <ul class="claims">{"".join(map(claimed, section.claims))}</ul>

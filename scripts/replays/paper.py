@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from factored_mwem.domain import Domain
-from factored_mwem.model import Factor, ProductModel
-from factored_mwem.queries import Questions
+from factored_mwem.domain.domain import Domain
+from factored_mwem.model.dense import Factor, ProductModel, step
+from factored_mwem.workload.queries.base import Questions
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,9 @@ def paper_mwem(
     if paper.average and not paper.joined:
         raise ValueError("an average of products is no product: average=True needs joined=True")
     if paper.rounds > len(questions.cells) and not paper.again:
-        raise ValueError(f"{paper.rounds} rounds ask more than the {len(questions.cells)} questions there are")
+        raise ValueError(
+            f"{paper.rounds} rounds ask more than the {len(questions.cells)} questions there are"
+        )
     model = ProductModel.uniform(domain, total, joined=paper.joined)
     epsilon = paper.epsilon * (1 - paper.init_share)
     if paper.init_share:
@@ -75,9 +77,21 @@ def paper_mwem(
             average = model.components[0].weights + (average if len(average) else 0)
         gaps = np.abs(questions.answers(model) - truth)
         scores = np.add.reduceat(gaps, starts[:-1]) - np.where(questions.cells > 1, questions.cells, 0)
-        chosen = int(np.argmax(np.where(open_, scores * epsilon / (4 * paper.rounds) + rng.gumbel(size=len(scores)), -math.inf)))
+        chosen = int(
+            np.argmax(
+                np.where(
+                    open_, scores * epsilon / (4 * paper.rounds) + rng.gumbel(size=len(scores)), -math.inf
+                )
+            )
+        )
         open_[chosen] = paper.again
-        measured.append((chosen, truth[starts[chosen] : starts[chosen + 1]] + rng.laplace(scale=scale, size=int(questions.cells[chosen]))))
+        measured.append(
+            (
+                chosen,
+                truth[starts[chosen] : starts[chosen + 1]]
+                + rng.laplace(scale=scale, size=int(questions.cells[chosen])),
+            )
+        )
         update(model, questions, measured, scale, paper)
         trace.asked.append(chosen)
         if watch:
@@ -88,17 +102,23 @@ def paper_mwem(
     return trace
 
 
-def update(model: ProductModel, questions: Questions, measured: Sequence[tuple[int, np.ndarray]], scale: float, paper: Paper) -> None:
+def update(
+    model: ProductModel,
+    questions: Questions,
+    measured: Sequence[tuple[int, np.ndarray]],
+    scale: float,
+    paper: Paper,
+) -> None:
     """Step towards the newest measurement and, with replay, sweep over all that lie in its component."""
     part = model.merge(questions.positions(measured[-1][0]))
     part = Factor(part.positions, part.shape, part.weights.copy())
     inside = set(part.positions)
-    questions.step(part, *measured[-1], model.total, guard=0.0)
+    step(part, questions, *measured[-1], model.total, guard=0.0)
     again = [m for m in measured if inside.issuperset(questions.positions(m[0]))]
     for _ in range(paper.sweeps - 1):
         before = part.weights.copy() if paper.guard else None
         for question, noisy in again:
-            questions.step(part, question, noisy, model.total, guard=paper.guard * scale * math.sqrt(2))
+            step(part, questions, question, noisy, model.total, guard=paper.guard * scale * math.sqrt(2))
         if before is not None and np.array_equal(before, part.weights):
             break
     model.replace(part)

@@ -18,8 +18,8 @@ import pyarrow.feather as pf
 import pyarrow.parquet as pq
 
 from factored_mwem import Domain, Verified, Workload, verify
-from factored_mwem.queries.cuboids import AskedCube
-from factored_mwem.queries.ranges import AskedRanges
+from factored_mwem.workload.queries.cuboids import AskedCube
+from factored_mwem.workload.queries.ranges import AskedRanges
 
 DATA = Path(__file__).parents[2] / "datasets"
 COLUMNS = ("age", "education-num", "race", "sex", "income")
@@ -31,7 +31,8 @@ WORKLOADS = {
     "cube": Workload(asked=(AskedCube.parse("race,sex,income:2"),)),
     "ranges": Workload(asked=(AskedRanges.parse("age:all"), AskedRanges.parse("age,education-num:20"))),
     "parities": Workload.parities(2),
-    "mixture": Workload(asked=(AskedCube.parse("race,sex:2"), AskedRanges.parse("age:prefix"))) + Workload.parities(2),
+    "mixture": Workload(asked=(AskedCube.parse("race,sex:2"), AskedRanges.parse("age:prefix")))
+    + Workload.parities(2),
 }
 QUICK = {"rounds": 2, "max_cells": 2000}
 CROWD = 126
@@ -64,7 +65,14 @@ class Configuration:
 
     def run(self, folder: Path, pairs: int, seed: int | None = None) -> Verified:
         domain = None if self.learnt else domain_of(self.columns)
-        return verify(self.table(folder), WORKLOADS[self.workload], pairs=pairs, seed=seed, domain=domain, **self.all_choices)
+        return verify(
+            self.table(folder),
+            WORKLOADS[self.workload],
+            pairs=pairs,
+            seed=seed,
+            domain=domain,
+            **self.all_choices,
+        )
 
 
 @cache
@@ -81,7 +89,10 @@ def slice_of(columns: tuple[str, ...], *, by_id: bool) -> list[list[str]]:
     if not by_id:
         return found
     people = np.random.default_rng(5).integers(-5, ROWS // 3, size=ROWS)
-    return [[*row, ID if at == 0 else str(people[at - 1]) if people[at - 1] >= 0 else ""] for at, row in enumerate(found)]
+    return [
+        [*row, ID if at == 0 else str(people[at - 1]) if people[at - 1] >= 0 else ""]
+        for at, row in enumerate(found)
+    ]
 
 
 def _text(name: str, quoting: int, end: str = "\n") -> Callable[[Path, Configuration], Path]:
@@ -90,7 +101,9 @@ def _text(name: str, quoting: int, end: str = "\n") -> Callable[[Path, Configura
         opened = gzip.open if name.endswith(".gz") else open
         with opened(path, "wt", newline="", encoding="utf-8") as file:
             delimiter = "\t" if ".tsv" in name else ","
-            csv.writer(file, delimiter=delimiter, quoting=quoting, lineterminator=end).writerows(slice_of(made.columns, by_id=made.by_id))
+            csv.writer(file, delimiter=delimiter, quoting=quoting, lineterminator=end).writerows(
+                slice_of(made.columns, by_id=made.by_id)
+            )
         return path
 
     return write
@@ -157,7 +170,12 @@ SOURCES: dict[str, Callable[[Path, Configuration], Any]] = {
     "pandas": _pandas,
     "crowded pandas": _crowded,
 }
-TEXT = {"csv": {}, "csv.gz": {"records": "lines"}, "tsv, crlf": {"records": "lines"}, "quoted csv": {"records": "multiline"}}
+TEXT = {
+    "csv": {},
+    "csv.gz": {"records": "lines"},
+    "tsv, crlf": {"records": "lines"},
+    "quoted csv": {"records": "multiline"},
+}
 """The reading that goes with each text file."""
 TYPED = ("arrow", "parquet", "feather", "pandas")
 RELATIONS = ("add-remove", "replace")
@@ -166,11 +184,19 @@ RELATIONS = ("add-remove", "replace")
 def matrix() -> list[Configuration]:
     """All of them; inputs and kinds of question take turns, the rest is crossed."""
     sources, kinds, found = itertools.cycle((*TEXT, *TYPED)), itertools.cycle(WORKLOADS), []
-    for engine, relation, k, learnt, by_id in itertools.product(("tree", "mwem"), RELATIONS, (1, 3), (False, True), (False, True)):
+    for engine, relation, k, learnt, by_id in itertools.product(
+        ("tree", "mwem"), RELATIONS, (1, 3), (False, True), (False, True)
+    ):
         workload = next(kinds) if engine == "mwem" and not learnt else "marginals"
         for delta in (1e-9,) if learnt else (1e-9, 0.0):
-            found.append(configuration(engine, relation, k, next(sources), workload, learnt=learnt, by_id=by_id, delta=delta))
-    for relation, delta, workload in itertools.product(RELATIONS, (1e-9, 0.0), ("cube", "ranges", "parities", "mixture")):
+            found.append(
+                configuration(
+                    engine, relation, k, next(sources), workload, learnt=learnt, by_id=by_id, delta=delta
+                )
+            )
+    for relation, delta, workload in itertools.product(
+        RELATIONS, (1e-9, 0.0), ("cube", "ranges", "parities", "mixture")
+    ):
         found.append(configuration("mwem", relation, 3, "arrow", workload, delta=delta))
     for relation, k, delta in itertools.product(RELATIONS, (1, 3), (1e-9, 0.0)):
         found.append(at_once(relation, k, next(sources), delta=delta))
@@ -181,7 +207,9 @@ def at_once(relation: str, k: int, source: str, *, delta: float = 1e-9) -> Confi
     """Few columns, all of whose marginals are measured at once, as residuals: at an epsilon at which no noisy count of rows decides otherwise."""
     made = configuration("tree", relation, k, source, delta=delta, rounds=None)
     columns = ("race", "sex") if source in TYPED else ("sex", "income")
-    return replace(made, name=f"{made.name}, at once", columns=columns, choices={**made.choices, "epsilon": 30.0})
+    return replace(
+        made, name=f"{made.name}, at once", columns=columns, choices={**made.choices, "epsilon": 30.0}
+    )
 
 
 def crowded() -> list[Configuration]:
@@ -205,7 +233,14 @@ def configuration(
 ) -> Configuration:
     """One with a name that says all of it."""
     columns = ("sex", "income") if workload == "parities" else ("age", "race", "sex") if learnt else COLUMNS
-    words = [engine, relation, f"k={k}", "learnt" if learnt else "declared", *(["by id"] if by_id else []), "pure" if delta == 0 else "zcdp"]
+    words = [
+        engine,
+        relation,
+        f"k={k}",
+        "learnt" if learnt else "declared",
+        *(["by id"] if by_id else []),
+        "pure" if delta == 0 else "zcdp",
+    ]
     choices = {
         "engine": engine,
         "neighbours": relation,
@@ -214,4 +249,6 @@ def configuration(
         "epsilon": 8.0 if learnt else 1.0,
         **TEXT.get(source, {}),
     }
-    return Configuration(", ".join([*words, workload, source]), source, workload, learnt, by_id, columns, {**choices, **more})
+    return Configuration(
+        ", ".join([*words, workload, source]), source, workload, learnt, by_id, columns, {**choices, **more}
+    )

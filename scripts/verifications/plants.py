@@ -16,13 +16,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from factored_mwem import flow, request
-from factored_mwem.contributions import without
+from factored_mwem import request
+from factored_mwem.accounting.accountant import Entry, Ledger
+from factored_mwem.accounting.unit import Unit
+from factored_mwem.pipeline import release as flow
 from factored_mwem.privacy import discover, noise
-from factored_mwem.privacy.ledger import Entry, Ledger
-from factored_mwem.privacy.neighbours import Unit
 from factored_mwem.privacy.noise import OpenDPNoise
-from factored_mwem.table import Table, open_table
+from factored_mwem.tables.contributions import without
+from factored_mwem.tables.source import Table, open_table
 from verifications.matrix import Configuration, crowded
 
 
@@ -40,11 +41,17 @@ class Plant:
 def raw_keys() -> AbstractContextManager[Any]:
     """Keys go to the library as they are, which cuts them off at a NUL."""
 
-    def threshold(self: OpenDPNoise, counts: dict[str, int], *, scale: float, threshold: int) -> dict[str, int]:
+    def threshold(
+        self: OpenDPNoise, counts: dict[str, int], *, scale: float, threshold: int
+    ) -> dict[str, int]:
         dp = self._dp
         domain = dp.map_domain(dp.atom_domain(T="String"), dp.atom_domain(T="i64"))
         metric = dp.l02inf_distance(dp.absolute_distance(T="f64"))
-        return dict(dp.m.make_gaussian_threshold(domain, metric, scale=scale, threshold=threshold)(counts)) if counts else {}
+        return (
+            dict(dp.m.make_gaussian_threshold(domain, metric, scale=scale, threshold=threshold)(counts))
+            if counts
+            else {}
+        )
 
     return mock.patch.object(OpenDPNoise, "threshold", threshold)
 
@@ -65,7 +72,9 @@ def greedy_reader() -> AbstractContextManager[Any]:
                 is_open ^= line.count('"') % 2 == 1
             cells = [[*next(csv.reader([record])), *[""] * len(schema)] for record in records]
             at = [schema.get_field_index(name) for name in columns]
-            yield pa.RecordBatch.from_arrays([pa.array([row[place] for row in cells]) for place in at], names=list(columns))
+            yield pa.RecordBatch.from_arrays(
+                [pa.array([row[place] for row in cells]) for place in at], names=list(columns)
+            )
 
         return Table(schema, True, read)
 
@@ -105,7 +114,12 @@ def codes_of_the_input() -> AbstractContextManager[Any]:
         for at, field in enumerate(schema):
             came = table.schema.field(field.name).type
             if pa.types.is_dictionary(field.type) and pa.types.is_dictionary(came):
-                schema = schema.set(at, field.with_type(pa.dictionary(came.index_type, field.type.value_type, field.type.ordered)))
+                schema = schema.set(
+                    at,
+                    field.with_type(
+                        pa.dictionary(came.index_type, field.type.value_type, field.type.ordered)
+                    ),
+                )
         return fitted, schema
 
     return mock.patch.object(flow, "fit_columns", fit)
@@ -189,7 +203,9 @@ def low_threshold() -> AbstractContextManager[Any]:
 def lower_inside() -> AbstractContextManager[Any]:
     """A threshold that is lower than the one that was asked for, inside the adapter."""
     honest = noise._thresholded
-    return mock.patch.object(noise, "_thresholded", lambda scale, threshold: honest(scale, threshold - round(2 * scale)))
+    return mock.patch.object(
+        noise, "_thresholded", lambda scale, threshold: honest(scale, threshold - round(2 * scale))
+    )
 
 
 REPLACE = {"neighbours": "replace", "epsilon": 1.0}
@@ -197,7 +213,9 @@ ARROW = Configuration("", "arrow")
 THREE = Configuration("", "arrow", choices={"contributions": 3})
 REPLACED = Configuration("", "arrow", choices={**REPLACE, "rounds": 4})
 PURE = Configuration("", "arrow", choices={**REPLACE, "delta": 0.0})
-SIGNS = Configuration("", "arrow", "parities", columns=("sex", "income"), choices={**REPLACE, "engine": "mwem"})
+SIGNS = Configuration(
+    "", "arrow", "parities", columns=("sex", "income"), choices={**REPLACE, "engine": "mwem"}
+)
 LEARNT = Configuration("", "arrow", learnt=True, columns=("race", "sex"), choices={"epsilon": 8.0})
 OPEN = Configuration("", "csv", columns=("age", "race", "sex"), choices={"records": "lines", "delta": 0.0})
 BY_ID = Configuration("", "arrow", by_id=True, choices={"delta": 0.0})
@@ -208,11 +226,23 @@ PLANTS = (
     Plant("an open quote takes what follows", greedy_reader, OPEN, 100),
     Plant("rows without an id are one person's", one_nobody, BY_ID, 150),
     Plant("released codes as wide as the input's", codes_of_the_input, CROWDED, 150, "schema"),
-    Plant("k in place of k^2", of_unit("l2_squared_of_marginal", lambda u: u._people * u.contributions), THREE),
-    Plant("a marginal under replace charged as under add-remove", of_unit("l2_squared_of_marginal", lambda u: u.contributions**2), REPLACED),
+    Plant(
+        "k in place of k^2", of_unit("l2_squared_of_marginal", lambda u: u._people * u.contributions), THREE
+    ),
+    Plant(
+        "a marginal under replace charged as under add-remove",
+        of_unit("l2_squared_of_marginal", lambda u: u.contributions**2),
+        REPLACED,
+    ),
     Plant("the same with pure noise", of_unit("l1_of_marginal", lambda u: u.contributions), PURE),
-    Plant("a score without the factor of replace", of_unit("l1_of_score", lambda u: u.contributions), REPLACED),
-    Plant("a parity under replace charged as a counting query", of_unit("of_parity", lambda u: u.contributions), SIGNS),
+    Plant(
+        "a score without the factor of replace", of_unit("l1_of_score", lambda u: u.contributions), REPLACED
+    ),
+    Plant(
+        "a parity under replace charged as a counting query",
+        of_unit("of_parity", lambda u: u.contributions),
+        SIGNS,
+    ),
     Plant("a draw without a charge", uncharged, ARROW, 10, "no charge of its own"),
     Plant("noise that is drawn past the ledger", past_the_ledger, ARROW, 10, "past the ledger"),
     Plant("noise at half scale", half_noise, ARROW, 25),

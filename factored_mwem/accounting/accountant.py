@@ -1,0 +1,175 @@
+"""Ledger: what may be spent and what was spent, exactly. An entry is charged before its noise is drawn, and is never refunded.
+
+Costs are rationals on a grid of 2^-80, rounded up from what the mechanism's scale and sensitivity imply, so that anyone can
+recompute every cost and their sum from the entries alone. Record-wise a release touches everybody in every entry, so costs add.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fractions import Fraction
+
+from factored_mwem.accounting.conversion import Composition, epsilon_of, rho_of
+from factored_mwem.domain.domain import Clique
+from factored_mwem.errors import BudgetExceeded, InputError
+
+GRID = 2**80
+
+
+class Mechanism(StrEnum):
+    """The five ways in which noise is added."""
+
+    GAUSSIAN = "discrete gaussian"
+    LAPLACE = "discrete laplace"
+    EXPONENTIAL = "exponential mechanism (gumbel)"
+    PERMUTE_AND_FLIP = "permute-and-flip"
+    THRESHOLD = "gaussian threshold"
+
+
+def additive(composition: Composition) -> Mechanism:
+    return Mechanism.GAUSSIAN if composition is Composition.ZCDP else Mechanism.LAPLACE
+
+
+def selecting(composition: Composition) -> Mechanism:
+    return Mechanism.EXPONENTIAL if composition is Composition.ZCDP else Mechanism.PERMUTE_AND_FLIP
+
+
+def price(mechanism: Mechanism, *, scale: float, sensitivity: int) -> Fraction:
+    """Cost of noise of `scale`: rho for the Gaussian kinds and the exponential mechanism, epsilon for the pure kinds; rounded up.
+
+    `sensitivity` is the squared L2 norm for the Gaussian kinds, the L1 norm for Laplace, the largest change of a score for selection.
+    Gaussian: s^2 / (2 sigma^2) (Canonne, Kamath, Steinke 2020). Laplace: s / b. Selection with noise of scale b is an exponential
+    mechanism of epsilon = 2 s / b, which costs epsilon^2 / 8 of rho (Cesar, Rogers 2021).
+    """
+    exact = Fraction(scale)
+    if mechanism in (Mechanism.GAUSSIAN, Mechanism.THRESHOLD):
+        cost = sensitivity / (2 * exact**2)
+    elif mechanism is Mechanism.LAPLACE:
+        cost = sensitivity / exact
+    else:
+        epsilon = 2 * sensitivity / exact
+        cost = epsilon**2 / 8 if mechanism is Mechanism.EXPONENTIAL else epsilon
+    return Fraction(math.ceil(cost * GRID), GRID)
+
+
+def scale_for(mechanism: Mechanism, cost: Fraction, *, sensitivity: int) -> float:
+    """The least noise (up to one part in 10^12) that `cost` pays for."""
+    if cost < Fraction(1, 2**60):
+        raise BudgetExceeded(f"{mechanism} of any use", asked=Fraction(1, 2**60), left=max(cost, Fraction(0)))
+    if mechanism in (Mechanism.GAUSSIAN, Mechanism.THRESHOLD):
+        scale = math.sqrt(sensitivity / (2 * cost))
+    elif mechanism is Mechanism.EXPONENTIAL:
+        scale = math.sqrt(sensitivity**2 / (2 * cost))
+    else:
+        scale = float((sensitivity if mechanism is Mechanism.LAPLACE else 2 * sensitivity) / cost)
+    while price(mechanism, scale=scale, sensitivity=sensitivity) > cost:
+        scale *= 1 + 2**-40
+    return scale
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One event, complete enough for a third party to price it."""
+
+    stage: str
+    mechanism: Mechanism
+    target: Clique
+    scale: float
+    sensitivity: int
+    delta: Fraction = Fraction(0)
+
+    @property
+    def cost(self) -> Fraction:
+        return price(self.mechanism, scale=self.scale, sensitivity=self.sensitivity)
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The promise: (epsilon, delta), and what it amounts to inside (`amount` of rho or epsilon, `delta` apart for discovery)."""
+
+    epsilon: float
+    delta: float
+    composition: Composition
+    amount: Fraction
+    discovery_delta: Fraction
+
+    @classmethod
+    def of(cls, epsilon: float, delta: float, *, discovery_share: Fraction = Fraction(0)) -> Budget:
+        """The budget for a promise; `discovery_share` of delta is kept for thresholded categories. InputError where it makes no sense."""
+        if not 1e-12 <= epsilon <= 1e100:
+            raise InputError(
+                f"epsilon={epsilon}: must be a positive number, at least 1e-12; 1 is a common choice"
+            )
+        if not 0 <= delta < 1 or 0 < delta < 1e-200:
+            raise InputError(
+                f"delta={delta}: must be 0, which is pure differential privacy, or from 1e-200 to below 1; 1e-9 is a common choice"
+            )
+        if delta == 0:
+            return cls(epsilon, delta, Composition.PURE, grid_down(Fraction(epsilon)), Fraction(0))
+        kept = Fraction(delta) * discovery_share
+        return cls(epsilon, delta, Composition.ZCDP, grid_down(rho_of(epsilon, Fraction(delta) - kept)), kept)
+
+    @property
+    def unit(self) -> str:
+        return "rho" if self.composition is Composition.ZCDP else "epsilon"
+
+
+def grid_down(value: Fraction) -> Fraction:
+    """The value on the grid of costs, rounded down."""
+    return Fraction(math.floor(value * GRID), GRID)
+
+
+@dataclass(slots=True)
+class Ledger:
+    """The entries so far and their exact sum. `opening` runs before the first entry: a ledger file then reserves the whole budget."""
+
+    budget: Budget
+    opening: Callable[[], None] = lambda: None
+    entries: list[Entry] = field(default_factory=list)
+    spent: Fraction = Fraction(0)
+    spent_delta: Fraction = Fraction(0)
+
+    def charge(self, entry: Entry) -> None:
+        """Record a spend; call it before drawing the noise. BudgetExceeded, with nothing recorded, where the budget does not cover it."""
+        cost = entry.cost
+        if self.spent + cost > self.budget.amount:
+            raise BudgetExceeded(f"{entry.stage} ({entry.mechanism})", asked=cost, left=self.left)
+        if self.spent_delta + entry.delta > self.budget.discovery_delta:
+            raise BudgetExceeded(
+                f"{entry.stage}: delta",
+                asked=entry.delta,
+                left=self.budget.discovery_delta - self.spent_delta,
+            )
+        if not self.entries:
+            self.opening()
+        self.spent += cost
+        self.spent_delta += entry.delta
+        self.entries.append(entry)
+
+    @property
+    def left(self) -> Fraction:
+        return self.budget.amount - self.spent
+
+    def stage_cost(self, stage: str) -> Fraction:
+        return sum((e.cost for e in self.entries if e.stage == stage), Fraction(0))
+
+    def guarantee(self) -> tuple[float, float]:
+        """(epsilon, delta) that the entries amount to, rounded up: never more than the promise."""
+        return guarantee(self.entries, self.budget)
+
+
+def guarantee(entries: Iterable[Entry], budget: Budget) -> tuple[float, float]:
+    """(epsilon, delta) of a list of entries alone, as an auditor computes it.
+
+    delta-approximate zCDP adds its deltas to the one the conversion uses, so rho converts at what is left of delta.
+    """
+    entries = list(entries)
+    cost = sum((price(e.mechanism, scale=e.scale, sensitivity=e.sensitivity) for e in entries), Fraction(0))
+    delta = sum((e.delta for e in entries), Fraction(0))
+    if budget.composition is Composition.PURE:
+        epsilon = float(cost)
+        return (epsilon if Fraction(epsilon) >= cost else math.nextafter(epsilon, math.inf)), 0.0
+    return epsilon_of(cost, Fraction(budget.delta) - delta), budget.delta

@@ -1,0 +1,178 @@
+"""Cap: how much all releases of one dataset may cost together, and the rule by which their costs add up.
+
+Whoever asks for a release has seen the earlier ones, so the rule must hold for costs that are chosen as one goes: it is a privacy filter, with
+limits fixed before anything was seen. Two filters stand side by side, and a sequence of releases is admitted while either admits it:
+
+- all releases so far are pure and their epsilons sum to at most E (Rogers, Roth, Ullman, Vadhan 2016; no delta is used);
+- the rhos sum to at most R and the deltas of learnt categories to at most D', with epsilon(R, D - D') <= E (Whitehouse, Ramdas, Rogers, Wu 2023);
+  a pure release of epsilon counts as epsilon^2 / 2 of rho (Bun and Steinke 2016, Proposition 1.4).
+
+Either may be the one that holds at the end: what ends under the first has no delta, so an event's delta is that of the second alone.
+R and D' follow from the cap and the *first* release, which nobody chose after seeing anything; they stay as they are from then on.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import ROUND_DOWN, Context
+from fractions import Fraction
+
+from factored_mwem.accounting.accountant import grid_down
+from factored_mwem.accounting.conversion import Composition, epsilon_of, float_down, rho_of
+from factored_mwem.errors import InputError
+
+LEARNT_SHARE = Fraction(0.1)
+"""Share of a cap's delta that is kept for categories learnt from the data, where the first release leaves as much: the default of one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one release may spend, or has spent: `amount` of rho or, where it is pure, of epsilon; `delta` of learnt categories."""
+
+    composition: Composition
+    amount: Fraction
+    delta: Fraction = Fraction(0)
+
+    @property
+    def pure(self) -> bool:
+        return self.composition is Composition.PURE
+
+    @property
+    def rho(self) -> Fraction:
+        """Bun and Steinke 2016, Proposition 1.4, where it is pure."""
+        return self.amount**2 / 2 if self.pure else self.amount
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """The exact sums of some costs; `amount` means something only where all are `pure`."""
+
+    pure: bool = True
+    amount: Fraction = Fraction(0)
+    rho: Fraction = Fraction(0)
+    delta: Fraction = Fraction(0)
+
+    def plus(self, cost: Cost) -> Total:
+        return Total(
+            self.pure and cost.pure, self.amount + cost.amount, self.rho + cost.rho, self.delta + cost.delta
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The second filter: what the rhos and the deltas of learnt categories may sum to."""
+
+    rho: Fraction
+    delta: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Cap:
+    """What all releases together may cost: (epsilon, delta), or `rho` with a `delta` for learnt categories."""
+
+    epsilon: Fraction | None
+    delta: Fraction
+    rho: Fraction | None = None
+
+    @classmethod
+    def of(cls, epsilon: float | None, delta: float, rho: float | None = None) -> Cap:
+        """The cap in typed numbers: floats, as those of a release are, so that a cap of one release's cost admits it. InputError for no number."""
+        for value in (epsilon, delta, rho):
+            if value is not None and not math.isfinite(value):
+                raise InputError(f"{value:g} is no cap")
+        exact = [None if value is None else Fraction(value) for value in (epsilon, rho)]
+        return cls(exact[0], Fraction(delta), exact[1])
+
+    def __post_init__(self) -> None:
+        if (self.epsilon is None) == (self.rho is None):
+            raise InputError("a cap is either --epsilon (with --delta) or --rho")
+        amount = self.epsilon if self.epsilon is not None else self.rho
+        assert amount is not None
+        if not 0 < amount <= 10**9 or (self.rho is None and amount < Fraction(1e-12)):
+            raise InputError(
+                f"{'epsilon' if self.rho is None else 'rho'}={float(amount):g}: a cap must be a positive number"
+            )
+        if not (self.delta == 0 or 1e-200 <= self.delta < 1):
+            raise InputError(
+                f"delta={float(self.delta):g}: must be 0, or from 1e-200 to below 1; 1e-9 is a common choice"
+            )
+
+    def limits(self, first: Cost) -> Limits:
+        """The limits that the first release sets: a tenth of delta for learnt categories if it leaves that, else what it takes itself."""
+        if self.rho is not None:
+            return Limits(self.rho, self.delta)
+        if self.delta == 0 or self.epsilon is None:
+            return Limits(Fraction(0), Fraction(0))
+        for delta in (max(self.delta * LEARNT_SHARE, first.delta), first.delta):
+            if delta < self.delta:
+                found = Limits(_rho_at(self.epsilon, self.delta - delta), delta)
+                if first.rho <= found.rho or first.pure:
+                    return found
+        return Limits(_rho_at(self.epsilon, self.delta), Fraction(0))
+
+    def admits(self, costs: Sequence[Cost], limits: Limits) -> bool:
+        """Whether releases of these costs, in this order, stay within the cap."""
+        return self.holds(functools.reduce(Total.plus, costs, Total()), limits)
+
+    def holds(self, total: Total, limits: Limits) -> bool:
+        """Whether releases that cost this much together stay within the cap."""
+        if self.epsilon is not None and total.pure and total.amount <= self.epsilon:
+            return True
+        return total.rho <= limits.rho and total.delta <= limits.delta
+
+    def spent(self, costs: Sequence[Cost], limits: Limits | None) -> float:
+        """What the costs amount to, rounded up: epsilon at the cap's delta, or rho where the cap is one."""
+        if not costs or limits is None:
+            return 0.0
+        rho = sum((c.rho for c in costs), Fraction(0))
+        if self.rho is not None:
+            return _float_up(rho)
+        summed = (
+            _float_up(sum((c.amount for c in costs), Fraction(0))) if all(c.pure for c in costs) else math.inf
+        )
+        return min(summed, epsilon_of(rho, self.delta - limits.delta) if self.delta else math.inf)
+
+    def left(self, costs: Sequence[Cost], limits: Limits | None, *, pure: bool) -> float:
+        """The largest epsilon (to four digits, rounded down) of one more release with a declared domain: a pure one, or one at the cap's delta.
+
+        Where the cap is in rho, the rho that is left for a release that is not pure.
+        """
+        whole = float(self.epsilon if self.epsilon is not None else self.rho or 0)
+        if self.epsilon is not None and (not costs or limits is None):
+            return whole if pure or self.delta else 0.0
+        kept = limits.rho if limits is not None else self.rho or Fraction(0)
+        rho = max(kept - sum((c.rho for c in costs), Fraction(0)), Fraction(0))
+        if pure:
+            summed = (
+                self.epsilon - sum((c.amount for c in costs), Fraction(0))
+                if self.epsilon and all(c.pure for c in costs)
+                else Fraction(0)
+            )
+            return _rest(max(float_down(summed), math.sqrt(2 * float(rho)) * (1 - 1e-9)), whole)
+        if self.rho is not None:
+            return _rest(float_down(rho), whole)
+        return _rest(epsilon_of(rho, self.delta) * (1 - 1e-9) if self.delta and rho else 0.0, whole)
+
+
+@functools.lru_cache(maxsize=64)
+def _rho_at(epsilon: Fraction, delta: Fraction) -> Fraction:
+    """As a release's own budget is found, so that one release fits. Kept, for it may take seconds, and a ledger is locked while it is asked."""
+    return grid_down(rho_of(float(epsilon), delta))
+
+
+def _float_up(value: Fraction) -> float:
+    near = float(value)
+    return near if Fraction(near) >= value else math.nextafter(near, math.inf)
+
+
+def _rest(value: float, whole: float) -> float:
+    """What is left, to four digits, rounded down; what rounding leaves of a `whole` is nothing."""
+    return 0.0 if value <= whole * 1e-6 else floor_digits(value)
+
+
+def floor_digits(value: float) -> float:
+    """Four digits, rounded down."""
+    return float(Context(prec=4, rounding=ROUND_DOWN).create_decimal(value))

@@ -1,0 +1,163 @@
+"""The smaller commands of the command line: domain, workload and ledger files, and public tables to try things on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from factored_mwem.cli.settings import names_of, records_from
+from factored_mwem.errors import InputError
+
+domain_app = typer.Typer(no_args_is_help=True, help="Domain files: which values may appear.")
+workload_app = typer.Typer(no_args_is_help=True, help="Workload files: what must come out right.")
+datasets_app = typer.Typer(no_args_is_help=True, help="Public tables to try things on.")
+ledger_app = typer.Typer(
+    no_args_is_help=True, help="Ledger files: what all releases of a dataset may cost, and have cost."
+)
+
+TablePath = Annotated[Path, typer.Argument(help="CSV (also .gz), TSV, Parquet or Feather file.")]
+Columns = Annotated[
+    Optional[str],
+    typer.Option(envvar="FMWEM_COLUMNS", help="Columns to release, separated by commas.  [default: all]"),
+]
+Lines = Annotated[
+    Optional[bool],
+    typer.Option("--lines", envvar="FMWEM_LINES", help="Every line is a record, whatever its quotes."),
+]
+Multiline = Annotated[
+    Optional[bool],
+    typer.Option("--multiline", envvar="FMWEM_MULTILINE", help="Cells in quotes may hold line breaks."),
+]
+LedgerPath = Annotated[Path, typer.Argument(help="Ledger file.")]
+
+
+@domain_app.command("draft")
+def domain_draft(
+    table: TablePath, columns: Columns = None, lines: Lines = None, multiline: Multiline = None
+) -> None:
+    """Print a first domain for a person to review. Reads the data: NOT PRIVATE until reviewed."""
+    from factored_mwem.tables.draft import draft
+
+    found = draft(table, names_of(columns), records=records_from({"lines": lines, "multiline": multiline}))
+    print(json.dumps(found.to_dict(), indent=1, ensure_ascii=False))
+    typer.echo(
+        "NOT PRIVATE: this draft was read off the data. Review it: widen bounds to what is publicly known, drop rare categories; "
+        'then remove its line "draft": true, without which no release takes it.',
+        err=True,
+    )
+
+
+@domain_app.command("schema")
+def domain_schema() -> None:
+    """Print the JSON Schema of a domain file."""
+    from factored_mwem.domain.domain import Domain
+
+    print(json.dumps(Domain.json_schema(), indent=1))
+
+
+@workload_app.command("schema")
+def workload_schema() -> None:
+    """Print the JSON Schema of a workload file."""
+    from factored_mwem.workload.workload import Workload
+
+    print(json.dumps(Workload.json_schema(), indent=1))
+
+
+@datasets_app.command("fetch")
+def datasets_fetch(
+    name: Annotated[str, typer.Argument(help="adult or transfusion")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder.")] = Path("."),
+) -> None:
+    """Download a public table and verify its sha256."""
+    from factored_mwem import datasets
+
+    print(json.dumps({"file": str(datasets.fetch(name, output))}))
+
+
+@ledger_app.command("init")
+def ledger_init(file: LedgerPath) -> None:
+    """Make a new, empty ledger on a local disk, readable by you alone."""
+    from factored_mwem.ledger.file import LedgerFile
+
+    print(json.dumps({"ledger": str(LedgerFile.create(file).path)}))
+
+
+@ledger_app.command("add")
+def ledger_add(
+    file: LedgerPath,
+    dataset: Annotated[
+        str,
+        typer.Option(help="Name for the table. It is shown to everybody, so it must hold nothing private."),
+    ],
+    epsilon: Annotated[Optional[float], typer.Option(help="What all releases together may cost.")] = None,
+    delta: Annotated[float, typer.Option(help="With it; 0 admits pure releases only.")] = 1e-9,
+    rho: Annotated[
+        Optional[float], typer.Option(help="A cap in zero-concentrated privacy, in place of --epsilon.")
+    ] = None,
+    neighbours: Annotated[
+        str, typer.Option(help="add-remove or replace: what every release must protect.")
+    ] = "add-remove",
+    contributions: Annotated[
+        int, typer.Option(help="Most rows of one person that every release must protect.")
+    ] = 1,
+    privacy_id: Annotated[
+        Optional[str],
+        typer.Option(
+            help="Column that names the person: releases by it may keep fewer rows of each than --contributions."
+        ),
+    ] = None,
+) -> None:
+    """Put a dataset on the books. Its cap is set once."""
+    from factored_mwem.accounting.cap import Cap
+    from factored_mwem.accounting.unit import Neighbours
+    from factored_mwem.ledger.file import LedgerFile
+    from factored_mwem.ledger.journals import refuse_older
+
+    if neighbours not in list(Neighbours):
+        raise InputError(f"neighbours={neighbours!r}: must be add-remove or replace")
+    books = LedgerFile(file)
+    refuse_older(books)  # what is entered in an old copy is lost when the newest one is put back
+    books.add(dataset, Cap.of(epsilon, delta, rho), Neighbours(neighbours), contributions, privacy_id)
+    print(json.dumps({"ledger": str(file), "dataset": dataset}))
+
+
+@ledger_app.command("show")
+def ledger_show(
+    file: LedgerPath, as_json: Annotated[bool, typer.Option("--json", help="The same as JSON.")] = False
+) -> None:
+    """What each dataset may cost, has cost, and has left."""
+    from factored_mwem.cli import console
+    from factored_mwem.ledger.report import books
+
+    found = books(file)
+    print(json.dumps(found) if as_json else console.books_text(found))
+
+
+@ledger_app.command("export")
+def ledger_export(file: LedgerPath) -> None:
+    """Print all entries with their exact costs and parameters, and the chain, as JSON, for an auditor. No key and no fingerprint is in it."""
+    from factored_mwem.ledger.report import export
+
+    print(json.dumps(export(file), indent=1))
+
+
+@ledger_app.command("verify")
+def ledger_verify(
+    file: LedgerPath,
+    manifests: Annotated[
+        Optional[list[Path]],
+        typer.Argument(metavar="[MANIFEST]...", help="Manifests of releases that it must know."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The same as JSON.")] = False,
+) -> None:
+    """Recompute the chain and the costs of all releases. Names what does not fit, then with exit code 2; an older copy of the ledger, too."""
+    from factored_mwem.cli import console
+    from factored_mwem.ledger.check import check_books
+
+    found = check_books(file, manifests or ())
+    print(json.dumps(found) if as_json else console.books_check_text(found))
+    if not found["fits"]:
+        raise typer.Exit(2)

@@ -1,0 +1,143 @@
+"""Endings: how a command ends, whatever happens to it: one line, the documented exit code, and what has become of the budget."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+import typer
+
+from factored_mwem.errors import COMPLETE, FmwemError, ResourceError, Stopped, told
+
+PATIENCE = 20.0
+"""Seconds that a signal has to do its work in before another counts."""
+
+
+def run(app: Callable[..., Any]) -> NoReturn:
+    """Run the command line's parser and commands; every failure is one line and the documented exit code."""
+    _open_streams()
+    _listen()
+    as_json = "--json" in sys.argv
+    try:
+        code = app(standalone_mode=False)
+        sys.stdout.flush()
+        sys.exit(code if isinstance(code, int) else 0)
+    except (FmwemError, Stopped) as error:
+        _fail(error, str(error), error.exit_code, as_json)
+    except (KeyboardInterrupt, typer.Abort) as error:
+        _fail(error, str(Stopped(130)), 130, as_json)
+    except MemoryError as error:
+        _fail(error, "out of memory; lower --max-cells or --max-memory", 4, as_json)
+    except BrokenPipeError:
+        _drop_output()
+        sys.exit(1)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            _fail(
+                error, f"unexpected {type(error).__name__} at {_place(error)}; please report it", 1, as_json
+            )
+        _fail(error, "no space left on the disk; free some", 4, as_json)
+    except Exception as error:  # noqa: BLE001 - the last line of defence
+        # The text of an unknown error may quote the data, so it stays unsaid.
+        shown = getattr(error, "format_message", None)
+        if type(error).__name__ == "NoArgsIsHelpError":
+            print(shown() if shown else "see --help", file=sys.stderr)
+            sys.exit(2)
+        if shown is not None:  # the command-line parser's own complaints: usage, exit code 2
+            _fail(error, str(shown()) or "see --help", getattr(error, "exit_code", 2), as_json)
+        _fail(error, f"unexpected {type(error).__name__} at {_place(error)}; please report it", 1, as_json)
+
+
+def _open_streams() -> None:
+    """Where a standard stream is closed, the next file that is opened would take its number, and whatever is printed."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_RDWR), number)
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "r+", encoding="utf-8"))  # noqa: SIM115 - as long as the process lives
+
+
+def _listen() -> None:
+    """The first signal unwinds, so that temporary files go and the books are told; one soon after it would only disturb that."""
+    codes = {
+        getattr(signal, name): code
+        for name, code in (("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129))
+        if hasattr(signal, name)
+    }
+    heard: list[float] = []
+
+    def stop(number: int, _: Any) -> None:
+        if not heard or time.monotonic() - heard[-1] > PATIENCE:
+            heard.append(time.monotonic())
+            raise Stopped(codes[number])
+
+    for number in codes:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
+            signal.signal(number, stop)
+
+
+def unsaid(error: BaseException, facts: Mapping[str, Any]) -> BaseException:
+    """What kept a release of these facts from its last words, once its files were in place."""
+    found: Any = Stopped(getattr(error, "exit_code", 130))
+    if isinstance(error, OSError):
+        found = ResourceError("cannot write to standard output or standard error")
+    found.budget_spent, found.retryable = True, facts.get("run_id") is not None
+    found.advice = COMPLETE
+    return found
+
+
+def _place(error: BaseException) -> str:
+    """File and line of ours nearest to the failure: no values, unlike a traceback's message."""
+    import traceback
+
+    ours = [f for f in traceback.extract_tb(error.__traceback__) if "factored_mwem" in f.filename]
+    return f"{Path(ours[-1].filename).name}:{ours[-1].lineno}" if ours else "unknown place"
+
+
+def _fail(error: BaseException, message: str, code: int, as_json: bool) -> NoReturn:
+    """One line and the exit code. A release tells its errors whether budget was spent; no other command spends any."""
+    known = told(error)
+    spent, retryable = (getattr(known, fact, False) for fact in ("budget_spent", "retryable"))
+    plain = "run the same command again" if retryable else "change what the message names, then run again"
+    advice = getattr(known, "advice", None) or plain
+    with contextlib.suppress(OSError):
+        if as_json:
+            print(
+                json.dumps(
+                    {
+                        "error": message,
+                        "exit_code": code,
+                        "budget_spent": spent,
+                        "retryable": retryable,
+                        "advice": advice,
+                    }
+                ),
+                flush=True,
+            )
+    with contextlib.suppress(OSError):
+        print(
+            f"fmwem: {message}" + (f" (budget was spent; {advice})" if spent else ""),
+            file=sys.stderr,
+            flush=True,
+        )
+    _drop_output()
+    sys.exit(code)
+
+
+def _drop_output() -> None:
+    """Where standard output takes nothing any more, the interpreter would complain of it on its way out, with an exit code of its own."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,246 @@
+"""Attribute: a column and its finite set of codes, which a person declared or the budget paid for.
+
+Codes 0..size-1 number the listed values or the bins in order; the last code of a nullable attribute stands for null. The fields are
+those of a Frictionless Table Schema (v2), and three more: `bins` or `edges` cut numbers and moments, `other` takes unlisted values.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+DEFAULT_BINS = 32
+"""Bins of a number, date or timestamp whose domain names none."""
+ONE_BIN_EACH = 128
+"""Integer and date attributes with at most this many values get a bin for each."""
+MOST = 1e300
+"""Numbers lie between -MOST and MOST, so that the width of any bin is a finite float."""
+
+_WITHOUT_BOUNDS = ("unique", "pattern", "minLength", "maxLength")
+_WITHIN = {"integer": " between -2^62 and 2^62", "number": " between -1e300 and 1e300"}
+_EPOCH = datetime.date(1970, 1, 1)
+_EPOCH_UTC = datetime.datetime(1970, 1, 1)
+Scalar = bool | int | float | str
+
+
+class Constraints(BaseModel):
+    """The Frictionless constraints that say something about a domain."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    required: bool = False
+    minimum: int | float | str | None = None
+    maximum: int | float | str | None = None
+    enum: tuple[Scalar, ...] | None = None
+
+
+class Attribute(BaseModel):
+    """A column and its finite set of codes.
+
+    Either `categories` lists the values (`other` names the one that takes whatever is unlisted), or the attribute is a number,
+    date or timestamp between `constraints.minimum` and `constraints.maximum`, cut into `bins` of equal width or at `edges`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    name: str = Field(min_length=1)
+    type: Literal["string", "boolean", "integer", "number", "date", "datetime"] = "string"
+    format: str = "default"
+    categories: tuple[Scalar, ...] | None = None
+    categories_ordered: bool = Field(default=False, alias="categoriesOrdered")
+    other: Scalar | None = None
+    constraints: Constraints = Constraints()
+    bins: int | None = Field(default=None, ge=1, le=10_000_000)
+    edges: tuple[int | float | str, ...] | None = Field(default=None, min_length=2)
+    missing_values: tuple[str, ...] | None = Field(default=None, alias="missingValues")
+    true_values: tuple[str, ...] = Field(default=("true", "t", "yes", "y", "1"), alias="trueValues")
+    false_values: tuple[str, ...] = Field(default=("false", "f", "no", "n", "0"), alias="falseValues")
+    learnt: bool = False
+    title: str | None = None
+    description: str | None = None
+
+    @field_validator("categories", "missing_values", mode="before")
+    @classmethod
+    def _plain(cls, values: Any) -> Any:
+        """Accept Frictionless's {value, label} form; the value is what the table holds."""
+        if isinstance(values, list | tuple):
+            return tuple(v["value"] if isinstance(v, dict) and "value" in v else v for v in values)
+        return values
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_frictionless(cls, data: Any) -> Any:
+        """An enum is a list of categories, a year an integer; constraints that bound no value are dropped."""
+        if not isinstance(data, dict):
+            return data
+        data = {**data, "type": "integer"} if data.get("type") == "year" else data
+        constraints = data.get("constraints")
+        if isinstance(constraints, dict):
+            data = {
+                **data,
+                "constraints": {
+                    key: value for key, value in constraints.items() if key not in _WITHOUT_BOUNDS
+                },
+            }
+            if constraints.get("enum") is not None and data.get("categories") is None:
+                data["categories"] = constraints["enum"]
+        return data
+
+    @model_validator(mode="after")
+    def _complete(self) -> Attribute:
+        self._check_texts()
+        if self.categorical:
+            self._check_categories()
+        else:
+            self._check_bins()
+        return self
+
+    def _check_texts(self) -> None:
+        """Half of a surrogate pair, which JSON can hold, would be no text in a table or a manifest."""
+        listed = (
+            self.categories,
+            self.constraints.enum,
+            self.missing_values,
+            self.true_values,
+            self.false_values,
+        )
+        texts = [
+            self.format,
+            self.title,
+            self.description,
+            *(value for values in listed for value in values or ()),
+        ]
+        try:
+            "".join(text for text in texts if isinstance(text, str)).encode()
+        except UnicodeEncodeError:
+            raise ValueError("holds half of a surrogate pair, which is no text") from None
+
+    def _check_categories(self) -> None:
+        values = self.values
+        if not values:
+            raise ValueError("needs at least one category, or a type with minimum and maximum")
+        if len(set(values)) != len(values):
+            raise ValueError("lists a category twice")
+        expected: dict[str, tuple[type, ...]] = {
+            "string": (str,),
+            "boolean": (bool,),
+            "integer": (int,),
+            "number": (int, float),
+        }
+        allowed = expected.get(self.type)
+        if allowed is None:
+            raise ValueError(f"of type {self.type} takes minimum, maximum and bins, not categories")
+        for value in values:
+            if not isinstance(value, allowed) or (isinstance(value, bool) and self.type != "boolean"):
+                raise ValueError(f"is of type {self.type} but lists the category {value!r}")
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ValueError("lists a category that is not a finite number")
+            if isinstance(value, int | float) and not abs(value) < (
+                2**63 if self.type == "integer" else MOST
+            ):
+                raise ValueError(f"lists the category {value!r}, which is too large a number")
+            if self.type == "number" and float(value) != value:
+                raise ValueError(f"lists the category {value!r}, which no floating-point number is equal to")
+        if self.other is not None and self.other not in values:
+            raise ValueError(f"names other={self.other!r}, which is not one of its categories")
+        if self.bins is not None or self.edges is not None:
+            raise ValueError("takes categories or bins, not both")
+
+    def _check_bins(self) -> None:
+        if self.other is not None:
+            raise ValueError("takes `other` only with categories; numbers out of range are clipped")
+        if self.edges is None and (self.constraints.minimum is None or self.constraints.maximum is None):
+            raise ValueError("needs constraints.minimum and constraints.maximum (or edges, or categories)")
+        if self.edges is not None and self.bins is not None:
+            raise ValueError("takes bins or edges, not both")
+        if not np.all(self.cuts[1:] > self.cuts[:-1]):
+            raise ValueError("needs edges that increase (minimum below maximum, no more bins than values)")
+
+    @property
+    def categorical(self) -> bool:
+        """Whether the codes stand for listed values rather than bins."""
+        return self.categories is not None or self.type in ("string", "boolean")
+
+    @property
+    def nullable(self) -> bool:
+        return not self.constraints.required
+
+    @property
+    def ordered(self) -> bool:
+        """Whether neighbouring codes are neighbouring values."""
+        return not self.categorical or self.categories_ordered
+
+    @property
+    def values(self) -> tuple[Scalar, ...]:
+        """The listed values, in code order (categorical attributes only)."""
+        if self.type == "boolean" and self.categories is None:
+            return (False, True)
+        return self.categories or ()
+
+    @cached_property
+    def cuts(self) -> np.ndarray:
+        """int64 or float64[bins + 1]: bin i holds cuts[i] <= x < cuts[i + 1].
+
+        Integers as they are, dates in days and timestamps in microseconds since 1970; numbers in float64.
+        """
+        whole = self.type != "number"
+        if self.edges is not None:
+            ends = [self._scalar(edge) for edge in self.edges]
+            ends[-1] = ends[-1] + 1 if whole else math.nextafter(ends[-1], math.inf)
+            return np.array(ends, dtype=np.int64 if whole else np.float64)
+        lower, upper = self._scalar(self.constraints.minimum), self._scalar(self.constraints.maximum)
+        if not whole:
+            cuts = np.linspace(lower, upper, (self.bins or DEFAULT_BINS) + 1)
+            cuts[-1] = np.nextafter(upper, np.inf)
+            return cuts
+        span = int(upper) - int(lower) + 1
+        bins = self.bins or (span if 0 < span <= ONE_BIN_EACH else DEFAULT_BINS)
+        whole_steps, rest = divmod(
+            span, bins
+        )  # lower + span * i // bins, whose product 64 bits need not hold
+        i = np.arange(bins + 1, dtype=np.int64)
+        return int(lower) + whole_steps * i + rest * i // bins
+
+    def _scalar(self, value: Any) -> int | float:
+        """`value` of a bound or edge in the unit of `cuts`; ValueError where the type does not fit."""
+        try:
+            if self.type == "date":
+                return (datetime.date.fromisoformat(str(value)) - _EPOCH).days
+            if self.type == "datetime":
+                moment = datetime.datetime.fromisoformat(str(value))
+                if moment.tzinfo is not None:
+                    moment = moment.astimezone(datetime.UTC).replace(tzinfo=None)
+                return (moment - _EPOCH_UTC) // datetime.timedelta(microseconds=1)
+            number = float(value)
+            if not abs(number) <= MOST:
+                raise ValueError(value)
+            if self.type == "number":
+                return number
+            if (int(value) != number and abs(number) < 2**53) or abs(int(value)) >= 2**62:
+                raise ValueError(value)
+            return int(value)
+        except (ValueError, TypeError, OverflowError):
+            raise ValueError(
+                f"has the bound {value!r}, which is not a {self.type}{_WITHIN.get(self.type, '')}"
+            ) from None
+
+    @property
+    def size(self) -> int:
+        """How many codes there are, null included."""
+        listed = len(self.values) if self.categorical else len(self.cuts) - 1
+        return listed + self.nullable
+
+    @property
+    def null_code(self) -> int | None:
+        return self.size - 1 if self.nullable else None
+
+    @property
+    def fallback_code(self) -> int:
+        """The code of a value that cannot be read or is not listed: `other`, else null, else the first."""
+        if self.other is not None:
+            return self.values.index(self.other)
+        return self.size - 1 if self.nullable else 0

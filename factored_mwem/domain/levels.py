@@ -1,0 +1,141 @@
+"""Levels: every attribute at its own codes and, where those are many, at nested coarser ones; found from noisy counts, so public.
+
+A *variable* is an attribute at one level. Variables 0 .. d - 1 are the attributes as they are, in the order of the domain, so that the
+position of an attribute names its finest variable, too; the coarser ones follow. A *view* is an ascending tuple of variables, one an
+attribute: a marginal whose axes are read at these levels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+View = tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """`groups[v]: int64[codes of v's attribute]`: the code of variable v for each code of its attribute; the attribute's own for v < d."""
+
+    shape: tuple[int, ...]
+    attribute: np.ndarray
+    groups: tuple[np.ndarray, ...]
+
+    @classmethod
+    def fine(cls, shape: Sequence[int]) -> Levels:
+        """Every attribute at its own codes only."""
+        return cls.of(shape, [[] for _ in shape])
+
+    @classmethod
+    def of(cls, shape: Sequence[int], coarser: Sequence[Sequence[np.ndarray]]) -> Levels:
+        """`coarser[a]`: the coarser levels of attribute a, each nested in the one before it, as int64[codes of a]."""
+        attribute, groups = list(range(len(shape))), [np.arange(size, dtype=np.int64) for size in shape]
+        for a, levels in enumerate(coarser):
+            for group in levels:
+                attribute.append(a)
+                groups.append(np.asarray(group, dtype=np.int64))
+        return cls(tuple(int(s) for s in shape), np.array(attribute, dtype=np.int64), tuple(groups))
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+    @cached_property
+    def sizes(self) -> np.ndarray:
+        """int64[variable]"""
+        return np.array([int(group.max()) + 1 for group in self.groups], dtype=np.int64)
+
+    @cached_property
+    def coarser(self) -> np.ndarray:
+        """int64[variable]: the next coarser variable of the same attribute, or -1."""
+        found = np.full(len(self), -1, dtype=np.int64)
+        for chain in self.chains:
+            found[list(chain[:-1])] = chain[1:]
+        return found
+
+    @cached_property
+    def finer(self) -> np.ndarray:
+        """int64[variable]: the next finer variable of the same attribute, or -1."""
+        found = np.full(len(self), -1, dtype=np.int64)
+        for chain in self.chains:
+            found[list(chain[1:])] = chain[:-1]
+        return found
+
+    @cached_property
+    def chains(self) -> tuple[View, ...]:
+        """The variables of each attribute, from fine to coarse."""
+        chains: list[list[int]] = [[] for _ in self.shape]
+        for v, a in enumerate(self.attribute.tolist()):
+            chains[a].append(v)
+        return tuple(tuple(chain) for chain in chains)
+
+    def names(self, attributes: Sequence[str]) -> tuple[str, ...]:
+        """A name for each variable: the attribute's, and for a coarser level how many groups are left."""
+        coarse = [
+            f"{attributes[self.attribute[v]]} in {self.sizes[v]}" for v in range(len(self.shape), len(self))
+        ]
+        return (*attributes, *coarse)
+
+    def view(self, variables: Iterable[int]) -> View:
+        """The variables in the order of their attributes."""
+        return tuple(sorted(variables, key=lambda v: int(self.attribute[v])))
+
+    def cells(self, view: Iterable[int]) -> int:
+        count = 1
+        for v in view:
+            count *= int(self.sizes[v])
+        return count
+
+    def between(self, fine: int, coarse: int) -> np.ndarray:
+        """int64[codes of `fine`]: the code of variable `coarse` for each code of `fine`, both of one attribute."""
+        found = np.zeros(int(self.sizes[fine]), dtype=np.int64)
+        found[self.groups[fine]] = self.groups[coarse]
+        return found
+
+    def steps(self, axes: View, view: View) -> list[np.ndarray]:
+        """For each of `axes`, what each of its codes adds to the cell of `view` (row-major), all of which the axes must fix."""
+        found, stride = [np.zeros(int(self.sizes[u]), dtype=np.int64) for u in axes], 1
+        for v in reversed(view):
+            u = self.holds(axes, v)
+            assert u is not None
+            found[axes.index(u)] += self.between(u, v) * stride
+            stride *= int(self.sizes[v])
+        return found
+
+    def holds(self, clique: Iterable[int], v: int) -> int | None:
+        """The variable of `clique` that fixes v: v itself or a finer level of its attribute; None where there is none."""
+        return next((u for u in clique if self.attribute[u] == self.attribute[v] and u <= v), None)
+
+
+def coarsen(
+    noisy: np.ndarray, stddev: float, *, ordered: bool, groups: Sequence[int], rare: float
+) -> list[np.ndarray]:
+    """Nested coarser levels of an attribute from its noisy counts, from fine to coarse: int64[codes] each, possibly none.
+
+    Groups of about equal mass, as many as each of `groups` says (falling), over neighbouring codes where they are `ordered`, else over codes by
+    falling count; before them a level that only merges, within each of the first groups, the codes that noise drowns (below `rare` of
+    its standard deviations).
+    """
+    order = np.arange(len(noisy)) if ordered else np.argsort(-noisy, kind="stable")
+    weights: np.ndarray = np.maximum(noisy[order].astype(np.float64), 0) + 1e-9
+    found: list[np.ndarray] = []
+    current: np.ndarray = np.arange(len(noisy))
+    for count in groups:
+        if len(weights) <= 1.25 * count:
+            continue
+        share = np.cumsum(weights) - weights / 2
+        cell = np.unique((share * (count / weights.sum())).astype(np.int64), return_inverse=True)[1].ravel()
+        if cell.max() == 0 or cell.max() + 1 == len(weights):
+            continue
+        current, weights = cell[current], np.bincount(cell, weights)
+        found.append(current)
+    first = found[0] if found else np.zeros(len(noisy), dtype=np.int64)
+    small = noisy[order] < rare * stddev
+    merged = np.unique(np.where(small, first, len(noisy) + np.arange(len(noisy))), return_inverse=True)[
+        1
+    ].ravel()
+    levels = ([merged] if 1 < merged.max() + 1 < len(noisy) and merged.max() > first.max() else []) + found
+    back = np.argsort(order)
+    return [np.asarray(level, dtype=np.int64)[back] for level in levels]

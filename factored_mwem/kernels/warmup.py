@@ -1,0 +1,78 @@
+"""Warm-up: the first run after an installation compiles all kernels, in two processes at once; later runs find them on disk."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from factored_mwem import kernels
+from factored_mwem.kernels.joint import joint_marginals
+
+HALVES = (("dense", "tree", "scoring", "counting", "rows", "text"), ("graph", "joint"))
+"""The kernel modules, in halves that take about as long to compile; the second goes to the other process."""
+HELPER = "import sys; sys.path[:] = sys.argv[1:]; from factored_mwem.kernels import warmup; warmup.compile_all(warmup.HALVES[1])"
+"""What the other process runs: isolated from the folder it starts in, with the modules that we have."""
+
+
+@functools.cache
+def is_cold() -> bool:
+    """Whether kernels can be kept on disk but are not there yet: asked of one that the other process compiles last, and without compiling it."""
+    kernel: Any = joint_marginals
+    kept = getattr(getattr(kernel, "stats", None), "cache_path", None)
+    if kept is None:  # nowhere to keep them, or compilation is switched off
+        return False
+    source = Path(kernel.py_func.__code__.co_filename)
+    return not any(
+        index.stat().st_mtime >= source.stat().st_mtime for index in Path(kept).glob("*joint_marginals-*.nbi")
+    )
+
+
+@functools.cache
+def warm_up() -> None:
+    """Compile, once in a process, what the cache on disk lacks."""
+    if not is_cold():
+        return
+    other = _other_process()
+    try:
+        compile_all(HALVES[0])
+        if other:
+            other.wait()
+    finally:
+        if other:
+            other.kill()
+            other.wait()
+
+
+def compile_all(modules: Iterable[str]) -> None:
+    """Compile every entry kernel of these modules, or load it from the cache."""
+    collecting = gc.isenabled()
+    gc.disable()  # compilation makes millions of small objects that live on: looking through them takes a tenth of its time
+    try:
+        for name in (f"factored_mwem.kernels.{module}" for module in modules):
+            import_module(name)
+            for kernel, types in kernels.ENTRIES:
+                if kernel.py_func.__module__ == name:
+                    kernel.compile(types)
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _other_process() -> subprocess.Popen[bytes] | None:
+    """A process that compiles the second half into the cache; where there is none, those kernels are compiled when first called."""
+    if not Path(sys.executable or "").name.startswith("python") or (os.cpu_count() or 1) < 2:
+        return None
+    quiet = subprocess.DEVNULL
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-I", "-c", HELPER, *sys.path], stdin=quiet, stdout=quiet, stderr=quiet
+        )
+    except OSError:
+        return None

@@ -1,0 +1,95 @@
+"""Chain: the events of a ledger file, each bound to all before it by a hash, so that what was changed or taken out of the books shows.
+
+    head = sha256(head before it + event), both as text; before the first event the head is 64 zeros
+
+An event is canonical JSON of what the rows that it writes then hold. The heads of reservations are published, in manifests, so:
+
+- a reservation holds its release's random mark: whoever sees a head and not the ledger cannot test a guess at what else was entered;
+- nothing that was computed from a private table is hashed. The fingerprint of a release's input stays out of the events, which an auditor gets in
+  an export and can recompute from it alone; a code made with the ledger's key, beside each head, binds the fingerprints, and stays in the ledger.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+START = "0" * 64
+RULE = "head = sha256 of the head before it (before the first event: 64 zeros) followed by the event, both as UTF-8 text; in hexadecimal"
+ADDED, RESERVED, CHANGED, TAKEN_UP = "dataset added", "release reserved", "release changed", "ledger taken up"
+"""Kinds of events. Taken up: all rows of a ledger that kept no chain before; it can only be the first."""
+LATER = ("state", "spent_amount", "spent_delta", "files", "changed")
+"""Columns of a release that are written after it was reserved."""
+Row = dict[str, Any]
+"""A row of the table `datasets` or `releases`, by column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A row of the table `events`. `reserved`: the number of the release that it enters, if it does; `code`: keyed, over head and fingerprints."""
+
+    number: int
+    reserved: int | None
+    text: str
+    head: str
+    code: bytes
+
+
+def canonical(facts: Any) -> str:
+    return json.dumps(facts, sort_keys=True, separators=(",", ":"))
+
+
+def next_head(head: str, text: str) -> str:
+    return hashlib.sha256((head + text).encode()).hexdigest()
+
+
+def code_of(key: bytes, head: str, releases: Sequence[Row]) -> bytes:
+    """Binds to a head the fingerprints of the releases that its event enters."""
+    found = [row["fingerprint"] for row in releases]
+    text = canonical([head, [value.hex() if isinstance(value, bytes) else value for value in found]])
+    return hmac.digest(key, text.encode(), "sha256")
+
+
+def release_facts(row: Row) -> Row:
+    """A release as the chain holds it: its JSON as JSON, and without the fingerprint."""
+    whole = {name: value for name, value in row.items() if name != "fingerprint"}
+    return {**whole, "parameters": json.loads(row["parameters"]), "files": json.loads(row["files"])}
+
+
+def added(dataset: Row) -> Row:
+    return {"event": ADDED, "dataset": dataset}
+
+
+def reserved(release: Row, dataset: Row) -> Row:
+    """`dataset` as it is by then: the first reservation sets its limits."""
+    limits = {name: dataset[name] for name in ("limit_rho", "limit_delta")}
+    return {"event": RESERVED, "release": release_facts(release), "limits": limits}
+
+
+def changed(release: Row) -> Row:
+    facts = release_facts(release)
+    return {"event": CHANGED, "release": {name: facts[name] for name in ("id", *LATER)}}
+
+
+def taken_up(datasets: Sequence[Row], releases: Sequence[Row]) -> Row:
+    return {
+        "event": TAKEN_UP,
+        "datasets": list(datasets),
+        "releases": [release_facts(row) for row in releases],
+    }
+
+
+def append(db: sqlite3.Connection, key: bytes, facts: Row, releases: Sequence[Row] = ()) -> None:
+    """Write an event, in the transaction that writes the rows it is about. `releases`: the rows of those that it enters."""
+    last = db.execute("SELECT head FROM events ORDER BY number DESC LIMIT 1").fetchone()
+    text = canonical(facts)
+    head = next_head(last[0] if last is not None else START, text)
+    number = facts["release"]["id"] if facts["event"] == RESERVED else None
+    db.execute(
+        "INSERT INTO events VALUES (NULL, ?, ?, ?, ?)", (number, text, head, code_of(key, head, releases))
+    )

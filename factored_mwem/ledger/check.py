@@ -1,0 +1,261 @@
+"""Verification: whether a ledger's chain, its rows, its journals and the manifests of its releases say the same. It names what does not fit.
+
+Whoever can write the ledger can write a chain to go with it: against that only the heads in published manifests help.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from factored_mwem.accounting.cap import Cost, Total
+from factored_mwem.accounting.conversion import Composition
+from factored_mwem.errors import FmwemError
+from factored_mwem.ledger import chain
+from factored_mwem.ledger.chain import Row, canonical
+from factored_mwem.ledger.entries import Dataset, Entry, Snapshot, dataset_of, entry_of
+from factored_mwem.ledger.file import LedgerFile
+from factored_mwem.ledger.journals import Unreadable, unknown
+from factored_mwem.pipeline.manifest_check import check_manifest
+
+DAMAGED = (KeyError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError, FmwemError)
+"""What a row or an event that is not as we write it may raise."""
+
+
+def check_books(path: Path, manifests: Sequence[Path] = ()) -> dict[str, Any]:
+    """Plain facts: what was looked at, `problems`, a line for each thing that does not fit, and `notes`. Nothing is written."""
+    file = LedgerFile(path)
+    journals = list(_journals(file))  # before the books are read: see `unknown`
+    kept = file.snapshot()
+    sums, wrong = _sums(kept)
+    problems = [] if kept.whole else ["SQLite finds the file damaged"]
+    problems += [*_broken(kept, file.key), *_differing(kept), *wrong]
+    problems += journals
+    found = [check_manifest(kept, manifest) for manifest in manifests]
+    problems += [problem for _, more, _ in found for problem in more]
+    notes = [note for _, _, more in found for note in more]
+    head = str(kept.events[-1].head) if kept.events else None
+    facts = {
+        "ledger": str(path),
+        "ledger_version": kept.version,
+        "events": len(kept.events),
+        "head": head,
+        "datasets": sums,
+    }
+    return {
+        **facts,
+        "manifests": [said for said, _, _ in found],
+        "fits": not problems,
+        "problems": problems,
+        "notes": notes,
+    }
+
+
+def _journals(file: LedgerFile) -> Iterator[str]:
+    """What the journals say against the books; whatever cannot be read, the rest can be checked."""
+    try:
+        lost = unknown(file)
+    except Unreadable as error:
+        yield f"the journals could not be looked at: {error.why}"
+        return
+    yield from (
+        f"journal {one.name}: it holds draws that the books do not know, so this is an old copy of the ledger"
+        for one in lost
+    )
+
+
+def _broken(kept: Snapshot, key: bytes) -> Iterator[str]:
+    """Where an event, its head or its code is not what it should be."""
+    before, rows = chain.START, {row["id"]: row for row in kept.releases}
+    for place, event in enumerate(kept.events, start=1):
+        name = f"event {place} of the chain"
+        try:
+            if event.number != place:
+                yield f"{name}: it has number {event.number!r}"
+            facts = json.loads(event.text)
+            entered = _entered(facts)
+            if event.reserved != (entered[0] if facts["event"] == chain.RESERVED else None):
+                yield f"{name}: the release beside it is not the one that it enters"
+            if event.head != chain.next_head(before, event.text):
+                yield f"{name}: its head does not follow from the event and the head before it"
+            elif event.code != chain.code_of(
+                key, event.head, [rows[number] for number in entered if number in rows]
+            ):
+                which = (
+                    f" or the fingerprint of {f'release {entered[0]}' if len(entered) == 1 else 'one of its releases'}"
+                    if entered
+                    else ""
+                )
+                yield f"{name}: its code does not fit: the ledger's key{which} was changed"
+        except DAMAGED:
+            yield f"{name}: it is not as this program writes events"
+        before = event.head
+
+
+def _entered(facts: Row) -> list[int]:
+    """The numbers of the releases that an event enters."""
+    if facts["event"] == chain.TAKEN_UP:
+        return [row["id"] for row in facts["releases"]]
+    return [facts["release"]["id"]] if facts["event"] == chain.RESERVED else []
+
+
+class _Replay:
+    """What the rows must be after the events so far."""
+
+    def __init__(self) -> None:
+        self.datasets: dict[str, Row] = {}
+        self.releases: dict[int, Row] = {}
+
+    def apply(self, facts: Row, *, first: bool) -> None:
+        """ValueError where the event takes back what an earlier one said."""
+        kind = facts["event"]
+        if kind == chain.TAKEN_UP:
+            _must(first)
+            self.datasets = {row["name"]: row for row in facts["datasets"]}
+            self.releases = {row["id"]: row for row in facts["releases"]}
+        elif kind == chain.ADDED:
+            _must(facts["dataset"]["name"] not in self.datasets)
+            self.datasets[facts["dataset"]["name"]] = facts["dataset"]
+        elif kind == chain.RESERVED:
+            release = facts["release"]
+            dataset = self.datasets[release["dataset"]]
+            _must(release["id"] not in self.releases and release["spent_amount"] is None)
+            _must(
+                dataset["limit_rho"] is None
+                or all(dataset[name] == value for name, value in facts["limits"].items())
+            )
+            self.datasets[release["dataset"]] = {**dataset, **facts["limits"]}
+            self.releases[release["id"]] = release
+        elif kind == chain.CHANGED:
+            self._change(facts["release"])
+        else:
+            raise ValueError("kind")
+
+    def _change(self, later: Row) -> None:
+        before = self.releases[later["id"]]
+        _must(set(later) == {"id", *chain.LATER})
+        _must(
+            before["spent_amount"] is None
+            or all(later[name] == before[name] for name in ("spent_amount", "spent_delta"))
+        )
+        _must(before["state"] != "finished" or later["state"] == "finished")
+        _must(later["files"][: len(before["files"])] == before["files"])
+        self.releases[later["id"]] = {**before, **later}
+
+
+def _must(holds: bool) -> None:
+    if not holds:
+        raise ValueError("event")
+
+
+def _differing(kept: Snapshot) -> Iterator[str]:
+    """Where the rows are not what the chain's events make of them, in both directions."""
+    if kept.version == 1:
+        return
+    replay = _Replay()
+    for place, event in enumerate(kept.events, start=1):
+        try:
+            replay.apply(json.loads(event.text), first=place == 1)
+        except DAMAGED:
+            yield f"event {place} of the chain: it does not follow from the events before it"
+    yield from _compared("dataset", {row["name"]: row for row in kept.datasets}, replay.datasets)
+    yield from _compared("release", {row["id"]: _facts(row) for row in kept.releases}, replay.releases)
+
+
+def _facts(row: Row) -> Row:
+    try:
+        return chain.release_facts(row)
+    except DAMAGED:
+        return {
+            name: value for name, value in row.items() if name != "fingerprint"
+        }  # no JSON: it differs from the chain's
+
+
+def _compared(what: str, rows: dict[Any, Row], known: dict[Any, Row]) -> Iterator[str]:
+    for name in [*rows, *(name for name in known if name not in rows)]:
+        if name not in known:
+            yield f"{what} {name!r}: it is in the books, and not in the chain"
+        elif name not in rows:
+            yield f"{what} {name!r}: it is in the chain, and not in the books"
+        else:
+            columns = [*rows[name], *(column for column in known[name] if column not in rows[name])]
+            other = [
+                column
+                for column in columns
+                if _text(rows[name].get(column)) != _text(known[name].get(column))
+            ]
+            if other:
+                said = ", ".join(column if column in rows[name] else repr(column) for column in other)
+                yield f"{what} {name!r}: {said} in the books is not what the chain says"
+
+
+def _text(value: Any) -> str:
+    """As JSON, in which 1 is neither 1.0 nor true."""
+    try:
+        return canonical(value)
+    except DAMAGED:
+        return repr(value)
+
+
+def _sums(kept: Snapshot) -> tuple[list[dict[str, Any]], list[str]]:
+    """What the releases of each dataset add up to, exactly; and where the cap does not admit them in their order, under its limits."""
+    sums, problems = [], []
+    for row in kept.datasets:
+        name = f"dataset {row['name']!r}"
+        try:
+            dataset, entries = (
+                dataset_of(row),
+                [entry_of(one) for one in kept.releases if one["dataset"] == row["name"]],
+            )
+            problems += [f"{name}: {problem}" for problem in _overspent(dataset, entries)]
+            sums.append(_sum(dataset, [entry.cost for entry in entries]))
+        except DAMAGED:
+            problems.append(
+                f"{name}: its row, or that of one of its releases, is not as this program writes it, so its costs cannot be added up"
+            )
+    names = [row["name"] for row in kept.datasets]
+    problems += [
+        f"release {row['id']!r}: its dataset is not in the books"
+        for row in kept.releases
+        if row["dataset"] not in names
+    ]
+    return sums, problems
+
+
+def _sum(dataset: Dataset, costs: Sequence[Cost]) -> dict[str, Any]:
+    unit = "epsilon" if dataset.cap.rho is None else "rho"
+    exact = {"rho": str(sum(cost.rho for cost in costs)), "delta": str(sum(cost.delta for cost in costs))}
+    amounts = {
+        "spent": dataset.cap.spent(costs, dataset.limits),
+        "cap": float(_whole(dataset)),
+        "exact": exact,
+    }
+    return {"dataset": dataset.name, "releases": len(costs), "unit": unit, **amounts}
+
+
+def _whole(dataset: Dataset) -> Fraction:
+    return dataset.cap.epsilon or dataset.cap.rho or Fraction(0)
+
+
+def _overspent(dataset: Dataset, entries: Sequence[Entry]) -> Iterator[str]:
+    if dataset.limits is None:
+        if entries:
+            yield "it has releases, and no limits that the first of them set"
+        return
+    all_of_it = [Cost(Composition.ZCDP, dataset.limits.rho)]
+    if dataset.limits.rho and dataset.cap.spent(all_of_it, dataset.limits) > _whole(dataset) * (
+        1 + Fraction(1, 10**9)
+    ):  # by another's rounding
+        yield "its limits allow more than its cap"
+    before = Total()
+    for (
+        entry
+    ) in entries:  # those before it have spent no more than was reserved, so there was room for this one then
+        if not dataset.cap.holds(before.plus(entry.reserved), dataset.limits):
+            yield f"its cap does not admit release {entry.number} after those before it"
+        if entry.cost.amount > entry.reserved.amount or entry.cost.delta > entry.reserved.delta:
+            yield f"release {entry.number} spent more than was reserved"
+        before = before.plus(entry.cost)

@@ -1,0 +1,132 @@
+"""Entries: what the rows of a ledger file mean. A row that is not as we write them is a ValueError: the file may be anybody's."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from factored_mwem.accounting.cap import Cap, Cost, Limits
+from factored_mwem.accounting.conversion import Composition
+from factored_mwem.accounting.unit import Neighbours
+from factored_mwem.ledger.chain import Event, Row
+
+STATES = ("reserved", "spent", "finished", "failed")
+"""reserved: noise may have been drawn; spent: all of it was; finished: the files are in place; failed: ended by an error. All of them count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """A table by the name that its owner gives it, and what may be spent on it. `contributions`: most rows of one person that the cap is about.
+
+    `privacy_id`: the column that, as its owner says, names the person.
+    """
+
+    name: str
+    cap: Cap
+    neighbours: Neighbours
+    contributions: int
+    privacy_id: str | None
+    limits: Limits | None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A release in the books.
+
+    `files`: of each time it was finished, sha256 by role; `fingerprint`: keyed, of the input, where it has a run id; `mark`: a number of its own.
+    """
+
+    number: int
+    run_id: str | None
+    state: str
+    reserved: Cost
+    spent: Cost | None
+    parameters: dict[str, Any]
+    fingerprint: bytes | None
+    mark: str | None
+    files: list[dict[str, str]]
+    tool_version: str
+    begun: str
+    changed: str
+
+    @property
+    def cost(self) -> Cost:
+        """What counts: what was spent once that is known, until then all that was reserved."""
+        return self.spent or self.reserved
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All rows of a ledger as they stand in the file, which may be anybody's. `whole`: SQLite finds no fault in the file itself."""
+
+    version: int
+    whole: bool
+    datasets: list[Row]
+    releases: list[Row]
+    events: list[Event]
+
+
+def dataset_of(row: Row) -> Dataset:
+    numbers = [row[name] for name in ("epsilon", "delta", "rho")]
+    if not all(value is None or isinstance(value, float) for value in numbers):
+        raise ValueError("cap")
+    epsilon, delta, rho = (None if value is None else Fraction(value) for value in numbers)
+    limits = (
+        None
+        if row["limit_rho"] is None
+        else Limits(fraction_of(row["limit_rho"]), fraction_of(row["limit_delta"]))
+    )
+    if limits is not None and not (
+        limits.delta == 0 or limits.delta < (delta or 0) or (rho is not None and limits.delta == delta)
+    ):
+        raise ValueError("limits")
+    if not isinstance(row["name"], str) or not isinstance(row["privacy_id"], str | None):
+        raise ValueError("names")
+    cap = Cap(epsilon, delta or Fraction(0), rho)
+    return Dataset(
+        row["name"], cap, Neighbours(row["neighbours"]), int(row["contributions"]), row["privacy_id"], limits
+    )
+
+
+def entry_of(row: Row) -> Entry:
+    kind = Composition(row["composition"])
+    reserved, spent = Cost(kind, fraction_of(row["amount"]), fraction_of(row["delta"])), None
+    if row["spent_amount"] is not None:
+        spent = Cost(kind, fraction_of(row["spent_amount"]), fraction_of(row["spent_delta"]))
+    if row["state"] not in STATES:
+        raise ValueError("state")
+    facts, wrote = json.loads(row["parameters"]), json.loads(row["files"])
+    whole = (
+        isinstance(facts, dict) and isinstance(wrote, list) and all(isinstance(one, dict) for one in wrote)
+    )
+    version, begun, changed, run_id, mark = (
+        row[name] for name in ("tool_version", "reserved", "changed", "run_id", "mark")
+    )
+    if not whole or not all(
+        isinstance(text, str) for text in (version, begun, changed, run_id or "", mark or "")
+    ):
+        raise ValueError("entry")
+    return Entry(
+        row["id"],
+        run_id,
+        row["state"],
+        reserved,
+        spent,
+        facts,
+        row["fingerprint"],
+        mark,
+        wrote,
+        version,
+        begun,
+        changed,
+    )
+
+
+def fraction_of(text: Any) -> Fraction:
+    """A cost as we write it. Not Fraction's own grammar, in which "1e999999999" is a number that takes all memory."""
+    if not isinstance(text, str) or len(text) > 1000 or not re.fullmatch("[0-9]+(/[0-9]+)?", text):
+        raise ValueError("fraction")
+    return Fraction(text)

@@ -1,0 +1,329 @@
+"""The ledger file: what all releases of a dataset have cost, in one SQLite file that its owner keeps private and on a local disk.
+
+A release is an entry from before its first noise until for ever: nothing takes an entry or a cost back. Every change is one transaction, which
+looks at the cap and writes the entry in the same breath, so that jobs at the same time cannot spend the same budget; and the event of the chain that
+says so with it. The file holds names, parameters, costs and keyed fingerprints, and no private value.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import os
+import secrets
+import shlex
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from factored_mwem.accounting.cap import Cap, Cost, Limits, floor_digits
+from factored_mwem.accounting.conversion import Composition, epsilon_of
+from factored_mwem.accounting.unit import Neighbours
+from factored_mwem.crashpoints import reach
+from factored_mwem.errors import BudgetExceeded, Busy, InputError
+from factored_mwem.ledger import chain
+from factored_mwem.ledger.entries import STATES, Dataset, Entry, Snapshot, dataset_of, entry_of, fraction_of
+from factored_mwem.ledger.form import (
+    VERSION,
+    check_form,
+    clear,
+    journals_of,
+    lay_out,
+    refuse_journals,
+    rows,
+    take_up,
+)
+
+PATIENCE = 60.0
+"""Seconds to wait for another process's transaction, each of which takes milliseconds."""
+TRIES = """
+import sqlite3, sys
+try:
+    sqlite3.connect(sys.argv[1], timeout=0, isolation_level=None).execute("BEGIN IMMEDIATE")
+except sqlite3.OperationalError:
+    sys.exit(7)
+"""
+"""What another process does to find out whether the file system keeps locks: 7 where it is kept out."""
+
+
+class LedgerFile:
+    """An open ledger file. Every method is one transaction; InputError where the file is no ledger, Busy where it stays locked."""
+
+    def __init__(self, path: Path) -> None:
+        if not path.is_file():
+            raise InputError(
+                f"no ledger {path}; put it back, or, if there never was one, make it with `fmwem ledger init {shlex.quote(str(path))}`"
+            )
+        self.path = path
+        self._place = path.absolute()  # a caller may change its folder
+        self.journals = journals_of(path)
+        with self._reading() as db:
+            check_form(db, path)
+            keys = db.execute("SELECT key FROM secret").fetchall()
+            if len(keys) != 1 or not isinstance(keys[0][0], bytes) or len(keys[0][0]) != 32:
+                raise ValueError("key")
+            self.key: bytes = keys[0][0]
+
+    @classmethod
+    def create(cls, path: Path) -> LedgerFile:
+        """A new, empty ledger, readable by its owner alone. InputError where there is a file, or the disk keeps no locks."""
+        if not os.path.lexists(path):
+            refuse_journals(path)
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        except FileExistsError:
+            raise InputError(f"{path} exists; a ledger is never overwritten") from None
+        except OSError as error:
+            raise InputError(f"cannot write {path}: {error.strerror}; choose another folder") from None
+        try:
+            with clear(path), contextlib.closing(_connect(path)) as db, _transaction(db):
+                lay_out(db, secrets.token_bytes(32))
+                if (
+                    subprocess.run(
+                        [sys.executable, "-I", "-c", TRIES, str(path)], check=False, capture_output=True
+                    ).returncode
+                    != 7
+                ):
+                    raise InputError(
+                        f"{path.parent} is on a file system that keeps no locks; put the ledger on a local disk"
+                    )
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+        return cls(path)
+
+    def add(
+        self, name: str, cap: Cap, neighbours: Neighbours, contributions: int, privacy_id: str | None = None
+    ) -> None:
+        """Put a dataset on the books. InputError where its name is taken: a cap is set once. `privacy_id`: the column that names the person."""
+        if not name or len(name) > 200 or not name.isprintable():
+            raise InputError("a dataset's name must be 1 to 200 printable characters")
+        if contributions < 1:
+            raise InputError(f"contributions={contributions}: a person has at least one row")
+        if privacy_id == "":
+            raise InputError("privacy_id='': must be a column's name")
+        numbers = [None if value is None else float(value) for value in (cap.epsilon, cap.delta, cap.rho)]
+        with self._writing() as db:
+            if db.execute("SELECT 1 FROM datasets WHERE name = ?", (name,)).fetchone():
+                raise InputError(f"{self.path} has a dataset {name!r} already; its cap stays what it is")
+            facts = (name, *numbers, neighbours.value, contributions, privacy_id, _now())
+            db.execute("INSERT INTO datasets VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL, ?)", facts)
+            chain.append(db, self.key, chain.added(rows(db, "datasets", "WHERE name = ?", name)[0]))
+
+    def dataset(self, name: str) -> Dataset:
+        """InputError where there is none of that name."""
+        with self._reading() as db:
+            return self._dataset(db, name)
+
+    def datasets(self) -> list[Dataset]:
+        with self._reading() as db:
+            return [
+                self._dataset(db, name)
+                for (name,) in db.execute("SELECT name FROM datasets ORDER BY rowid").fetchall()
+            ]
+
+    def entries(self, dataset: str) -> list[Entry]:
+        """All releases of a dataset, in order."""
+        with self._reading() as db:
+            return _entries(db, dataset)
+
+    def find(self, dataset: str, run_id: str) -> Entry | None:
+        with self._reading() as db:
+            found = _entries(db, dataset, "AND run_id = ?", run_id)
+        return found[0] if found else None
+
+    def marks(self) -> set[str]:
+        """Those of all releases."""
+        with self._reading() as db:
+            return {mark for (mark,) in db.execute("SELECT mark FROM releases").fetchall()}
+
+    def head(self, number: int) -> str | None:
+        """The head of the chain right after this release was reserved; None where that was before the ledger kept a chain."""
+        with self._reading() as db:
+            if check_form(db, self.path) < VERSION:
+                return None
+            found = db.execute("SELECT head FROM events WHERE reserved = ?", (number,)).fetchone()
+        return None if found is None else str(found[0])
+
+    def snapshot(self) -> Snapshot:
+        """All of it, as it is at one moment."""
+        with self._reading() as db:
+            db.execute("BEGIN")  # what others commit meanwhile stays out
+            version = check_form(db, self.path)
+            events = db.execute("SELECT * FROM events ORDER BY number").fetchall() if version > 1 else []
+            whole = db.execute("PRAGMA integrity_check(1)").fetchall() == [("ok",)]
+            datasets, releases = rows(db, "datasets", "ORDER BY rowid"), rows(db, "releases", "ORDER BY id")
+        return Snapshot(version, whole, datasets, releases, [chain.Event(*event) for event in events])
+
+    def check(self, name: str, cost: Cost) -> None:
+        """BudgetExceeded where a release of this cost would not be admitted now. Nothing is written."""
+        with self._reading() as db:
+            self._admit(self._dataset(db, name), _costs(db, name), cost)
+
+    def reserve(
+        self,
+        name: str,
+        cost: Cost,
+        *,
+        run_id: str | None,
+        mark: str | None = None,
+        parameters: dict[str, Any],
+        fingerprint: bytes | None,
+        tool_version: str,
+    ) -> int:
+        """Enter a release, before its first noise; its number. `mark`: a random number of its own, which is in the head of its journal, too.
+
+        BudgetExceeded, with nothing written, where the cap does not admit it; Busy where another process has entered the same run.
+        """
+        reach("before reserve")
+        with self._writing() as db:
+            if run_id is not None and _entries(db, name, "AND run_id = ?", run_id):
+                raise Busy(
+                    f"another process entered run {run_id!r} in the ledger {self.path} meanwhile; try again"
+                )
+            dataset = self._dataset(db, name)
+            limits = self._admit(dataset, _costs(db, name), cost)
+            db.execute(
+                "UPDATE datasets SET limit_rho = ?, limit_delta = ? WHERE name = ?",
+                (str(limits.rho), str(limits.delta), name),
+            )
+            facts = (
+                name,
+                run_id,
+                "reserved",
+                cost.composition.value,
+                str(cost.amount),
+                str(cost.delta),
+                json.dumps(parameters),
+            )
+            number = db.execute(
+                "INSERT INTO releases VALUES (NULL, ?, ?, ?, ?, ?, ?, NULL, NULL, ?, ?, ?, '[]', ?, ?, ?)",
+                (*facts, fingerprint, mark or secrets.token_hex(16), tool_version, _now(), _now()),
+            ).lastrowid
+            assert number is not None
+            entered = rows(db, "releases", "WHERE id = ?", number)
+            chain.append(
+                db,
+                self.key,
+                chain.reserved(entered[0], rows(db, "datasets", "WHERE name = ?", name)[0]),
+                entered,
+            )
+        reach("after reserve")
+        return number
+
+    def change(
+        self,
+        number: int,
+        state: str,
+        *,
+        spent: Cost | None = None,
+        files: list[dict[str, str]] | None = None,
+        patience: float = PATIENCE,
+    ) -> None:
+        """Move a release on: to spent, with what it cost, to finished, with its files, or to failed. What is finished stays so."""
+        assert state in STATES
+        with self._writing(patience) as db:
+            before = rows(db, "releases", "WHERE id = ?", number)
+            if spent is not None:
+                facts = (str(spent.amount), str(spent.delta), number)
+                db.execute(
+                    "UPDATE releases SET spent_amount = ?, spent_delta = ? WHERE id = ? AND spent_amount IS NULL",
+                    facts,
+                )
+            if files is not None:
+                db.execute("UPDATE releases SET files = ? WHERE id = ?", (json.dumps(files), number))
+            db.execute(
+                "UPDATE releases SET state = ?, changed = ? WHERE id = ? AND (state != 'finished' OR ?)",
+                (state, _now(), number, state == "finished"),
+            )
+            if (after := rows(db, "releases", "WHERE id = ?", number)) != before:
+                chain.append(db, self.key, chain.changed(after[0]))
+
+    def _admit(self, dataset: Dataset, costs: list[Cost], cost: Cost) -> Limits:
+        limits = dataset.limits or dataset.cap.limits(cost)
+        if dataset.cap.admits([*costs, cost], limits):
+            return limits
+        left = dataset.cap.left(costs, dataset.limits, pure=cost.pure)
+        unit = "epsilon" if cost.pure or dataset.cap.rho is None else "rho"
+        amounts = {"asked": cost.amount, "left": Fraction(left)}
+        if dataset.cap.rho is None and dataset.cap.delta == 0 and not cost.pure:
+            why = "its cap has delta 0, which admits pure releases only; use --delta 0"
+        elif left > 0 and cost.delta + sum(c.delta for c in costs) > limits.delta:
+            why = "the delta kept for learnt categories does not suffice; declare a domain or use a smaller --delta"
+        elif not left:
+            why = "nothing is left"
+        elif unit == "rho":
+            why = f"rho {left:g} is left; --epsilon {floor_digits(epsilon_of(Fraction(left), Fraction(1, 10**9))):g} at --delta 1e-9 would fit"
+        else:
+            why = f"--epsilon {left:g} at --delta {0 if cost.pure else float(dataset.cap.delta):g} is the most that would fit"
+        raise BudgetExceeded(
+            dataset.name,
+            **amounts,
+            message=f"dataset {dataset.name!r} does not admit this release: {why}. Nothing was spent",
+        )
+
+    def _dataset(self, db: sqlite3.Connection, name: str) -> Dataset:
+        found = rows(db, "datasets", "WHERE name = ?", name)
+        if not found:
+            add = f"fmwem ledger add {shlex.quote(str(self.path))} --dataset {shlex.quote(name)} --epsilon E --delta D"
+            raise InputError(f"{self.path} has no dataset {name!r}; `{add}` adds it")
+        return dataset_of(found[0])
+
+    @contextlib.contextmanager
+    def _reading(self, patience: float = PATIENCE) -> Iterator[sqlite3.Connection]:
+        with clear(self.path), contextlib.closing(_connect(self._place, patience)) as db:
+            yield db
+
+    @contextlib.contextmanager
+    def _writing(self, patience: float = PATIENCE) -> Iterator[sqlite3.Connection]:
+        with self._reading(patience) as db, _transaction(db):
+            if check_form(db, self.path) < VERSION:
+                take_up(db, self.key)
+            yield db
+            reach("before commit")
+        reach("after commit")
+
+
+def _connect(path: Path, patience: float = PATIENCE) -> sqlite3.Connection:
+    db = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=patience, isolation_level=None
+    )
+    db.execute("PRAGMA trusted_schema = OFF")
+    db.execute("PRAGMA synchronous = EXTRA")  # a commit is on disk, and so is the end of its rollback journal
+    return db
+
+
+@contextlib.contextmanager
+def _transaction(db: sqlite3.Connection) -> Iterator[None]:
+    """All or nothing; no other process writes meanwhile."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+
+
+def _entries(db: sqlite3.Connection, dataset: str, more: str = "", *values: str) -> list[Entry]:
+    return [
+        entry_of(row)
+        for row in rows(db, "releases", f"WHERE dataset = ? {more} ORDER BY id", dataset, *values)
+    ]
+
+
+def _costs(db: sqlite3.Connection, dataset: str) -> list[Cost]:
+    """What counts of every release, in order: what was spent once that is known, until then all that was reserved."""
+    fields = "composition, coalesce(spent_amount, amount), coalesce(spent_delta, delta)"
+    found = db.execute(f"SELECT {fields} FROM releases WHERE dataset = ? ORDER BY id", (dataset,)).fetchall()
+    return [Cost(Composition(kind), fraction_of(amount), fraction_of(delta)) for kind, amount, delta in found]
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

@@ -1,0 +1,120 @@
+"""Form: what an SQLite file must hold to be a ledger, of which version, and how an older one is taken up."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+from factored_mwem.errors import Busy, FmwemError, InputError
+from factored_mwem.ledger import chain
+
+VERSION = 2
+MARK = 0x666D776C
+"""SQLite's application id of our files: "fmwl"."""
+ROWS = (
+    "CREATE TABLE secret (key BLOB NOT NULL)",
+    "CREATE TABLE datasets (name TEXT PRIMARY KEY, epsilon REAL, delta REAL NOT NULL, rho REAL, neighbours TEXT NOT NULL, "
+    "contributions INTEGER NOT NULL, privacy_id TEXT, limit_rho TEXT, limit_delta TEXT, added TEXT NOT NULL)",
+    "CREATE TABLE releases (id INTEGER PRIMARY KEY, dataset TEXT NOT NULL REFERENCES datasets, run_id TEXT, state TEXT NOT NULL, "
+    "composition TEXT NOT NULL, amount TEXT NOT NULL, delta TEXT NOT NULL, spent_amount TEXT, spent_delta TEXT, parameters TEXT NOT NULL, "
+    "fingerprint BLOB, mark TEXT, files TEXT NOT NULL, tool_version TEXT NOT NULL, reserved TEXT NOT NULL, changed TEXT NOT NULL, "
+    "UNIQUE (dataset, run_id))",
+)
+CHAIN = "CREATE TABLE events (number INTEGER PRIMARY KEY, reserved INTEGER UNIQUE, event TEXT NOT NULL, head TEXT NOT NULL, code BLOB NOT NULL)"
+TABLES = {1: set(ROWS), 2: {*ROWS, CHAIN}}
+"""By version. Version 1 keeps no chain."""
+JOURNAL = re.compile(r"[0-9a-f]{32}\.journal")
+"""Names of journals. Whatever else lies in their folder, a system's own files among them, is not ours, and its name may not even be text."""
+
+
+def check_form(db: sqlite3.Connection, path: Path) -> int:
+    """The file's version. InputError where it is a later one, or holds more or less than our tables: a trigger would change what is written."""
+    mark, version = (
+        db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
+    )
+    if mark == MARK and version > VERSION:
+        raise InputError(
+            f"{path} is a ledger of version {version}, this program reads version {VERSION}; update it"
+        )
+    found = {sql for kind, sql in db.execute("SELECT type, sql FROM sqlite_master") if sql is not None}
+    if mark != MARK or found != TABLES.get(version):
+        raise ValueError("form")
+    return int(version)
+
+
+def lay_out(db: sqlite3.Connection, key: bytes) -> None:
+    """The tables of a new ledger."""
+    for table in (*ROWS, CHAIN):
+        db.execute(table)
+    db.execute("INSERT INTO secret VALUES (?)", (key,))
+    db.execute(f"PRAGMA user_version = {VERSION}")
+    db.execute(f"PRAGMA application_id = {MARK}")
+
+
+def take_up(db: sqlite3.Connection, key: bytes) -> None:
+    """Begin the chain of a ledger of version 1, with all its rows as they are, in the transaction that first writes to it again."""
+    db.execute(CHAIN)
+    releases = rows(db, "releases", "ORDER BY id")
+    chain.append(db, key, chain.taken_up(rows(db, "datasets", "ORDER BY rowid"), releases), releases)
+    db.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def rows(db: sqlite3.Connection, table: str, more: str, *values: str | int) -> list[chain.Row]:
+    """Whole rows, by column."""
+    found = db.execute(f"SELECT * FROM {table} {more}", values)
+    return [dict(zip((name for name, *_ in found.description), row, strict=True)) for row in found.fetchall()]
+
+
+@contextlib.contextmanager
+def clear(path: Path) -> Iterator[None]:
+    """Turn what SQLite or a damaged file raises into one line."""
+    try:
+        yield
+    except FmwemError:
+        raise
+    except sqlite3.IntegrityError as error:
+        if "events." in str(error):  # the chain knows a release of this number, whose row is gone
+            raise InputError(
+                f"the ledger {path} is damaged: `fmwem ledger verify` says where; put back its newest whole copy"
+            ) from None
+        raise Busy(f"another process entered this run in the ledger {path}; try again") from None
+    except sqlite3.OperationalError as error:
+        text = str(error)
+        if "locked" in text or "busy" in text:
+            raise Busy(f"the ledger {path} is in use; try again") from None
+        if "full" in text or "disk I/O" in text:
+            raise Busy(f"no space left to write the ledger {path}; free some and try again") from None
+        raise InputError(
+            f"cannot read or write the ledger {path}: {'it is read-only' if 'readonly' in text else 'it is damaged or cannot be opened'}"
+        ) from None
+    except (sqlite3.Error, ValueError, TypeError, ArithmeticError, RecursionError):
+        raise InputError(
+            f"{path} is not a ledger, or is damaged; put back a whole copy (a new or an older one forgets what was spent)"
+        ) from None
+
+
+def journals_of(path: Path) -> Path:
+    """The folder of a ledger's journals."""
+    whole = path.resolve()  # whatever name a job calls it by, its journals lie in one place
+    return whole.with_name(f"{whole.name}.journals")
+
+
+def refuse_journals(path: Path) -> None:
+    """InputError where there are journals of an earlier ledger: what they hold was paid for there, and a new one would not know it."""
+    folder = journals_of(path)
+    try:
+        left = any(JOURNAL.fullmatch(name) for name in os.listdir(folder))
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise InputError(
+            f"cannot read the journals in {folder}: {error.strerror}; choose another name"
+        ) from None
+    if left:
+        raise InputError(
+            f"{folder} holds the journals of an earlier ledger; put that ledger back as {path}, or choose another name for a new one"
+        )

@@ -1,0 +1,147 @@
+"""Offer: which views a round may choose, and whose scores are stale. Public facts about the trees and past measurements only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from factored_mwem.domain.levels import View
+from factored_mwem.kernels.graph import CELLS, joined_cells
+from factored_mwem.model.clique_tree import CliqueTree, chained
+from factored_mwem.model.estimation import Estimate
+from factored_mwem.model.forest import Forest
+from factored_mwem.workload.candidates import Candidates, over_components
+
+MOST, FEWEST, WORK = 2**14, 2**10, 1.5e7
+"""Views that a round looks at, at most: WORK over the square of the largest component's attributes, between FEWEST and MOST. Where there are more,
+rounds take turns. A round then takes some tenths of a second, and OpenDP's selection less than a tenth."""
+
+
+class Offer:
+    """The views whose trees would stay within `max_cells`, all trees together."""
+
+    def __init__(self, views: Candidates, max_cells: int) -> None:
+        self.views, self.max_cells = views, max_cells
+        self._members = views.members.astype(np.int64)
+        self._logs = np.log2(views.levels.sizes.astype(np.float64))
+        self._cells = np.zeros(len(views))
+        self._unsized = np.ones(len(views), dtype=bool)
+        self._exact = np.zeros(len(views), dtype=bool)
+        self._stale = np.ones(len(views), dtype=bool)
+        self._trees: dict[int, CliqueTree] = {}
+        self._stride, self._next = _coprime(len(views)), 0
+
+    def open(self, estimate: Estimate) -> np.ndarray:
+        """int64[k]: of this round's turn, or of the next that has any, the views that fit."""
+        largest = max(len(part.attributes) for part in estimate.forest.components)
+        size = int(min(MOST, max(FEWEST, WORK / largest**2)))
+        count = len(self.views)
+        for _ in range(-(-count // size)):
+            turn = (
+                np.arange(count) if count <= size else (self._next + np.arange(size)) * self._stride % count
+            )
+            self._next += size
+            found = self._fitting(estimate, np.sort(turn))
+            if len(found):
+                break
+        return found
+
+    def _fitting(self, estimate: Estimate, turn: np.ndarray) -> np.ndarray:
+        """The views of a turn that fit. Cells are bounded by putting the view into every clique it touches; where that is too much, counted."""
+        forest = estimate.forest
+        parts = forest.components_by_id
+        self._unsized |= self._holding(
+            [
+                a
+                for id_, part in parts.items()
+                if self._trees.get(id_) is not part.tree
+                for a in part.attributes
+            ]
+        )
+        self._trees = {id_: part.tree for id_, part in parts.items()}
+        cells = np.zeros(max(parts) + 2)
+        cells[list(parts)] = [sum(part.tree.cells) for part in parts.values()]
+        own = over_components(np.append(forest.part_of, -1)[self.views.attributes[turn]], cells)
+        fresh = self._unsized[turn]
+        self._cells[turn[fresh]], self._exact[turn[fresh]], self._unsized[turn] = (
+            (own * self.views.cells[turn])[fresh],
+            False,
+            False,
+        )
+        most = self.max_cells - cells.sum() + own
+        doubtful = turn[(self._cells[turn] > most) & ~self._exact[turn]]
+        if len(doubtful):
+            self._cells[doubtful], self._exact[doubtful] = self._joined(estimate, doubtful), True
+        return turn[(self._cells[turn] <= most) | (self._cells[turn] <= own * (1 + 1e-9))]
+
+    def _holding(self, attributes: Sequence[int]) -> np.ndarray:
+        """bool[view]: whether it holds one of these attributes."""
+        changed = np.zeros(len(self.views.levels.shape) + 1, dtype=bool)
+        changed[list(attributes)] = True
+        found = changed[self.views.attributes[:, 0]]
+        for slot in range(1, self.views.attributes.shape[1]):
+            found |= changed[self.views.attributes[:, slot]]
+        return found
+
+    def _joined(self, estimate: Estimate, touched: np.ndarray) -> np.ndarray:
+        """float64[view]: cells of the trees that measuring each of `touched` would make of those it lies in."""
+        forest, levels = estimate.forest, self.views.levels
+        words = (len(levels) + 63) // 64
+        graph, masks = (
+            np.zeros((len(levels), words), dtype=np.uint64),
+            np.zeros((max(forest.components_by_id) + 1, words), dtype=np.uint64),
+        )
+        used = np.zeros(len(levels), dtype=bool)
+        pairs = set()
+        for m in estimate.measurements:
+            used[list(m.positions)] = True
+            pairs |= {(u, v) for u in m.positions for v in m.positions if u != v}
+        for v in np.flatnonzero(used).tolist():
+            masks[forest.part_of[levels.attribute[v]], v >> 6] |= np.uint64(1 << (v & 63))
+        for u, v in pairs | chained(levels, np.flatnonzero(used).tolist()):
+            graph[u, v >> 6] |= np.uint64(1 << (v & 63))
+        out, cliques = np.zeros(len(touched)), np.zeros_like(graph)
+        attributes, part_of = levels.attribute, forest.part_of
+        chain = levels.coarser, levels.finer
+        joined_cells(
+            graph,
+            used,
+            masks,
+            part_of,
+            *chain,
+            attributes,
+            self._logs,
+            self._members[touched],
+            CELLS,
+            cliques,
+            out,
+        )
+        return out
+
+    def stale(self, offered: np.ndarray) -> np.ndarray:
+        """int64[k]: the bases to score again so that every view in `offered` has a fresh score; calling this marks them fresh."""
+        bases = np.unique(self.views.base_of[offered])
+        bases = bases[self._stale[bases]]
+        self._stale[bases] = False
+        return bases
+
+    def measured(self, view: View, forest: Forest) -> None:
+        """Note a measurement: whatever touches its component is stale."""
+        id_ = int(forest.part_of[self.views.levels.attribute[view[0]]])
+        self._stale |= self._holding(forest.components_by_id[id_].attributes)
+
+
+def _coprime(count: int) -> int:
+    """A stride near the golden section that visits all of `count` places: turns of neighbouring views would be much alike."""
+    stride = max(int(count * 0.618), 1)
+    while math.gcd(stride, count) > 1:
+        stride -= 1
+    return stride
+
+
+def worthwhile(offered: np.ndarray, noise: np.ndarray, total: float) -> np.ndarray:
+    """The candidates whose expected noise stays below the largest error there can be, 2 n; all of them where none does."""
+    useful = offered[noise <= 2 * total]
+    return useful if len(useful) else offered

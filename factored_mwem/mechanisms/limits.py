@@ -1,0 +1,159 @@
+"""Limits: what a run may take, turned into cells and rounds by a public cost model before any row is read.
+
+Neither the clock nor the size of the process decides anything while private rows are in play, for both depend on them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from factored_mwem.domain.levels import Levels
+from factored_mwem.errors import ResourceError
+from factored_mwem.kernels.tree import descend
+from factored_mwem.model.clique_tree import CliqueTree
+from factored_mwem.model.forest import Component
+from factored_mwem.policy import TUNED, Policy
+from factored_mwem.workload.candidates import Candidates
+
+BYTES_A_CELL = 80.0
+"""Of a tree's cells: beliefs and their copies, index arrays, what scoring and sampling lay out beside them."""
+FIXED_BYTES = 5e7
+"""Of counting, whatever the candidates: blocks of rows and each thread's own tables."""
+BYTES_A_CANDIDATE = 250.0
+"""Of a candidate's index, grouping and scores, beside its counts."""
+START = 2.0
+"""Seconds for start-up, reading and writing a table of some 50,000 rows, which no setting shortens."""
+FEWEST_CELLS = 2**10
+LATE = 1.5
+"""A run may take this many times what was asked before it is called late."""
+COST = (1.4e4, 9e3, 2.5e4)
+"""A round's cost in steps over one cell: for each cell of the trees, for each candidate, and once. See `predicted`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What this machine has: bytes that tables may take, and the seconds of one step over a cell (0 where no time is set)."""
+
+    memory: float
+    step: float
+
+    @classmethod
+    def of(cls, policy: Policy) -> Machine:
+        """Look at the machine: before any private row is in memory, for what is found decides cells and rounds."""
+        return cls(memory_limit(), seconds_a_step() if policy.time_budget else 0.0)
+
+
+def memory_limit() -> float:
+    """Bytes that the tables may take: half of the memory that the machine, or the container around us, has."""
+    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with contextlib.suppress(OSError, ValueError):  # no such file, or "max"
+        whole = min(whole, int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
+    return whole / 2
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Cells of all trees together, bytes of the counts, rounds (the first division of the budget, where `adaptive`).
+
+    `seconds` is what the cost model predicts where a time was set, else 0.
+    """
+
+    cells: int
+    memory: float
+    rounds: int
+    adaptive: bool
+    seconds: float = 0.0
+
+    def late(self, policy: Policy) -> str | None:
+        """What to say where even the least that can be done takes longer than was asked."""
+        if not policy.time_budget or self.seconds <= LATE * policy.time_budget:
+            return None
+        return f"--time-budget {policy.time_budget:g} is too short for this table: about {self.seconds:.0f} s are predicted, whatever the rows"
+
+    def memory_needed(self, candidates: Candidates) -> float:
+        """Bytes that tables take at most, as far as public facts say: counts at levels that are not known yet are as large as they may be."""
+        counts = 4.0 * float(np.minimum(candidates.cells, self.cells).sum())
+        return (
+            min(self.memory, FIXED_BYTES + counts + BYTES_A_CANDIDATE * len(candidates))
+            + BYTES_A_CELL * self.cells
+        )
+
+
+def limits_of(candidates: Candidates, policy: Policy, machine: Machine) -> Limits:
+    """The limits that a policy sets for these candidates, on a machine that was looked at before any row was read.
+
+    ResourceError where the attributes alone do not fit.
+    """
+    domain = candidates.domain
+    memory = float(policy.max_memory) if policy.max_memory else machine.memory
+    codes, index = sum(domain.shape), FIXED_BYTES + BYTES_A_CANDIDATE * len(candidates)
+    cells = min(policy.cells, int((memory - index) / 2 / BYTES_A_CELL))
+    for attribute in domain:
+        if attribute.size > policy.cells:
+            raise ResourceError(
+                f"attribute {attribute.name!r} has {attribute.size:,} codes, more than --max-cells {policy.cells:,}; use fewer bins or raise it"
+            )
+    if codes > policy.cells:
+        raise ResourceError(
+            f"the attributes have {codes:,} codes together, more than --max-cells {policy.cells:,}; raise it or use fewer columns"
+        )
+    if codes > cells:
+        need = 2 * BYTES_A_CELL * codes + index
+        raise ResourceError(
+            f"{len(domain)} attributes with {codes:,} codes and {len(candidates):,} candidate marginals need {need / 1e6:,.0f} MB, more than the "
+            f"{memory / 1e6:,.0f} MB allowed; raise --max-memory, lower --marginals or use --columns"
+        )
+    rounds = (
+        policy.rounds
+        if isinstance(policy.rounds, int)
+        else min(max(4, round(TUNED.rounds_each * len(domain))), TUNED.most_rounds)
+    )
+    seconds = 0.0
+    if policy.time_budget:
+        cells, rounds = _in_time(candidates, cells, rounds, policy.time_budget, machine.step)
+        cells = max(cells, codes)
+        seconds = START + predicted(candidates, cells, rounds) * machine.step
+    return Limits(
+        cells, FIXED_BYTES + (memory - index) / 2, rounds, adaptive=policy.rounds is None, seconds=seconds
+    )
+
+
+def _in_time(
+    candidates: Candidates, cells: int, rounds: int, seconds: float, speed: float
+) -> tuple[int, int]:
+    """The most cells, then the most rounds, that the cost model says fit into `seconds`; `speed`: seconds a step."""
+    left = max(seconds - START, 0.1 * seconds)
+    while cells > FEWEST_CELLS and predicted(candidates, cells, rounds) * speed > left:
+        cells //= 2
+    while rounds > 1 and predicted(candidates, cells, rounds) * speed > left:
+        rounds -= max(1, rounds // 10)
+    return cells, rounds
+
+
+def predicted(candidates: Candidates, cells: int, rounds: int) -> float:
+    """Steps over one cell that `rounds` rounds with trees of up to `cells` cells take."""
+    of_cells, of_candidates, once = COST
+    return rounds * (of_cells * cells + of_candidates * len(candidates) + once)
+
+
+def seconds_a_step() -> float:
+    """How long this machine takes to pass over a cell once in a fit, measured on a made-up tree: nothing of the data is in it."""
+    levels = Levels.fine((16,) * 4)
+    views = [(0, 1, 2), (1, 2, 3)]
+    part = Component.log_linear(CliqueTree.of(levels, views), views, np.zeros(2 * 16**3))
+    layout, best = part.layout, math.inf
+    for _ in range(3):
+        start = time.perf_counter()
+        descend(
+            part.beliefs, part.separators, layout.cliques, layout.edges, layout.index, 0, layout.tables, np.full(2 * 16**3, 1 / 16**3), np.ones(2),
+            np.zeros(2 * 16**3), 1.0, 10, -1.0,
+        )  # fmt: skip
+        best = min(best, time.perf_counter() - start)
+    return best / (10 * 2 * 16**3)

@@ -1,0 +1,52 @@
+"""What an engine reports while it runs, and what it hands over at the end: public facts only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from factored_mwem.model.forest import Forest
+from factored_mwem.privacy.residuals import Residuals
+from factored_mwem.privacy.session import Measurement
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A round: what it measured, how large the model is now, and the share of the budget that is spent."""
+
+    round: int
+    rounds: int
+    attributes: tuple[str, ...]
+    components: int
+    largest: int
+    cliques: int
+    cells: int
+    spent: float
+
+
+Report = Callable[[Progress], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A question that was measured, in words; how many answers it has, and the scale of their noise."""
+
+    question: str
+    answers: int
+    scale: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """The fitted model, the measurements it is made from (marginals, or residuals at once), the rounds, the standard error of its number of rows.
+
+    `notes`: what a reader should know of the plan, from public facts.
+    """
+
+    model: Forest
+    measurements: list[Measurement]
+    rounds: int
+    total_error: float
+    residuals: Sequence[Residuals] = ()
+    notes: tuple[str, ...] = ()
+    questions: tuple[Answered, ...] = ()

@@ -1,0 +1,65 @@
+"""Policy: every choice a user has. Plan: rounds and what each may spend, decided from public facts only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from factored_mwem.accounting.accountant import Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What one round may spend."""
+
+    select: Fraction
+    measure: Fraction
+
+
+@dataclass(slots=True)
+class Schedule:
+    """Hands out rounds while the budget lasts. `note` tells it what a measurement showed; fixed schedules ignore that.
+
+    Adaptive (HLM12 section 2.3.3): start with cheap questions; when a measurement shows no more than `quiet` times its noise, double the price
+    of a question. Every round is checked against what is left, so the sum never exceeds the budget whatever the data answer.
+    """
+
+    ledger: Ledger
+    rounds: int
+    select_share: Fraction
+    adaptive: bool = False
+    quiet: float = math.sqrt(2)
+    done: int = 0
+    _price: Fraction = field(default=Fraction(0))
+    _least: Fraction = field(default=Fraction(0))
+
+    def __post_init__(self) -> None:
+        self._price = self._least = self.ledger.left / max(self.rounds, 1)
+
+    def __iter__(self) -> Iterator[Round]:
+        while self.done < self.rounds if not self.adaptive else self.ledger.left >= self._price:
+            if self.adaptive:
+                # What would be left over after this round could not pay for another: spend it now.
+                price = self.ledger.left if self.ledger.left < 2 * self._price else self._price
+            else:
+                price = self.ledger.left / (self.rounds - self.done)
+            self.done += 1
+            yield Round(select=price * self.select_share, measure=price * (1 - self.select_share))
+
+    @property
+    def price(self) -> Fraction:
+        """What the next round may spend, as things are."""
+        return self._price
+
+    @property
+    def spent(self) -> float:
+        """The share of the whole budget that is spent."""
+        return float(self.ledger.spent / self.ledger.budget.amount)
+
+    def note(self, signal: float, noise: float) -> None:
+        """`signal`: L1 gap between a measurement and the model before it; `noise`: the gap that noise alone is expected to make."""
+        if self.adaptive and signal <= noise * self.quiet:
+            # Never below the first price: what rounding left over after the last round is no budget for another.
+            self._price = min(self._price * 2, max(self.ledger.left, self._least))

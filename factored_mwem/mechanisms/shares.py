@@ -1,0 +1,118 @@
+"""Where the budget is split: from public facts and noisy counts alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from factored_mwem.accounting.accountant import Budget
+from factored_mwem.domain.domain import Domain
+from factored_mwem.mechanisms.hierarchy import Hierarchy
+from factored_mwem.policy import Policy
+from factored_mwem.privacy.session import (
+    Access,
+)
+from factored_mwem.workload.candidates import Candidates
+
+MAX_ROUNDS = 128
+"""Most rounds chosen by default; a user may ask for more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`rounds` to run, and the `initial_share` of the budget that goes to the measurements before them."""
+
+    rounds: int
+    initial_share: Fraction
+
+
+def plan(
+    domain: Domain,
+    candidates: Candidates,
+    policy: Policy,
+    budget: Budget,
+    rows: float,
+    *,
+    questions: int | None = None,
+) -> Plan:
+    """How many rounds, and what goes before them, from public facts; `rows` is a public or noisy count, `questions` how many
+    there are where single questions are asked.
+
+    The share of the one-way marginals follows d, their sizes and the problem's scale; rounds grow with its cube root from d at 10^4.
+    Tuned on Adult at epsilon 0.1, 1 and 10, where half or twice as many rounds were never better by more than 2 %.
+    """
+    choices = int((candidates.cells <= policy.cells).sum())
+    if policy.initial == "one-way":
+        choices -= int((candidates.orders == 1).sum())
+    choices = choices if questions is None else questions
+    if isinstance(policy.rounds, int):
+        rounds = min(policy.rounds, choices)
+    elif policy.rounds == "adaptive":
+        rounds = min(MAX_ROUNDS, max(16, 4 * len(domain))) if choices else 0
+    else:
+        rounds = min(
+            choices, MAX_ROUNDS, max(4, round(len(domain) * (signal(budget, rows) / 1e4) ** (1 / 3)))
+        )
+    if policy.initial == "none":
+        return Plan(rounds, Fraction(0))
+    return Plan(rounds, one_way_share(domain, policy, budget, rows) if rounds else Fraction(1))
+
+
+def one_way_share(domain: Domain, policy: Policy, budget: Budget, rows: float) -> Fraction:
+    """The share of the budget that the first measurements get, where rounds come after them, from public facts."""
+    if policy.initial_share is not None:
+        return Fraction(policy.initial_share)
+    size = sum(s ** (2 / 3) for s in domain.shape) / len(domain)
+    share = 0.18 * size**1.4 * (len(domain) / signal(budget, rows) ** 2) ** 0.2
+    return Fraction(round(min(max(share, 0.03), 0.5), 3))
+
+
+def signal(budget: Budget, rows: float) -> float:
+    """The scale of a problem: rows * sqrt(2 rho), the rows over the noise of a measurement that takes all of the budget."""
+    double = 2 * float(budget.amount) if budget.unit == "rho" else float(budget.amount) ** 2
+    return max(rows, 1.0) * math.sqrt(double)
+
+
+def initial_shares(shape: Sequence[int]) -> list[Fraction]:
+    """How the one-way marginals share their budget: in proportion to size^(2/3), which evens out their relative errors."""
+    weights = [Fraction(round(size ** (2 / 3) * 1024), 1024) for size in shape]
+    total = sum(weights)
+    return [weight / total for weight in weights]
+
+
+UNASKED = Fraction(1, 10)
+
+
+def single_shares(candidates: Candidates) -> list[Fraction]:
+    """How the single attributes share their budget, by their weights; one that no marginal asked for holds gets UNASKED of what it would."""
+    weight = np.full(len(candidates.domain), float(UNASKED))
+    alone = np.flatnonzero(candidates.orders == 1)
+    weight[candidates.members[alone, 0]] = (
+        1.0 if candidates.weights is None else candidates.weights[alone] ** (2 / 3)
+    )  # least weighted error
+    parts = [
+        part * Fraction(round(w * 2**20), 2**20)
+        for part, w in zip(initial_shares(candidates.domain.shape), weight.tolist(), strict=True)
+    ]
+    return [part / sum(parts) for part in parts]
+
+
+def level_shares(candidates: Candidates, groups: dict[int, Hierarchy]) -> list[Fraction]:
+    """The part of each attribute's share that goes to its single values, and to each level above them where it has a hierarchy."""
+    return [
+        part / (groups[a].levels if a in groups else 1) for a, part in enumerate(single_shares(candidates))
+    ]
+
+
+def first_share(candidates: Candidates, policy: Policy, access: Access, total: float) -> Fraction:
+    """The share of what is left that the single attributes get: all of it where nothing else is asked."""
+    wanted = candidates.orders.max() > 1
+    return one_way_share(candidates.domain, policy, access.ledger.budget, total) if wanted else Fraction(1)
+
+
+TOTAL_SHARE = Fraction(1, 100)
+"""Share of the budget for a noisy count of rows, which the plan needs where the number of rows is private."""

@@ -1,0 +1,199 @@
+"""CliqueTree: the cliques along which a component's model factors, found by triangulating the graph of what was measured.
+
+Two variables are neighbours where a measured view holds both; so are the levels of one attribute, each with the next. Cliques of the
+triangulated graph form a tree in which the cliques that hold a variable hang together (Lauritzen, Spiegelhalter 1988). A clique keeps
+only the finest variable of an attribute: that one fixes the coarser ones.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from factored_mwem.domain.levels import Levels, View
+from factored_mwem.kernels.graph import CELLS, FILL, WEIGHTED_FILL, joined_cells
+
+
+def grid(steps: Sequence[np.ndarray]) -> np.ndarray:
+    """int64[product of lengths]: the sum of one entry of each of `steps`, for every combination, row-major."""
+    index = np.zeros(1, dtype=np.int64)
+    for step in steps:
+        index = (index[:, None] + step[None, :]).ravel()
+    return index
+
+
+def split(shape: Sequence[int]) -> int:
+    """Where to cut the axes so that head and tail are both about the square root of the cells."""
+    total, tail, at = math.prod(shape), 1, len(shape)
+    while at > 0 and tail * tail < total:
+        at -= 1
+        tail *= shape[at]
+    return at
+
+
+def arranged(
+    table: np.ndarray, order: Sequence[int], wanted: Sequence[int], sizes: Sequence[int] | np.ndarray
+) -> np.ndarray:
+    """A flat table whose axes are the variables in `order`, with axes as in `wanted`, flat again; `sizes[v]`: codes of variable v."""
+    order = [
+        v for v in order if sizes[v] > 1
+    ]  # an axis of one code is in no other's way, and numpy takes up to 64 axes
+    axes = [order.index(v) for v in wanted if sizes[v] > 1]
+    return np.ascontiguousarray(table.reshape([int(sizes[v]) for v in order]).transpose(axes)).ravel()
+
+
+@dataclass(frozen=True, eq=False)
+class CliqueTree:
+    """`cliques`: views; `edges`: (child, parent, separator), parents before children; clique 0 is the root."""
+
+    levels: Levels
+    cliques: tuple[View, ...]
+    edges: tuple[tuple[int, int, View], ...]
+
+    @classmethod
+    def of(cls, levels: Levels, views: Iterable[View]) -> CliqueTree:
+        """The smallest tree found that holds all `views`, which must hang together and hold their attributes' own variables, too."""
+        best: tuple[float, list[set[int]]] | None = None
+        for rule in (CELLS, WEIGHTED_FILL, FILL):
+            found = triangulate(levels, views, rule)
+            if best is None or found[0] < best[0] * (1 - 1e-9):
+                best = found
+        assert best is not None
+        return _tree(levels, best[1])
+
+    @property
+    def attributes(self) -> tuple[int, ...]:
+        return tuple(sorted({int(self.levels.attribute[v]) for clique in self.cliques for v in clique}))
+
+    @cached_property
+    def cells(self) -> tuple[int, ...]:
+        """Cells of each clique."""
+        return tuple(self.levels.cells(clique) for clique in self.cliques)
+
+    @cached_property
+    def home(self) -> dict[int, list[int]]:
+        """The cliques that hold each attribute."""
+        found: dict[int, list[int]] = {}
+        for k, clique in enumerate(self.cliques):
+            for v in clique:
+                found.setdefault(int(self.levels.attribute[v]), []).append(k)
+        return found
+
+    def clique_of(self, view: View) -> int | None:
+        """The smallest clique that fixes all of `view`, if one does."""
+        candidates = [
+            k for k in self.home.get(int(self.levels.attribute[view[0]]), []) if self.fixes(k, view)
+        ]
+        return min(candidates, key=lambda k: self.cells[k]) if candidates else None
+
+    def fixes(self, clique: int, view: View) -> bool:
+        return all(self.levels.holds(self.cliques[clique], v) is not None for v in view)
+
+    def steps(self, clique: int, view: View) -> list[np.ndarray]:
+        """For each axis of the clique, what each of its codes adds to the cell of `view` (row-major), which the clique must fix."""
+        return self.levels.steps(self.cliques[clique], view)
+
+    def split(self, clique: int) -> int:
+        """Where to cut the axes of a clique so that head and tail are both about the square root of its cells."""
+        return split([int(self.levels.sizes[v]) for v in self.cliques[clique]])
+
+    def index(self, clique: int, view: View) -> tuple[np.ndarray, np.ndarray]:
+        """(head, tail) of the map from the clique's cells to those of `view`, as kernels/dense.py describes."""
+        steps, at = self.steps(clique, view), self.split(clique)
+        return grid(steps[:at]), grid(steps[at:])
+
+
+def triangulate(levels: Levels, views: Iterable[View], rule: int) -> tuple[float, list[set[int]]]:
+    """(cells, maximal cliques as sets of variables) of one greedy elimination."""
+    names = sorted({v for view in views for v in view})
+    place = {v: i for i, v in enumerate(names)}
+    words = (len(names) + 63) // 64
+    graph, alive = np.zeros((len(names), words), dtype=np.uint64), np.zeros((1, words), dtype=np.uint64)
+    pairs = {(u, v) for view in views for u in view for v in view if u != v} | chained(levels, names)
+    for u, v in pairs:
+        graph[place[u], place[v] >> 6] |= np.uint64(1 << (place[v] & 63))
+    for i in range(len(names)):
+        alive[0, i >> 6] |= np.uint64(1 << (i & 63))
+    cliques, cells = np.zeros_like(graph), np.zeros(1)
+    none, whole = np.full(len(names), -1), np.zeros(len(levels.shape), dtype=np.int64)
+    joined_cells(
+        graph, np.ones(len(names), dtype=bool), alive, whole, none, none, levels.attribute[names], np.log2(levels.sizes[names].astype(np.float64)),
+        np.zeros((1, 1), dtype=np.int64), rule, cliques, cells,
+    )  # fmt: skip
+    bits = np.unpackbits(cliques.view(np.uint8), axis=1, bitorder="little")
+    return float(cells[0]), [{names[i] for i in np.flatnonzero(row)} for row in bits if row.any()]
+
+
+def chained(levels: Levels, variables: Iterable[int]) -> set[tuple[int, int]]:
+    """Both directions between each variable in use and the next coarser one in use of its attribute."""
+    used = set(variables)
+    found = set()
+    for chain in levels.chains:
+        inside = [v for v in chain if v in used]
+        for fine, coarse in itertools.pairwise(inside):
+            found |= {(fine, coarse), (coarse, fine)}
+    return found
+
+
+def _tree(levels: Levels, cliques: list[set[int]]) -> CliqueTree:
+    """A maximum-weight spanning tree over what cliques share, rooted near its middle; cliques that a neighbour fixes go into it."""
+    links: list[tuple[int, int]] = []
+    inside, best = [False] * len(cliques), [(-1, 0)] * len(cliques)
+    at = 0
+    for _ in range(len(cliques) - 1):
+        inside[at] = True
+        for k, clique in enumerate(cliques):
+            if not inside[k]:
+                best[k] = max(best[k], (len(clique & cliques[at]), at))
+        new = max((k for k in range(len(cliques)) if not inside[k]), key=lambda k: best[k][0])
+        links.append((new, best[new][1]))
+        at = new
+    finest = [_finest(levels, clique) for clique in cliques]
+    neighbours: dict[int, dict[int, set[int]]] = {k: {} for k in range(len(cliques))}
+    for a, b in links:
+        neighbours[a][b] = neighbours[b][a] = cliques[a] & cliques[b]
+    for k in range(len(cliques)):
+        into = next(
+            (j for j in neighbours[k] if all(levels.holds(finest[j], v) is not None for v in finest[k])), None
+        )
+        if into is not None:
+            for j, shared in neighbours.pop(k).items():
+                del neighbours[j][k]
+                if j != into:
+                    neighbours[j][into] = neighbours[into][j] = shared
+    return _rooted(levels, finest, neighbours)
+
+
+def _finest(levels: Levels, clique: Iterable[int]) -> View:
+    """The finest variable of each attribute, in the order of the attributes."""
+    first: dict[int, int] = {}
+    for v in sorted(clique):
+        first.setdefault(int(levels.attribute[v]), v)
+    return tuple(first[a] for a in sorted(first))
+
+
+def _rooted(levels: Levels, finest: Sequence[View], neighbours: dict[int, dict[int, set[int]]]) -> CliqueTree:
+    def walk(root: int) -> list[tuple[int, int]]:
+        order, seen = [(root, -1)], {root}
+        for k, _ in order:
+            for j in neighbours[k]:
+                if j not in seen:
+                    seen.add(j)
+                    order.append((j, k))
+        return order
+
+    end = walk(next(iter(neighbours)))
+    far = walk(end[-1][0])  # from one end of a longest path to the other
+    parent = dict(far)
+    path = [far[-1][0]]
+    while parent[path[-1]] >= 0:
+        path.append(parent[path[-1]])
+    order = walk(path[len(path) // 2])
+    number = {k: i for i, (k, _) in enumerate(order)}
+    edges = [(number[k], number[p], _finest(levels, neighbours[k][p])) for k, p in order[1:]]
+    return CliqueTree(levels, tuple(finest[k] for k, _ in order), tuple(edges))

@@ -1,0 +1,131 @@
+"""Refinement: rows drawn from a model moved towards its marginals. Free, because the rows and the model are public already.
+
+A pass takes the columns one by one. The rows whose value of the column stands in the fullest cells come first; each gets the value that lowers
+the summed L1 distance of all tables most, or keeps its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from factored_mwem.kernels.rows import charge, improve
+
+SHARE = 0.1
+"""Most of a column's rows that one pass looks at. Measured: the tenth in the fullest cells holds three quarters of what all rows would gain."""
+STOP = 0.005
+"""Passes end when a smaller share of the values looked at changes. On nltcs at epsilon 10, .05 gives .0017 and .005 gives .0014."""
+PASSES = 8
+"""Measured on Adult: the first three make nine tenths of the way to where twelve end; on nltcs, where a pass is cheap, eight are worth it."""
+MOST = 300_000
+"""Values looked at by default, at most: about two seconds. Measured: at a million rows ten times as many bring nothing towards the real ones."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Target:
+    """A table the rows should have. `views`: its (attribute, level) axes, no attribute twice; `table: float64[cells]`, row-major, in records."""
+
+    views: tuple[tuple[int, int], ...]
+    table: np.ndarray
+
+
+def enough(attributes: int, rows: int) -> int:
+    """Proposals after which more bring little."""
+    return min(math.ceil(SHARE * rows) * PASSES * attributes, MOST)
+
+
+def refine(
+    codes: np.ndarray,
+    sizes: Sequence[int],
+    groups: Sequence[Sequence[np.ndarray]],
+    targets: Sequence[Target],
+    proposals: int,
+    rng: np.random.Generator,
+) -> None:
+    """Change `codes: int[attribute, row]`, in place, for a smaller summed L1 distance between the rows' tables and the `targets`.
+
+    `groups[a][level]: int[code of a]` is the code at each level, level 0 the code itself; `proposals` the values looked at, each held against
+    all values of its column. A target sums to the number of rows.
+    """
+    attributes, rows = codes.shape
+    first = np.cumsum([0, *(len(levels) for levels in groups)])
+    shape = [int(level.max()) + 1 for levels in groups for level in levels]
+    axes = [[int(first[a]) + level for a, level in target.views] for target in targets]
+    tables = [
+        np.asarray(t.table, dtype=np.float32).reshape([shape[v] for v in axis])
+        for t, axis in zip(targets, axes, strict=True)
+    ]
+    columns = [
+        a for a in range(attributes) if sizes[a] > 1 and any(b == a for t in targets for b, _ in t.views)
+    ]
+    if not columns or not rows:
+        return
+    views = np.array([level[codes[a]] for a, levels in enumerate(groups) for level in levels], dtype=np.int32)
+    each = min(math.ceil(SHARE * rows), math.ceil(proposals / len(columns)))
+    cells, costs = np.empty((2, rows), dtype=np.int64), np.empty((2, rows), dtype=np.float32)
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        while proposals > 0:
+            moved = looked = 0
+            for a in rng.permutation(columns).tolist():
+                count = min(each, proposals)
+                if not count:
+                    break
+                column = views[first[a] : first[a + 1]]
+                layout, residual = _lay_out(int(first[a]), len(groups[a]), axes, tables)
+                _charge(pool, views, column, layout, residual, cells, costs)
+                cost = costs[0] + costs[1]
+                fullest = np.argpartition(cost, count - 1)[:count]
+                picks = np.stack([fullest, rng.integers(rows, size=count)])
+                moved += improve(views, column, layout, np.array(groups[a], dtype=np.int32), residual, picks)
+                looked += count
+                proposals -= count
+            if moved < STOP * looked:
+                break
+    codes[:] = views[first[:-1]]
+
+
+def _charge(
+    pool: ThreadPoolExecutor,
+    views: np.ndarray,
+    column: np.ndarray,
+    layout: np.ndarray,
+    residual: np.ndarray,
+    cells: np.ndarray,
+    costs: np.ndarray,
+) -> None:
+    """`charge`, half of the tables on each core: no two tables share a cell of `residual`."""
+    halves = np.array_split(layout, 2)
+    list(
+        pool.map(
+            lambda half, scratch, cost: charge(views, column, half, residual, scratch, cost),
+            halves,
+            cells,
+            costs,
+        )
+    )
+
+
+def _lay_out(
+    first: int, levels: int, axes: Sequence[Sequence[int]], tables: Sequence[np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """(layout, residual) of the kernels for the column of views `first` .. `first + levels - 1`; no row is counted yet."""
+    own = range(first, first + levels)
+    mine = [(axis, table) for axis, table in zip(axes, tables, strict=True) if any(v in own for v in axis)]
+    layout = np.zeros((len(mine), 2 * max(len(axis) for axis, _ in mine)), dtype=np.int64)
+    residual = np.empty(sum(table.size for _, table in mine), dtype=np.float32)
+    start = 0
+    for entry, (axis, table) in zip(layout, mine, strict=True):
+        at = next(j for j, v in enumerate(axis) if v in own)
+        turned = np.moveaxis(table, at, -1)
+        residual[start : start + table.size].reshape(turned.shape)[...] = turned
+        entry[:2] = start, axis[at] - first
+        stride = turned.shape[-1]
+        for j, v in zip(range(2, len(entry), 2), reversed([*axis[:at], *axis[at + 1 :]]), strict=False):
+            entry[j : j + 2] = v, stride
+            stride *= turned.shape[-1 - j // 2]
+        start += table.size
+    return layout, residual

@@ -1,0 +1,1 @@
+"""One release, from a request to its files."""

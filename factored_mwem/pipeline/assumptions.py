@@ -1,0 +1,153 @@
+"""Assumptions: what the guarantee takes for granted, each with whether the program made sure of it. Public facts only."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+from factored_mwem.accounting.unit import Unit
+from factored_mwem.policy import Policy
+from factored_mwem.tables.delimited import Form
+
+
+class Assumption(BaseModel):
+    """A sentence that must be true for the guarantee to hold; `enforced`: whether this program made it so, or checked it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    statement: str
+    enforced: bool
+
+
+class Assumptions(BaseModel):
+    """All that the guarantee rests on beside the mechanism and its noise. Where a field is null there is nothing to assume."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    records: Assumption
+    """What one record of the input is: neighbouring inputs differ in one person's."""
+    contributions: Assumption
+    """How many records one person has."""
+    people: Assumption | None = None
+    """Whom the privacy id names."""
+    rows: Assumption | None = None
+    """Whether the number of records is taken as public."""
+    columns: Assumption
+    """Names and types of the columns."""
+    readable: Assumption
+    """That the input can be read."""
+    domain: Assumption
+    """Which values may appear."""
+    parameters: Assumption
+    """Everything that the caller chose."""
+    releases: Assumption
+    """Other releases of the same people's records."""
+    ledger: Assumption | None = None
+    """How the ledger is kept."""
+    surroundings: Assumption
+    """What can be seen beside the released files."""
+
+    def taken_on_trust(self) -> list[tuple[str, str]]:
+        """(name, statement) of those that nothing enforces."""
+        found = ((name, getattr(self, name)) for name in type(self).model_fields)
+        return [(name, one.statement) for name, one in found if one is not None and not one.enforced]
+
+
+def assumptions_of(policy: Policy, form: Form | None, *, learnt: bool, ledger: bool) -> Assumptions:
+    """What a release under `policy` rests on: of a text file of this `form`, or of a typed table; `ledger`: whether its cost is in a ledger file."""
+    return Assumptions(
+        records=_records(form),
+        contributions=_contributions(policy),
+        people=None
+        if policy.privacy_id is None
+        else _trust(f"column {policy.privacy_id!r} names every person by one value of their own"),
+        rows=_rows(policy.unit),
+        columns=_trust(
+            "the names of the columns, on the header line, are public"
+            if form is not None
+            else "the names and types of the columns are public, also where a library chose a type by looking at values"
+        ),
+        readable=_trust(_readable(form)),
+        domain=_made_sure("the domain was learnt inside the budget")
+        if learnt
+        else _trust("the domain was declared without looking at this table: it is public"),
+        parameters=_trust(
+            "columns, workload and all other settings were chosen without looking at this table"
+        ),
+        releases=_made_sure("all releases of this dataset under its ledger keep to its cap together")
+        if ledger
+        else _trust("no other release of these records is counted: the epsilons of several add up"),
+        ledger=_trust("every release of these records goes by this ledger, and no old copy of it is put back")
+        if ledger
+        else None,
+        surroundings=_trust(
+            "nobody but the table's keeper sees how long the run takes, its memory, its exit code, the terminal, the ledger and its journals"
+        ),
+    )
+
+
+def possible(policy: Policy, *, learnt: bool, ledger: bool) -> list[Assumptions]:
+    """What a release under `policy` may rest on, of a table of any form: whether it is a text file, how its lines end, if it has one column."""
+    kinds = [(end, names) for end in (b"\n", b"\r\n") for names in (("a",), ("a", "b"))]
+    forms = [
+        None,
+        *(
+            Form(names=names, delimiter=",", line_end=end, begins=0, gzip=False, records=policy.records)
+            for end, names in kinds
+        ),
+    ]
+    return [assumptions_of(policy, form, learnt=learnt, ledger=ledger) for form in forms]
+
+
+def _records(form: Form | None) -> Assumption:
+    if form is None:
+        return _made_sure("a record is a row of the table")
+    line = "a line feed" if form.line_end == b"\n" else "a carriage return and a line feed"
+    if form.records == "multiline":
+        return _trust(
+            f"a record ends with {line} outside quotes: whoever wrote the file put every cell that holds a line break or a quote into quotes, and "
+            "doubled the quotes in it (that no quote stays open, and none is followed by text, was checked before anything was spent)"
+        )
+    whole = (
+        "whatever its quotes"
+        if form.records == "lines"
+        else "none of which ends inside quotes, as was checked before anything was spent"
+    )
+    kept = "a line" if len(form.names) == 1 else "a line that is not empty"
+    return _made_sure(
+        f"a record is {kept} and ends with {line}, {whole}; one that is not as wide as the header counts as nulls"
+    )
+
+
+def _contributions(policy: Policy) -> Assumption:
+    k = f"{policy.contributions} record{'s' * (policy.contributions > 1)}"
+    if policy.privacy_id is not None:
+        return _made_sure(
+            f"at most {k} of each person by {policy.privacy_id!r} are used, and none of a person without an id"
+        )
+    return _trust(f"no person has more than {k}")
+
+
+def _rows(unit: Unit) -> Assumption | None:
+    return (
+        _trust("the number of records is public: neighbours have the same") if unit.total_is_public else None
+    )
+
+
+def _readable(form: Form | None) -> str:
+    if form is None:
+        return "that the table can be read is public: its file is whole, or its library made columns of one type each"
+    if form.records == "checked":
+        return (
+            "that the file can be read is public: it is whole, and no line ends inside quotes, is longer than a record may be, or holds a line end "
+            "of another kind (one person's line may, and then there is no release)"
+        )
+    if form.records == "multiline":
+        return "that the file can be read is public: it is whole, all its quotes are closed, and none is followed by text"
+    return "that the file can be read is public: it is whole"
+
+
+def _made_sure(statement: str) -> Assumption:
+    return Assumption(statement=statement, enforced=True)
+
+
+def _trust(statement: str) -> Assumption:
+    return Assumption(statement=statement, enforced=False)

@@ -1,0 +1,284 @@
+"""Manifest: the publishable statement of what was released, at what cost, and how to check it. It holds only facts safe to publish."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from factored_mwem.accounting.accountant import Budget, Entry, Ledger, Mechanism, guarantee
+from factored_mwem.accounting.conversion import Composition, library_version
+from factored_mwem.domain.domain import Domain
+from factored_mwem.mechanisms.result import Answered
+from factored_mwem.model.forest import Forest
+from factored_mwem.pipeline.assumptions import Assumptions
+from factored_mwem.policy import Policy
+from factored_mwem.privacy.residuals import Residuals
+from factored_mwem.privacy.session import Measurement
+from factored_mwem.workload.workload import Workload
+
+VERSION = 2
+"""Version of the manifest's form. The meaning of a field never changes within a version; 2 lists assumptions, and names a ledger's head."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Guarantee(_Part):
+    """What holds, as long as its `assumptions` do: `spent_epsilon` is what the entries amount to, never above `epsilon`."""
+
+    epsilon: float
+    delta: float
+    spent_epsilon: float
+    neighbours: str
+    contributions: int
+    composition: Composition
+    statement: str
+    assumptions: Assumptions | None = None
+    """None in manifests of before they were listed."""
+
+
+class Charge(_Part):
+    """A ledger entry. `sensitivity` is squared L2 for Gaussian kinds, L1 for Laplace, the score's for selection; `delta` a fraction."""
+
+    stage: str
+    mechanism: Mechanism
+    target: tuple[str, ...]
+    scale: float
+    sensitivity: int
+    delta: str = "0"
+
+
+class Stage(_Part):
+    """A stage's cost in rho (or epsilon, when delta is 0) and its share of the whole budget."""
+
+    stage: str
+    cost: float
+    share: float
+    delta: float
+
+
+class AttributeFacts(_Part):
+    """What the release assumed of a column. `domain` says whether a person declared it or the budget paid for it."""
+
+    name: str
+    type: str
+    codes: int
+    nullable: bool
+    domain: Literal["declared", "learnt"]
+
+
+class MeasuredMarginal(_Part):
+    """A marginal that was measured, "age in 16" standing for age at a level of 16 groups; answers and groups are in the model file."""
+
+    attributes: tuple[str, ...]
+    cells: int
+    scale: float
+
+
+class MeasuredResiduals(_Part):
+    """Residuals of attribute subsets, measured at once with noise of one scale; which subsets at which weight is in the model file."""
+
+    order: int
+    subsets: int
+    answers: int
+    scale: float
+
+
+class MeasuredQuestion(_Part):
+    """A question of another kind that was measured, such as "age 20..39"; codes stand for values, in the order of the domain."""
+
+    question: str
+    answers: int
+    scale: float
+
+
+class Output(_Part):
+    """The data file this manifest belongs to."""
+
+    file: str
+    rows: int
+    sha256: str | None = None
+
+
+class Manifest(_Part):
+    """The statement as a whole. `chain_head`: the head of the ledger's chain when this release was entered; `fmwem ledger verify` looks for it."""
+
+    manifest_version: int = VERSION
+    tool: str = "factored-mwem"
+    tool_version: str
+    created: datetime.date
+    guarantee: Guarantee
+    stages: tuple[Stage, ...]
+    ledger: tuple[Charge, ...]
+    policy: dict[str, Any]
+    workload: dict[str, Any]
+    attributes: tuple[AttributeFacts, ...]
+    domain: dict[str, Any]
+    components: tuple[tuple[str, ...], ...]
+    cliques: tuple[tuple[str, ...], ...]
+    rounds: int
+    measurements: tuple[MeasuredMarginal, ...]
+    residuals: tuple[MeasuredResiduals, ...] = ()
+    questions: tuple[MeasuredQuestion, ...] = ()
+    noise_library: str
+    estimated_rows: int
+    sample_seed: int | None = None
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    output: Output | None = None
+    chain_head: str | None = None
+
+    def recompute(self) -> float:
+        """epsilon from the ledger's entries alone, as a third party would compute it."""
+        entries = [
+            Entry(c.stage, c.mechanism, c.target, c.scale, c.sensitivity, Fraction(c.delta))
+            for c in self.ledger
+        ]
+        g = self.guarantee
+        return guarantee(entries, Budget(g.epsilon, g.delta, g.composition, Fraction(0), Fraction(0)))[0]
+
+
+def describe(
+    policy: Policy,
+    workload: Workload,
+    domain: Domain,
+    ledger: Ledger,
+    model: Forest,
+    measurements: list[Measurement],
+    residuals: Sequence[Residuals],
+    *,
+    rounds: int,
+    sample_seed: int | None,
+    warnings: tuple[str, ...],
+    created: str,
+    assumptions: Assumptions,
+    notes: tuple[str, ...] = (),
+    questions: tuple[Answered, ...] = (),
+    chain_head: str | None = None,
+) -> Manifest:
+    """The manifest of a fitted model. Everything in it is public: parameters, the domain, the ledger and facts about noisy measurements."""
+    names = model.levels.names(domain.names)
+    return Manifest(
+        tool_version=tool_version(),
+        created=datetime.date.fromisoformat(created),
+        guarantee=_guarantee(policy, ledger, assumptions),
+        stages=_stages(ledger),
+        ledger=tuple(_charge(entry) for entry in ledger.entries),
+        policy=policy.model_dump(mode="json"),
+        workload=workload.to_dict(),
+        attributes=tuple(
+            AttributeFacts(
+                name=a.name,
+                type=a.type,
+                codes=a.size,
+                nullable=a.nullable,
+                domain="learnt" if a.learnt else "declared",
+            )
+            for a in domain
+        ),
+        domain=domain.to_dict(),
+        components=tuple(
+            sorted(tuple(domain.names[a] for a in part.attributes) for part in model.components)
+        ),
+        cliques=tuple(
+            tuple(names[v] for v in clique) for part in model.components for clique in part.tree.cliques
+        ),
+        rounds=rounds,
+        measurements=tuple(
+            MeasuredMarginal(
+                attributes=tuple(names[v] for v in m.positions), cells=len(m.noisy), scale=m.scale
+            )
+            for m in measurements
+        ),
+        residuals=tuple(
+            MeasuredResiduals(
+                order=r.order, subsets=int((r.weights > 0).sum()), answers=len(r.noisy), scale=r.scale
+            )
+            for r in residuals
+        ),
+        noise_library=library_version(),
+        estimated_rows=round(model.total),
+        sample_seed=sample_seed,
+        warnings=warnings,
+        notes=notes,
+        questions=tuple(
+            MeasuredQuestion(question=q.question, answers=q.answers, scale=q.scale) for q in questions
+        ),
+        chain_head=chain_head,
+    )
+
+
+def _charge(e: Entry) -> Charge:
+    return Charge(
+        stage=e.stage,
+        mechanism=e.mechanism,
+        target=e.target,
+        scale=e.scale,
+        sensitivity=e.sensitivity,
+        delta=str(e.delta),
+    )
+
+
+def today() -> str:
+    return datetime.datetime.now(datetime.UTC).date().isoformat()
+
+
+def versions() -> str:
+    """What must be the same for a run to go on: this program, and the library that draws the noise."""
+    return f"{tool_version()}, {library_version()}"
+
+
+def tool_version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("factored-mwem")
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def statement(policy: Policy, delta: float) -> str:
+    """The promise of a policy in one sentence."""
+    bound = "" if policy.privacy_id is None else f" (bounded by {policy.privacy_id!r})"
+    who = f"one person with at most {policy.contributions} row{'s' * (policy.contributions > 1)}{bound}"
+    change = (
+        f"{who} added or removed" if policy.neighbours == "add-remove" else f"{who} exchanged for another"
+    )
+    kind = (
+        f"({policy.epsilon:g}, {delta:g})-differential privacy"
+        if delta
+        else f"{policy.epsilon:g}-differential privacy"
+    )
+    return f"{kind} against tables with {change}, under the assumptions listed"
+
+
+def _guarantee(policy: Policy, ledger: Ledger, assumptions: Assumptions) -> Guarantee:
+    epsilon, delta = ledger.guarantee()
+    return Guarantee(
+        epsilon=policy.epsilon,
+        delta=delta,
+        spent_epsilon=epsilon,
+        neighbours=policy.neighbours.value,
+        contributions=policy.contributions,
+        composition=ledger.budget.composition,
+        statement=statement(policy, delta),
+        assumptions=assumptions,
+    )
+
+
+def _stages(ledger: Ledger) -> tuple[Stage, ...]:
+    names = dict.fromkeys(e.stage for e in ledger.entries)
+    return tuple(
+        Stage(
+            stage=name,
+            cost=float(ledger.stage_cost(name)),
+            share=float(ledger.stage_cost(name) / ledger.budget.amount),
+            delta=float(sum((e.delta for e in ledger.entries if e.stage == name), Fraction(0))),
+        )
+        for name in names
+    )

@@ -1,0 +1,125 @@
+"""Release: the model, the measurements behind it and the manifest; its rows, its files."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from factored_mwem.crashpoints import reach
+from factored_mwem.domain.domain import Domain
+from factored_mwem.domain.levels import View
+from factored_mwem.errors import InputError
+from factored_mwem.files import check_target, remove, write_text
+from factored_mwem.model.forest import Forest
+from factored_mwem.model.sampling import aims_of, sample
+from factored_mwem.pipeline import model_file as store
+from factored_mwem.pipeline.manifest import Manifest, Output
+from factored_mwem.privacy.residuals import Residuals
+from factored_mwem.privacy.session import Measurement
+from factored_mwem.tables.formats import check_format, manifest_path, write_batches
+from factored_mwem.workload.workload import Workload
+
+DEFAULT_MAX_ROWS = 10**8
+"""Most synthetic rows by default: where noise drowns the table, its noisy count may be anything."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Release:
+    """A model, the noisy measurements behind it and the manifest: all public, and no private count in it."""
+
+    domain: Domain
+    model: Forest
+    schema: pa.Schema
+    measurements: list[Measurement]
+    residuals: Sequence[Residuals]
+    manifest: Manifest
+    rows: int
+    seed: int
+
+    def batches(self, rows: int | None = None, *, seed: int | None = None) -> Iterator[pa.RecordBatch]:
+        """Synthetic rows in record batches: the release's own rows, or `rows` others. Free: the model is public."""
+        rng = np.random.default_rng(self.seed if seed is None else seed)
+        rows = self.rows if rows is None else rows
+        for batch in sample(self.model, self.domain, self.schema, rows, rng=rng, aims=self._aims(rows)):
+            reach("sampling")
+            yield batch
+
+    def _aims(self, rows: int) -> list[View]:
+        """The marginals asked for, which the rows are refined towards; the faithful engine's rows are as drawn."""
+        if self.manifest.policy["engine"] == "mwem":
+            return []
+        workload = Workload.from_dict(self.manifest.workload)
+        limit = self.manifest.policy["max_memory"]
+        return aims_of(
+            workload.candidates(self.domain), self.model.levels, rows, float(limit) if limit else math.inf
+        )
+
+    def sample(self, rows: int, *, seed: int | None = None) -> pa.Table:
+        """`rows` fresh rows; the same ones for the same `seed`."""
+        if rows < 0:
+            raise InputError(f"rows={rows}: must be a whole number, 0 or more")
+        return pa.Table.from_batches(
+            self.batches(rows, seed=secrets.randbits(64) if seed is None else seed), schema=self.schema
+        )
+
+    def to_arrow(self) -> pa.Table:
+        """The synthetic table: the same rows at every call."""
+        return pa.Table.from_batches(self.batches(), schema=self.schema)
+
+    def to_pandas(self) -> Any:
+        """The synthetic table as a pandas data frame (pandas is imported here)."""
+        return self.to_arrow().to_pandas()
+
+    def write(self, path: str | Path, *, overwrite: bool = False, same: bool = False) -> Manifest:
+        """Write the synthetic table (.parquet, .csv, .feather) and, last, its manifest beside it; returns that manifest.
+
+        With `same`, files that are there must be the same, and stay.
+        """
+        path = Path(path)
+        check_format(path)
+        beside = manifest_path(path)
+        for target in (path, beside):
+            check_target(target, overwrite=overwrite or same)
+        manifest = self.manifest.model_copy(update={"output": Output(file=path.name, rows=self.rows)})
+        inside = manifest.model_dump_json() if path.suffix != ".csv" else None
+        kept = same and path.exists()
+        gone = (
+            (lambda: remove(beside)) if overwrite or same else (lambda: None)
+        )  # what an earlier release of this path said
+        digest = write_batches(
+            path, self.schema, self.batches(), metadata=inside, before=gone, overwrite=overwrite, same=same
+        )
+        manifest = manifest.model_copy(
+            update={"output": Output(file=path.name, rows=self.rows, sha256=digest)}
+        )
+        try:
+            reach("before manifest")
+            write_text(beside, manifest.model_dump_json(indent=1) + "\n", overwrite=overwrite, same=same)
+        except BaseException:
+            if not kept:
+                remove(path)  # data without its manifest is not a release
+            raise
+        return manifest
+
+    def save(
+        self,
+        path: str | Path,
+        *,
+        overwrite: bool = False,
+        same: bool = False,
+        before: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Write the model file, from which `Release.load` and `fmwem sample` draw more rows at no cost; `before` runs just before it appears."""
+        store.save(self, Path(path), overwrite=overwrite, same=same, before=before)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Release:
+        """Read a model file. InputError where it is not one, or of an unknown version."""
+        return cls(**store.load(Path(path)))

@@ -1,0 +1,145 @@
+"""Policy: the privacy promise and how the mechanism keeps it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal
+
+from pydantic import (
+    BaseModel,
+    ByteSize,
+    ConfigDict,
+    Field,
+    StrictFloat,
+    StrictInt,
+    ValidationError,
+    model_validator,
+)
+
+from factored_mwem.accounting.accountant import Budget
+from factored_mwem.accounting.unit import Neighbours, Unit
+from factored_mwem.errors import InputError, shown
+
+BEARABLE = ("max_cells", "max_memory")
+"""Fields of a policy that say what a machine can bear: another attempt of a run may have others, as far as the journal's draws fit them."""
+
+
+MWEM_ONLY = {"initial": "one-way", "replay": True, "step": "scaled", "components": "grow", "iterate": "last"}
+"""Fields of Policy that only the faithful engine knows, with their defaults."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """What experiments have set in the tree engine. The same for all tables and budgets.
+
+    `cells` of all trees, and at most `cells_a_signal` for each unit of the problem's scale (see `signal`); `rounds_each` for each attribute that the
+    budget is first divided into, at most `most_rounds`; `groups` of about equal mass in the coarser levels, `rare` standard deviations of noise
+    below which codes are merged; `finest`: views have at most as many cells as make their noise in the first rounds this share of the largest
+    error there can be.
+    """
+
+    cells: int = 2**19
+    cells_a_signal: float = 32.0
+    rounds_each: float = 4.0
+    most_rounds: int = 200
+    groups: tuple[int, ...] = (32, 8)
+    rare: float = 2.0
+    finest: float = 1.0
+
+
+TUNED = Tuning()
+
+
+class Policy(BaseModel):
+    """The privacy promise and how the mechanism keeps it.
+
+    `engine="tree"` is the product's own: clique trees, levels, annealed rounds. `engine="mwem"` is the paper's algorithm on dense components, and
+    what follows is for it alone: `iterate` last or average; `replay` or a single step a round; `initial` a noisy histogram of every starting
+    component ("histogram"), noisy one-way marginals, or none; `rounds="adaptive"`; `components="one"` starts from the whole domain in one
+    component, as the paper's sections 2 and 3 do; `step="paper"` is the paper's update to the letter, which cubes, ranges and parities always take.
+
+    `records` says what a record of a text file is: a line, and a file in which a quote is open at a line's end is refused ("checked"); a line,
+    whatever its quotes ("lines"); or what a writer made that puts cells with line breaks into quotes ("multiline").
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    epsilon: StrictFloat = 1.0
+    delta: StrictFloat = 1e-9
+    neighbours: Neighbours = Neighbours.ADD_REMOVE
+    contributions: StrictInt = Field(default=1, ge=1, le=10**9)
+    privacy_id: str | None = None
+    records: Literal["checked", "lines", "multiline"] = "checked"
+    rounds: StrictInt | Literal["adaptive"] | None = None
+    engine: Literal["tree", "mwem"] = "tree"
+    max_cells: int | None = Field(default=None, ge=1, le=2**40)
+    max_memory: ByteSize | None = Field(default=None, ge=1)
+    time_budget: float | None = Field(default=None, gt=0, le=1e9)
+    domain_budget: float = Field(default=0.1, gt=0, lt=1)
+    initial: Literal["one-way", "histogram", "none"] = "one-way"
+    initial_share: float | None = Field(default=None, gt=0, lt=1)
+    select_share: float = Field(default=0.1, gt=0, lt=1)
+    replay: bool = True
+    step: Literal["scaled", "paper"] = "scaled"
+    components: Literal["grow", "one"] = "grow"
+    iterate: Literal["last", "average"] = "last"
+
+    @classmethod
+    def of(cls, **choices: Any) -> Policy:
+        """A policy from keyword arguments; InputError in one line where a value does not fit."""
+        try:
+            return cls(**choices)
+        except ValidationError as error:
+            first = error.errors()[0]
+        # past the block, for the validator's own error quotes its input, which may be a table
+        reason = first["msg"].removeprefix("Value error, ")
+        if not first["loc"]:
+            raise InputError(reason)
+        value = f"={shown(first['input'])}" if first["type"] != "extra_forbidden" else ""
+        raise InputError(f"{first['loc'][0]}{value}: {reason}")
+
+    @model_validator(mode="after")
+    def _fits(self) -> Policy:
+        if isinstance(self.rounds, int) and self.rounds < 1:
+            raise ValueError(f"rounds={self.rounds}: at least one, or 'adaptive'")
+        given = [name for name, value in MWEM_ONLY.items() if getattr(self, name) != value]
+        if self.engine == "tree" and given:
+            raise ValueError(f"{given[0]}={getattr(self, given[0])!r} needs engine='mwem'")
+        if self.engine == "mwem" and (self.max_memory or self.time_budget):
+            raise ValueError(
+                "max_memory and time_budget need engine='tree'; with engine='mwem' set max_cells and rounds"
+            )
+        if self.engine == "tree" and self.rounds == "adaptive":
+            raise ValueError(
+                "rounds='adaptive' needs engine='mwem'; engine='tree' adapts its rounds unless their number is given"
+            )
+        if self.iterate == "average" and self.components != "one":
+            raise ValueError(
+                "iterate='average' needs components='one': an average of products is not a product"
+            )
+        return self
+
+    @property
+    def cells(self) -> int:
+        """Most cells of all trees together, or of one dense component."""
+        return self.max_cells or (TUNED.cells if self.engine == "tree" else 2**20)
+
+    @property
+    def unit(self) -> Unit:
+        return Unit(self.neighbours, self.contributions, by_id=self.privacy_id is not None)
+
+    def budget(self, *, learn_domain: bool) -> Budget:
+        """The budget of this promise; a share of delta is kept apart where categories are learnt."""
+        share = Fraction(self.domain_budget) if learn_domain else Fraction(0)
+        return Budget.of(self.epsilon, self.delta, discovery_share=share)
+
+
+def split_policy(found: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The fields of a policy in JSON that no attempt of a run may change, and those that one may. What is in a file may be anything."""
+    policy = (
+        {**Policy().model_dump(mode="json"), **found} if isinstance(found, dict) else {}
+    )  # a field that came later had its default
+    return {k: v for k, v in policy.items() if k not in BEARABLE}, {
+        name: policy.get(name) for name in BEARABLE
+    }

@@ -1,0 +1,100 @@
+"""Formats: batches of rows to Parquet, CSV or Feather. The only module to touch for an output format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from factored_mwem.errors import InputError
+from factored_mwem.files import replacing, sha256
+
+FORMATS = (".parquet", ".csv", ".feather", ".arrow")
+
+
+METADATA_KEY = b"fmwem.manifest"
+"""Key of the manifest in a Parquet or Arrow file's own metadata."""
+
+
+def manifest_path(path: Path) -> Path:
+    """`adult.synthetic.parquet` -> `adult.synthetic.manifest.json`."""
+    return path.with_name(path.stem + ".manifest.json")
+
+
+def check_format(path: Path) -> None:
+    """InputError where the data file's suffix names no known format."""
+    if path.suffix not in FORMATS:
+        raise InputError(f"{path}: unknown output format; use one of {', '.join(FORMATS)}")
+    if path.suffix == ".parquet":
+        import pyarrow.parquet  # noqa: F401 - now, while nothing is spent: it may not fit into memory
+
+
+def write_batches(
+    path: Path,
+    schema: pa.Schema,
+    batches: Iterable[pa.RecordBatch],
+    *,
+    metadata: str | None = None,
+    before: Callable[[], None] = lambda: None,
+    overwrite: bool = False,
+    same: bool = False,
+) -> str:
+    """Write the batches in the format of `path`'s suffix, whole or not at all; returns the file's sha256. The rest: see `replacing`."""
+    if metadata is not None:
+        schema = schema.with_metadata({**(schema.metadata or {}), METADATA_KEY: metadata.encode()})
+    with replacing(path, before, overwrite=overwrite, same=same) as temporary:
+        _WRITERS[path.suffix](temporary, schema, batches)
+        digest = sha256(temporary)
+    return digest
+
+
+def _write_parquet(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+    import pyarrow.parquet as pq
+
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+
+
+def _write_arrow(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+    options = pa.ipc.IpcWriteOptions(unify_dictionaries=True)
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema, options=options) as writer:
+        if any(
+            pa.types.is_dictionary(kind) for kind in schema.types
+        ):  # the format has room for one dictionary a column
+            writer.write_table(pa.Table.from_batches(batches, schema=schema))
+            return
+        for batch in batches:
+            writer.write_batch(batch)
+
+
+def _write_csv(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+    import csv
+
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(
+            _Lines(file), lineterminator="\r\n"
+        )  # the characters of the line's end are those that it puts into quotes
+        writer.writerow(schema.names)
+        for batch in batches:
+            writer.writerows(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+
+
+class _Lines:
+    """Takes lines that end in CR LF, one at a time, and writes them with LF alone."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def write(self, line: str) -> None:
+        self._file.write(line.removesuffix("\r\n") + "\n")
+
+
+_WRITERS: dict[str, Callable[[Path, Any, Iterable[pa.RecordBatch]], None]] = {
+    ".parquet": _write_parquet,
+    ".csv": _write_csv,
+    ".feather": _write_arrow,
+    ".arrow": _write_arrow,
+}

@@ -1,0 +1,189 @@
+"""Candidates: the marginals that a round may choose to measure, each at certain levels of its attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from factored_mwem.domain.domain import Clique, Domain
+from factored_mwem.domain.levels import Levels, View
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Candidate marginals as an index: `members: int32[candidate, slot]`, variables of `levels` in attribute order, padded with -1.
+
+    A candidate whose cells are sums of another's need not be counted: `base_of: int64[candidate]` names the one it is added up from, itself
+    for a *base*. Without `base_of`, every candidate is its own. `weights: float64[candidate]` in (0, 1] say how much an error counts (None: 1);
+    `ranged` are the attributes (positions) over which ranges are asked.
+    """
+
+    domain: Domain
+    members: np.ndarray
+    at_levels: Levels | None = None
+    coarse_of: np.ndarray | None = None
+    weights: np.ndarray | None = None
+    ranged: tuple[int, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    @cached_property
+    def levels(self) -> Levels:
+        return self.at_levels if self.at_levels is not None else Levels.fine(self.domain.shape)
+
+    @cached_property
+    def names(self) -> Clique:
+        """A name for each variable."""
+        return self.levels.names(self.domain.names)
+
+    @cached_property
+    def base_of(self) -> np.ndarray:
+        return self.coarse_of if self.coarse_of is not None else np.arange(len(self), dtype=np.int64)
+
+    @cached_property
+    def sizes(self) -> np.ndarray:
+        """int64[candidate, slot]: codes of each member, 1 where padded."""
+        return np.append(self.levels.sizes, 1)[self.members]
+
+    @cached_property
+    def orders(self) -> np.ndarray:
+        """int64[candidate]: attributes of each candidate."""
+        return (self.members >= 0).sum(axis=1)
+
+    @cached_property
+    def cells(self) -> np.ndarray:
+        """float64[candidate]: cells of each marginal; a float, so that a huge product cannot wrap around."""
+        return self.sizes.astype(np.float64).prod(axis=1)
+
+    @cached_property
+    def attributes(self) -> np.ndarray:
+        """int64[candidate, slot]: the attribute of each member, -1 where padded."""
+        return np.append(self.levels.attribute, -1)[self.members]
+
+    @cached_property
+    def offsets(self) -> np.ndarray:
+        """int64[candidate + 1]: where the counts of each base begin in one flat array; the others take no room."""
+        own = np.where(self.base_of == np.arange(len(self)), self.cells, 0).astype(np.int64)
+        return np.concatenate([[0], np.cumsum(own)]).astype(np.int64)
+
+    @cached_property
+    def coarse(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(first, which, steps) of the candidates that are no bases, for the scoring kernel.
+
+        `which[first[b] : first[b + 1]]: int64` are those added up from base b; `steps[i]: int32[codes of b's axes together]`, one after the
+        other, says what each code of each axis of the base adds to the cell of `which[i]`. The last columns of `which` say where they begin.
+        """
+        derived = np.flatnonzero(self.base_of != np.arange(len(self)))
+        derived = derived[np.argsort(self.base_of[derived], kind="stable")]
+        first = np.searchsorted(self.base_of[derived], np.arange(len(self) + 1)).astype(np.int64)
+        which, parts, at = np.empty((len(derived), 2), dtype=np.int64), [np.zeros(0, dtype=np.int32)], 0
+        for i, c in enumerate(derived.tolist()):
+            steps = np.concatenate(
+                self.levels.steps(self.positions(int(self.base_of[c])), self.positions(c))
+            ).astype(np.int32)
+            which[i] = c, at
+            parts.append(steps)
+            at += len(steps)
+        return first, which, np.concatenate(parts)
+
+    def positions(self, candidate: int) -> View:
+        return tuple(int(m) for m in self.members[candidate] if m >= 0)
+
+    def clique(self, candidate: int) -> Clique:
+        return tuple(self.domain.names[a] for a in self.attributes[candidate] if a >= 0)
+
+    def combinations(self, chains: Sequence[View]) -> float:
+        """How many combinations of these levels there are over all candidates."""
+        lengths = np.array([*(len(c) for c in chains), 1], dtype=np.float64)
+        return float(lengths[self.attributes].prod(axis=1).sum())
+
+    def keep(self, mask: np.ndarray) -> Candidates:
+        """The candidates where `mask: bool[candidate]` holds, each its own base."""
+        weights = None if self.weights is None else self.weights[mask]
+        return Candidates(
+            self.domain, self.members[mask], self.at_levels, weights=weights, ranged=self.ranged
+        )
+
+    def at(self, levels: Levels, most_cells: float, chains: Sequence[View] | None = None) -> Candidates:
+        """These marginals at every combination of levels that has more than one and at most `most_cells` cells, grouped into bases.
+
+        `chains`: the levels to combine of each attribute, from fine to coarse; all of them by default.
+        """
+        chain = [np.array(c, dtype=np.int64) for c in chains or levels.chains]
+        lengths = np.array([*(len(c) for c in chain), 1])
+        table = np.full((len(chain) + 1, int(lengths.max())), -1, dtype=np.int64)
+        for a, variables in enumerate(chain):
+            table[a, : len(variables)] = variables
+        members, origin = self.members.astype(np.int64), np.arange(len(self))
+        sizes = np.append(levels.sizes, 1)
+        smallest = sizes[table[np.arange(len(chain) + 1), lengths - 1]]
+        fits = smallest[members].astype(np.float64).prod(axis=1) <= most_cells
+        members, origin = members[fits], origin[fits]
+        for slot in range(members.shape[1]):
+            attribute = members[:, slot]
+            row = np.repeat(np.arange(len(members)), lengths[attribute])
+            level = np.arange(len(row)) - np.repeat(
+                np.cumsum(lengths[attribute]) - lengths[attribute], lengths[attribute]
+            )
+            chosen = table[attribute[row], level]
+            members, origin = members[row], origin[row]
+            members[:, slot] = chosen
+            least = np.where(
+                np.arange(members.shape[1]) <= slot, sizes[members], smallest[np.minimum(members, len(chain))]
+            )
+            fits = least.astype(np.float64).prod(axis=1) <= most_cells
+            members, origin = members[fits], origin[fits]
+        kept = sizes[members].prod(axis=1) > 1
+        members, origin = members[kept], origin[kept]
+        weights = None if self.weights is None else self.weights[origin]
+        bases = _bases(members, levels, chains or levels.chains)
+        return Candidates(self.domain, members.astype(np.int32), levels, bases, weights, self.ranged)
+
+
+def over_components(ids: np.ndarray, value_of: np.ndarray) -> np.ndarray:
+    """float64[row]: the sum of `value_of[id]` over the components in each row of `ids`, each once; padding, -1, reads the last value."""
+    ordered = np.sort(ids, axis=1)
+    first = np.ones(ordered.shape, dtype=bool)
+    first[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    return np.where(first, value_of[ordered], 0.0).sum(axis=1)
+
+
+def _bases(members: np.ndarray, levels: Levels, chains: Sequence[View]) -> np.ndarray:
+    """int64[candidate]: for each a candidate that is as fine or finer on all its attributes and that no other refines."""
+    count, width = members.shape
+    rows = {tuple(row): i for i, row in enumerate(members.tolist())}
+    parent = np.arange(count)
+    finer = np.full(len(levels) + 1, -1, dtype=np.int64)
+    for chain in chains:
+        finer[list(chain[1:])] = chain[:-1]
+    for slot in range(width):
+        refined = members.copy()
+        refined[:, slot] = finer[members[:, slot]]
+        _adopt(parent, refined, np.flatnonzero(refined[:, slot] >= 0), rows)
+    short = np.flatnonzero((members >= 0).sum(axis=1) < width)
+    attribute = np.append(levels.attribute, len(levels.shape))
+    for v in range(len(levels)):
+        short = short[parent[short] == short]
+        if not len(short):
+            break
+        orphans = short[(attribute[members[short]] != levels.attribute[v]).all(axis=1)]
+        wider = np.concatenate([members[orphans, : width - 1], np.full((len(orphans), 1), v)], axis=1)
+        order = np.argsort(attribute[wider], axis=1, kind="stable")
+        _adopt(parent, np.take_along_axis(wider, order, axis=1), orphans, rows)
+    while (parent[parent] != parent).any():
+        parent = parent[parent]
+    return parent
+
+
+def _adopt(
+    parent: np.ndarray, wanted: np.ndarray, which: np.ndarray, rows: dict[tuple[int, ...], int]
+) -> None:
+    """Make the row `wanted[i]` the parent of candidate `which[i]` (or of i, for rows of all) that has none, where there is such a candidate."""
+    wanted = wanted[which] if len(wanted) == len(parent) else wanted
+    for i, row in zip(which.tolist(), wanted.tolist(), strict=True):
+        if parent[i] == i:
+            parent[i] = rows.get(tuple(row), i)

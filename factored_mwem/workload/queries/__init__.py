@@ -1,0 +1,1 @@
+"""Query kinds, one file each."""

@@ -1,0 +1,106 @@
+"""Cuboids: whole marginals, all cells of one at a time."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from pydantic import Field
+
+from factored_mwem.accounting.unit import Unit
+from factored_mwem.domain.domain import Clique, Domain
+from factored_mwem.errors import InputError
+from factored_mwem.workload.queries.base import Asked, Names, Source, made, shown, split_spec
+
+
+class AskedCube(Asked):
+    """A datacube: the marginals over all subsets of `attributes`, of at most `order` of them."""
+
+    attributes: Names = Field(min_length=1, max_length=64)
+    order: int | None = Field(default=None, ge=1)
+
+    @classmethod
+    def parse(cls, text: str) -> AskedCube:
+        """`A,B,C` or `A,B,C:2`, each with `@WEIGHT` if wanted."""
+        names, what, weight = split_spec(text, "cube")
+        if what and not (
+            what.isascii() and what.isdigit() and len(what) < 10 and 1 <= int(what) <= len(names)
+        ):
+            example = f"{','.join(names)}:{min(2, len(names))}"
+            raise InputError(
+                f"--cube {shown(text)}: the order is a number from 1 to {len(names)}; for example {shown(example)}"
+            )
+        return made(cls, attributes=names, order=int(what) if what else None, weight=weight)
+
+    @property
+    def names(self) -> Clique:
+        return self.attributes
+
+    def check(self, attributes: int) -> None:
+        if self.order and self.order > len(self.attributes):
+            raise InputError(
+                f"a cube over {len(self.attributes)} attributes has no marginals of {self.order}"
+            )
+
+    def in_words(self) -> str:
+        return f"cube over {', '.join(self.attributes)}" + (f", up to {self.order}-way" if self.order else "")
+
+    def within(self, domain: Domain) -> tuple[Clique, int]:
+        return domain.clique(self.attributes), self.order or len(self.attributes)
+
+    def questions(self, domain: Domain) -> Cuboids:
+        at = sorted(domain.index(name) for name in self.attributes)
+        orders = range(1, (self.order or len(at)) + 1)
+        return Cuboids(tuple(c for order in orders for c in itertools.combinations(at, order)), domain.shape)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cuboids:
+    """The marginals over each of `cliques` (positions, ascending) of a domain of sizes `shape`."""
+
+    cliques: tuple[tuple[int, ...], ...]
+    shape: tuple[int, ...]
+
+    @property
+    def cells(self) -> np.ndarray:
+        return np.array(
+            [int(np.prod([self.shape[p] for p in clique], dtype=np.int64)) for clique in self.cliques],
+            dtype=np.int64,
+        )
+
+    def positions(self, question: int) -> tuple[int, ...]:
+        return self.cliques[question]
+
+    def label(self, question: int, names: Sequence[str]) -> str:
+        return " x ".join(names[p] for p in self.cliques[question])
+
+    def answers(self, source: Source) -> np.ndarray:
+        """Counted where no set of one attribute more is asked, too; else added up from that one."""
+        found: dict[tuple[int, ...], np.ndarray] = {}
+        above: dict[tuple[int, ...], tuple[int, ...]] = {}
+        for clique in sorted(self.cliques, key=len, reverse=True):
+            holder = above.get(clique)
+            above.update(dict.fromkeys(itertools.combinations(clique, len(clique) - 1), clique))
+            if holder is None:
+                found[clique] = source.marginal(clique)
+            else:
+                table = found[holder].reshape([self.shape[p] for p in holder])
+                found[clique] = table.sum(
+                    axis=tuple(i for i, p in enumerate(holder) if p not in clique)
+                ).ravel()
+        return np.concatenate([found[clique] for clique in self.cliques])
+
+    def l1(self, unit: Unit) -> int:
+        return unit.l1_of_marginal
+
+    def l2_squared(self, unit: Unit) -> int:
+        return unit.l2_squared_of_marginal
+
+    @property
+    def lowest(self) -> int:
+        return 0
+
+    def axis_values(self, question: int) -> None:
+        return None

@@ -1,0 +1,291 @@
+"""Workload: the answers that must come out right: marginals, and what the query kinds ask."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PositiveInt, ValidationError, create_model
+
+from factored_mwem.domain.domain import Clique, Domain
+from factored_mwem.errors import InputError, ResourceError
+from factored_mwem.files import complaint, read_text
+from factored_mwem.workload.candidates import Candidates
+from factored_mwem.workload.queries.base import Asked, made
+from factored_mwem.workload.queries.cuboids import AskedCube
+from factored_mwem.workload.queries.parities import AskedParities
+from factored_mwem.workload.queries.ranges import AskedRanges
+
+MAX_CANDIDATES = 20_000_000
+"""More candidate marginals than this are refused: their index alone would fill the memory."""
+MAX_INDEX = 10**8
+"""And more members of all of them together, each listed as wide as the widest."""
+MAX_LISTED = 2**24
+"""Members of the marginals that are listed one by one: those named, and what cubes, ranges and parities need. One of 20 attributes has 10 million."""
+MOST_TOML, DEEPEST = 2**20, 64
+"""Bytes of a TOML file and parts of a key in it: the time that the parser takes grows with the square of the parts."""
+_TOO_DEEP = re.compile(r"(?:\.[^.\n=,\[\]{}]*){%d}" % DEEPEST)  # noqa: UP031 - braces
+
+KINDS: dict[str, type[Asked]] = {"cubes": AskedCube, "ranges": AskedRanges, "parities": AskedParities}
+"""What a workload may ask besides marginals, by its name in files and manifests."""
+
+
+class _Marginals(BaseModel):
+    """Marginals: `marginals` asks for all K-way ones, `cliques` lists single ones by attribute names."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    marginals: Annotated[
+        tuple[PositiveInt, ...], BeforeValidator(lambda given: (given,) if isinstance(given, int) else given)
+    ] = ()
+    cliques: tuple[tuple[str, ...], ...] = ()
+
+
+_lists: dict[str, Any] = {name: (tuple[kind, ...], ()) for name, kind in KINDS.items()}  # type: ignore[valid-type]
+WorkloadFile: type[_Marginals] = create_model(
+    "WorkloadFile", __base__=_Marginals, __doc__="A workload: what must come out right.", **_lists
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Marginals by order (`orders`: all of that many attributes) and by name (`named`), and what query kinds ask (`asked`).
+
+    >>> Workload.marginals(2) + Workload.of([("age", "sex", "race")])
+    Workload(orders=(2,), named=(('age', 'sex', 'race'),), asked=())
+    """
+
+    orders: tuple[int, ...] = ()
+    named: tuple[Clique, ...] = ()
+    asked: tuple[Asked, ...] = ()
+
+    @classmethod
+    def marginals(cls, order: int) -> Workload:
+        """All marginals of `order` attributes, and with them all of fewer."""
+        if order < 1:
+            raise InputError(f"--marginals {order}: marginals have at least one attribute")
+        return cls(orders=(order,))
+
+    @classmethod
+    def of(cls, cliques: Iterable[Sequence[str]]) -> Workload:
+        """The marginals over these attribute names."""
+        named = tuple(tuple(clique) for clique in cliques)
+        if any(not clique for clique in named):
+            raise InputError("a workload lists an empty marginal; name at least one attribute")
+        return cls(named=named)
+
+    @classmethod
+    def cube(cls, *attributes: str, order: int | None = None, weight: float = 1.0) -> Workload:
+        """The marginals over all subsets of these attributes, of at most `order` of them."""
+        return cls(asked=(made(AskedCube, attributes=attributes, order=order, weight=weight),))
+
+    @classmethod
+    def ranges(
+        cls,
+        *attributes: str,
+        count: int = 1000,
+        which: Literal["random", "all", "prefix"] = "random",
+        seed: int = 0,
+        weight: float = 1.0,
+    ) -> Workload:
+        """Boxes over these ordered attributes: `count` random ones, or all, or all that begin at the lowest values."""
+        return cls(
+            asked=(
+                made(AskedRanges, attributes=attributes, count=count, which=which, seed=seed, weight=weight),
+            )
+        )
+
+    @classmethod
+    def parities(cls, order: int, *, weight: float = 1.0) -> Workload:
+        """All parities of at most `order` binary attributes."""
+        if not 1 <= order <= 20:
+            raise InputError(f"--parities {order}: a parity is over 1 to 20 attributes")
+        return cls(asked=(made(AskedParities, order=order, weight=weight),))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Workload:
+        """Read a workload file (TOML or JSON): `marginals = 3`, `cliques = [["age", "sex"], ...]`, lists of `cubes`, `ranges`, `parities`."""
+        path = Path(path)
+        try:
+            text = read_text(path, "workload file")
+            data: Any = json.loads(text) if path.suffix == ".json" else parse_toml(text)
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{path}: not a workload file ({error})") from None
+        return cls.from_dict(data, where=str(path))
+
+    @classmethod
+    def from_dict(cls, data: Any, *, where: str = "the workload") -> Workload:
+        """The workload that `to_dict`, a file or a manifest holds."""
+        try:
+            spec = WorkloadFile.model_validate(data)
+        except ValidationError as error:
+            raise InputError(f"{where}: {complaint(error)}") from None
+        return (
+            cls(spec.marginals)
+            + cls.of(spec.cliques)
+            + cls(asked=tuple(asked for name in KINDS for asked in getattr(spec, name)))
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The form that files and manifests hold."""
+        found: dict[str, Any] = {
+            "marginals": list(self.orders),
+            "cliques": [list(clique) for clique in self.named],
+        }
+        for name, kind in KINDS.items():
+            if any(isinstance(asked, kind) for asked in self.asked):
+                found[name] = [
+                    asked.model_dump(mode="json", exclude_none=True)
+                    for asked in self.asked
+                    if isinstance(asked, kind)
+                ]
+        return found
+
+    @staticmethod
+    def json_schema() -> dict[str, Any]:
+        """The JSON Schema of a workload file."""
+        return WorkloadFile.model_json_schema()
+
+    def __add__(self, other: Workload) -> Workload:
+        return Workload(self.orders + other.orders, self.named + other.named, self.asked + other.asked)
+
+    def candidates(self, domain: Domain) -> Candidates:
+        """The targets and every marginal inside one: a small marginal is often the cheaper way to a large one."""
+        self.check(domain.names)
+        spans = [(clique, len(clique), 1.0) for clique in self.named] + [
+            (*asked.within(domain), asked.weight) for asked in self.asked
+        ]
+        top, inside = max(self.orders, default=0), _inside(spans, domain)
+        listed = sorted(sub for sub in inside if len(sub) > top)
+        width = max([top, *map(len, listed)])
+        parts = [_all_of(len(domain), order, width) for order in range(1, top + 1)]
+        padded = np.fromiter(
+            (p for sub in listed for p in (*sub, *(-1,) * (width - len(sub)))), np.int32, len(listed) * width
+        )
+        members = np.concatenate([*parts, padded.reshape(-1, width)])
+        ranged = {
+            domain.index(name)
+            for asked in self.asked
+            if isinstance(asked, AskedRanges)
+            for name in asked.names
+        }
+        return Candidates(
+            domain, members, weights=_weights(len(domain), top, listed, inside), ranged=tuple(sorted(ranged))
+        )
+
+    def check(self, names: Sequence[str]) -> None:
+        """InputError or ResourceError where the workload does not fit attributes of these names."""
+        if not self.orders and not self.named and not self.asked:
+            raise InputError(
+                "the workload is empty; give --marginals K, --cube, --ranges, --parities or a workload file"
+            )
+        for order in self.orders:
+            if order > len(names):
+                raise InputError(f"--marginals {order}: the table has only {len(names)} attributes")
+        for asked in self.asked:
+            asked.check(len(names))
+        known = set(names)
+        for clique in (*self.named, *(asked.names for asked in self.asked)):
+            if len(clique) > 20 and clique in self.named:
+                raise InputError(f"a marginal of {len(clique)} attributes has too many parts; 20 is the most")
+            unknown = [name for name in clique if name not in known]
+            if unknown:
+                raise InputError(f"the workload names {unknown[0]!r}, which is not among the attributes")
+        self._check_size(len(names))
+
+    def check_kinds(self, kinds: Mapping[str, str]) -> None:
+        """InputError where ranges are asked for over columns of a kind (a type of attributes) whose values have no order."""
+        for asked in self.asked:
+            for name in asked.names if isinstance(asked, AskedRanges) else ():
+                if kinds[name] in ("string", "boolean"):
+                    raise InputError(
+                        f"ranges over {name!r}: its values have no order; declare it a number, or its categories as ordered"
+                    )
+
+    def _check_size(self, attributes: int) -> None:
+        """ResourceError where there are too many candidates to list, from their numbers alone."""
+        top = max(self.orders, default=0)
+        inside = [(len(c), len(c)) for c in self.named] + [
+            _subsets(asked, attributes) for asked in self.asked
+        ]
+        count = members = 0
+        for listed, (width, order) in [(1, part) for part in inside] + [(0, (attributes, top))]:
+            for k in range(1, order + 1):
+                count += math.comb(width, k)
+                members += math.comb(width, k) * k * listed
+                if count > MAX_CANDIDATES:
+                    raise ResourceError(
+                        f"the workload has more than {MAX_CANDIDATES:,} candidate marginals; lower --marginals or use --columns"
+                    )
+        widest = max([top, *(order for _, order in inside)])
+        if count * widest > MAX_INDEX or members > MAX_LISTED:
+            raise ResourceError(
+                f"the workload has {count:,} candidate marginals of up to {widest} attributes, too many to list; ask for fewer"
+            )
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """A TOML file; ValueError where it is none, or takes too long to read."""
+    if len(text) > MOST_TOML:
+        raise ValueError(f"it is larger than {MOST_TOML >> 20} MB")
+    if _TOO_DEEP.search(text):
+        raise ValueError(f"it has a key of more than {DEEPEST} parts")
+    return tomllib.loads(text)
+
+
+def _subsets(asked: Asked, attributes: int) -> tuple[int, int]:
+    """(attributes, order): what is asked lies in the sets of up to `order` of so many attributes, as far as is known before the domain is."""
+    width = len(asked.names) or attributes
+    return width, min(getattr(asked, "order", None) or width, width)
+
+
+def _inside(spans: Iterable[tuple[Clique, int, float]], domain: Domain) -> dict[tuple[int, ...], float]:
+    """Every set, by positions, of up to `order` of the attributes of each (names, order, weight), with its largest weight."""
+    found: dict[tuple[int, ...], float] = {}
+    for names, most, weight in spans:
+        positions = [domain.index(name) for name in domain.clique(names)]
+        for order in range(1, min(most, len(positions)) + 1):
+            for sub in itertools.combinations(positions, order):
+                if found.get(sub, 0.0) < weight:
+                    found[sub] = weight
+    return found
+
+
+def _weights(
+    attributes: int, top: int, listed: Sequence[tuple[int, ...]], inside: dict[tuple[int, ...], float]
+) -> np.ndarray | None:
+    """float64[candidate] in (0, 1], the largest 1, or None where all are alike; a plain marginal, of at most `top` attributes, weighs 1 or more."""
+    if not inside or all(weight == 1.0 for weight in inside.values()):
+        return None
+    starts = [0, *itertools.accumulate(math.comb(attributes, order) for order in range(1, top + 1))]
+    weights = np.ones(starts[-1] + len(listed))
+    weights[starts[-1] :] = [inside[sub] for sub in listed]
+    for sub, weight in inside.items():
+        if len(sub) <= top and weight > 1.0:
+            weights[starts[len(sub) - 1] + _rank(sub, attributes)] = weight
+    return None if (weights == weights.max()).all() else weights / weights.max()
+
+
+def _rank(sub: tuple[int, ...], attributes: int) -> int:
+    """The place of a set among all of its size, as itertools.combinations lists them."""
+    rank, before = 0, -1
+    for i, position in enumerate(sub):
+        left = len(sub) - i
+        rank += math.comb(attributes - before - 1, left) - math.comb(attributes - position, left)
+        before = position
+    return rank
+
+
+def _all_of(attributes: int, order: int, width: int) -> np.ndarray:
+    """int32[candidate, width]: all combinations of `order` attributes, padded; streamed, for there may be millions."""
+    members = np.full((math.comb(attributes, order), width), -1, dtype=np.int32)
+    flat = itertools.chain.from_iterable(itertools.combinations(range(attributes), order))
+    members[:, :order] = np.fromiter(flat, dtype=np.int32, count=len(members) * order).reshape(-1, order)
+    return members
