@@ -1,4 +1,6 @@
-"""Faults: the named places of a run at which a crash would hurt most. `reach` does nothing, but in tests, which end the process there."""
+"""Faults: the named places of a run at which a crash would hurt most. `reach` does nothing, but in tests,
+which end the process there.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Public tables to try the package on: where they are found, how they are downloaded, how counts become records.
+"""Public tables to try the package on: where they are found, how they are downloaded, how counts become
+records.
 
 All of them are published, so nothing here reads private data, and messages may say what a file holds.
 """
@@ -91,9 +92,11 @@ def local(name: str) -> Path | None:
 
 
 def fetch(name: str, folder: Path, *, base_url: str | None = None, progress: Progress | None = None) -> Path:
-    """The path of the table as one CSV: a local copy where FMWEM_DATASETS has it, else downloaded, checked and written to `folder`.
+    """The path of the table as one CSV: a local copy where FMWEM_DATASETS has it, else downloaded, checked
+    and written to `folder`.
 
-    `base_url` names another place that holds the same files; the hashes stay. Nothing is written before every file matched its hash.
+    `base_url` names another place that holds the same files; the hashes stay. Nothing is written before every
+    file matched its hash.
     """
     if name not in SOURCES:
         raise InputError(f"no data set {name!r} to fetch; there are {', '.join(sorted(SOURCES))}")
@@ -110,7 +113,9 @@ def fetch(name: str, folder: Path, *, base_url: str | None = None, progress: Pro
 
 
 def _check_target(target: Path) -> None:
-    """Nothing where `target` can be written; asked before the download, so that nobody waits for a refusal."""
+    """Nothing where `target` can be written; asked before the download, so that nobody waits for a
+    refusal.
+    """
     if not target.parent.is_dir():
         raise InputError(f"there is no folder {target.parent}; make it first or name another")
     if os.path.lexists(target):
@@ -126,7 +131,8 @@ def _download(url: str, file: str, sha256: str, progress: Progress | None) -> by
     found = hashlib.sha256(content).hexdigest()
     if found != sha256:
         raise InputError(
-            f"{url} is not the published file (sha256 {found[:12]}..., expected {sha256[:12]}...); nothing was kept"
+            f"{url} is not the published file (sha256 {found[:12]}..., expected {sha256[:12]}...); nothing "
+            "was kept"
         )
     return content
 
@@ -157,7 +163,8 @@ def _receive(url: str, file: str, progress: Progress | None) -> bytes:
 def _read(response: HTTPResponse, url: str, file: str, progress: Progress | None) -> bytes:
     """The whole answer, inside the limits of size and time."""
     content, deadline = bytearray(), time.monotonic() + TOTAL_SECONDS
-    # read1 returns what has arrived; read would wait for a full chunk and so hide a slow drip from the deadline.
+    # read1 returns what has arrived; read would wait for a full chunk and so hide a slow drip from the
+    # deadline.
     while chunk := response.read1(_CHUNK):
         content += chunk
         if len(content) > MAX_BYTES:
@@ -177,7 +184,9 @@ def _line(reason: object) -> str:
 
 
 def _rows(content: bytes, source: Source) -> Iterator[list[str]]:
-    """The records of a UCI file: comment and blank lines skipped, fields stripped, the full stop after adult.test's labels dropped."""
+    """The records of a UCI file: comment and blank lines skipped, fields stripped, the full stop after
+    adult.test's labels dropped.
+    """
     text = io.StringIO(content.decode("ascii"), newline=None)
     lines = (line.strip().removesuffix(".") for line in text if not line.startswith("|"))
     rows = ([field.strip() for field in row] for row in csv.reader(line for line in lines if line))
@@ -212,7 +221,8 @@ def _write(target: Path, columns: tuple[str, ...], rows: Iterator[list[str]]) ->
 
 
 def expand_counts(path: Path) -> pyarrow.Table:
-    """A contingency table as records: each row of the CSV as often as its last column, `count`, says; that column dropped.
+    """A contingency table as records: each row of the CSV as often as its last column, `count`, says; that
+    column dropped.
 
     Values are strings, or int64 where the domain file beside the CSV declares the type integer.
     """

@@ -1,7 +1,8 @@
 """The errors a user can meet, each with the exit code of the command line.
 
-0 done - 1 unexpected - 2 usage, schema or table - 3 budget - 4 resources - 129 hung up - 130 interrupted - 143 terminated.
-No message may hold a value read from a private table: messages speak of names, types and declared limits.
+0 done - 1 unexpected - 2 usage, schema or table - 3 budget - 4 resources - 129 hung up - 130 interrupted -
+143 terminated. No message may hold a value read from a private table: messages speak of names, types and
+declared limits.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ COMPLETE = "the release is complete: its files are in place"
 
 
 def shown(value: object) -> str:
-    """A value for an error message: numbers and short texts as they are, of all else the type alone, for it may hold rows."""
+    """A value for an error message: numbers and short texts as they are, of all else the type alone, for it
+    may hold rows.
+    """
     plain = value is None or isinstance(value, bool | int | float | str)
     text = repr(value) if plain else ""
     return text if plain and len(text) <= 80 else f"a {type(value).__name__}"
@@ -40,23 +43,32 @@ class InputError(FmwemError):
 
 
 class Ambiguous(InputError):
-    """A text file in which it is not clear where a record ends; refused before anything is spent, and for a person to decide in public."""
+    """A text file in which it is not clear where a record ends; refused before anything is spent, and for a
+    person to decide in public.
+    """
 
 
 class Changed(InputError):
-    """An input that is not what it was when it was opened: its rows would not be those that the charges are about."""
+    """An input that is not what it was when it was opened: its rows would not be those that the charges are
+    about.
+    """
 
 
 class Lost(InputError):
-    """A run that cannot go on: its journal is gone, damaged, or does not fit, or it began with other data. What it spent stays spent."""
+    """A run that cannot go on: its journal is gone, damaged, or does not fit, or it began with other data.
+    What it spent stays spent.
+    """
 
 
 class RolledBack(InputError):
-    """The ledger is older than its journals: an old copy was put back. Nothing is spent, for what is left is not known."""
+    """The ledger is older than its journals: an old copy was put back. Nothing is spent, for what is left is
+    not known.
+    """
 
     def __init__(self, ledger: Path) -> None:
         super().__init__(
-            f"the ledger {ledger} is older than its journals: what was spent since is missing from it; put the newest copy back"
+            f"the ledger {ledger} is older than its journals: what was spent since is missing from it; put "
+            "the newest copy back"
         )
 
 
@@ -101,7 +113,8 @@ class Stopped(BaseException):
 
 
 def told(error: BaseException) -> BaseException:
-    """Of an error and those it arose from, the one that a release has told what became of the budget; the error itself where there is none.
+    """Of an error and those it arose from, the one that a release has told what became of the budget; the
+    error itself where there is none.
 
     A signal may strike while a release still clears up after an error.
     """

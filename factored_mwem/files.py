@@ -1,4 +1,5 @@
-"""Output: files appear whole or not at all. Temporary file in the same folder, fsync, rename; the manifest comes last.
+"""Output: files appear whole or not at all. Temporary file in the same folder, fsync, rename; the manifest
+comes last.
 
 A data file without its matching manifest is not a release: so with `overwrite` the old manifest goes first.
 """
@@ -22,7 +23,9 @@ from factored_mwem.errors import Busy, InputError
 
 
 def check_target(path: Path, *, overwrite: bool) -> None:
-    """InputError, before anything is spent, where `path` exists, has no known suffix, or its folder cannot be written."""
+    """InputError, before anything is spent, where `path` exists, has no known suffix, or its folder cannot be
+    written.
+    """
     if os.path.lexists(path) and not overwrite:
         raise InputError(f"{path} exists; use --overwrite or another -o")
     with _clear(path):
@@ -58,10 +61,11 @@ def _clear(path: Path) -> Iterator[None]:
 def replacing(
     path: Path, before: Callable[[], None] = lambda: None, *, overwrite: bool = False, same: bool = False
 ) -> Iterator[Path]:
-    """A temporary path beside `path` that takes its place when the block ends well, and is removed when it does not.
+    """A temporary path beside `path` that takes its place when the block ends well, and is removed when it
+    does not.
 
-    InputError where there is a file, unless with `overwrite`; with `same` it stays, if it is the same. `before` runs just before a file is replaced,
-    or just after a new one appeared.
+    InputError where there is a file, unless with `overwrite`; with `same` it stays, if it is the same.
+    `before` runs just before a file is replaced, or just after a new one appeared.
     """
     with _clear(path):
         name = _temporary(path)
@@ -99,7 +103,9 @@ def _temporary(path: Path) -> str:
 
 
 def _appear(temporary: str, path: Path, before: Callable[[], None], *, overwrite: bool) -> None:
-    """Give a file its name. Where it may not replace another, a link refuses, also where another process was faster."""
+    """Give a file its name. Where it may not replace another, a link refuses, also where another process was
+    faster.
+    """
     if overwrite:
         before()
         os.replace(temporary, path)
@@ -143,7 +149,9 @@ def remove(path: Path) -> None:
 
 
 def sweep(path: Path) -> None:
-    """Remove what writers of `path` that were killed left beside it; their process's number is in the name."""
+    """Remove what writers of `path` that were killed left beside it; their process's number is in the
+    name.
+    """
     for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
         writer = re.fullmatch(r"([0-9]{1,9})-.*", left.name[len(path.name) + 2 :])
         try:
@@ -173,7 +181,9 @@ def complaint(error: ValidationError) -> str:
 
 
 def read_text(path: Path, what: str) -> str:
-    """The text of a small file. InputError where it cannot be read or is larger than MOST_TEXT; ValueError where it is not text."""
+    """The text of a small file. InputError where it cannot be read or is larger than MOST_TEXT; ValueError
+    where it is not text.
+    """
     try:
         with open(path, "rb") as file:
             content = file.read(MOST_TEXT + 1)

@@ -22,7 +22,9 @@ from factored_mwem.accounting.unit import Neighbours, Unit
 from factored_mwem.errors import InputError, shown
 
 BEARABLE = ("max_cells", "max_memory")
-"""Fields of a policy that say what a machine can bear: another attempt of a run may have others, as far as the journal's draws fit them."""
+"""Fields of a policy that say what a machine can bear: another attempt of a run may have others, as far as
+the journal's draws fit them.
+"""
 
 
 MWEM_ONLY = {"initial": "one-way", "replay": True, "step": "scaled", "components": "grow", "iterate": "last"}
@@ -33,10 +35,11 @@ MWEM_ONLY = {"initial": "one-way", "replay": True, "step": "scaled", "components
 class Tuning:
     """What experiments have set in the tree engine. The same for all tables and budgets.
 
-    `cells` of all trees, and at most `cells_a_signal` for each unit of the problem's scale (see `signal`); `rounds_each` for each attribute that the
-    budget is first divided into, at most `most_rounds`; `groups` of about equal mass in the coarser levels, `rare` standard deviations of noise
-    below which codes are merged; `finest`: views have at most as many cells as make their noise in the first rounds this share of the largest
-    error there can be.
+    `cells` of all trees, and at most `cells_a_signal` for each unit of the problem's scale (see `signal`);
+    `rounds_each` for each attribute that the budget is first divided into, at most `most_rounds`; `groups` of
+    about equal mass in the coarser levels, `rare` standard deviations of noise below which codes are merged;
+    `finest`: views have at most as many cells as make their noise in the first rounds this share of the
+    largest error there can be.
     """
 
     cells: int = 2**19
@@ -54,13 +57,16 @@ TUNED = Tuning()
 class Policy(BaseModel):
     """The privacy promise and how the mechanism keeps it.
 
-    `engine="tree"` is the product's own: clique trees, levels, annealed rounds. `engine="mwem"` is the paper's algorithm on dense components, and
-    what follows is for it alone: `iterate` last or average; `replay` or a single step a round; `initial` a noisy histogram of every starting
-    component ("histogram"), noisy one-way marginals, or none; `rounds="adaptive"`; `components="one"` starts from the whole domain in one
-    component, as the paper's sections 2 and 3 do; `step="paper"` is the paper's update to the letter, which cubes, ranges and parities always take.
+    `engine="tree"` is the product's own: clique trees, levels, annealed rounds. `engine="mwem"` is the
+    paper's algorithm on dense components, and what follows is for it alone: `iterate` last or average;
+    `replay` or a single step a round; `initial` a noisy histogram of every starting component ("histogram"),
+    noisy one-way marginals, or none; `rounds="adaptive"`; `components="one"` starts from the whole domain in
+    one component, as the paper's sections 2 and 3 do; `step="paper"` is the paper's update to the letter,
+    which cubes, ranges and parities always take.
 
-    `records` says what a record of a text file is: a line, and a file in which a quote is open at a line's end is refused ("checked"); a line,
-    whatever its quotes ("lines"); or what a writer made that puts cells with line breaks into quotes ("multiline").
+    `records` says what a record of a text file is: a line, and a file in which a quote is open at a line's
+    end is refused ("checked"); a line, whatever its quotes ("lines"); or what a writer made that puts cells
+    with line breaks into quotes ("multiline").
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -112,7 +118,8 @@ class Policy(BaseModel):
             )
         if self.engine == "tree" and self.rounds == "adaptive":
             raise ValueError(
-                "rounds='adaptive' needs engine='mwem'; engine='tree' adapts its rounds unless their number is given"
+                "rounds='adaptive' needs engine='mwem'; engine='tree' adapts its rounds unless their number "
+                "is given"
             )
         if self.iterate == "average" and self.components != "one":
             raise ValueError(
@@ -136,7 +143,9 @@ class Policy(BaseModel):
 
 
 def split_policy(found: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The fields of a policy in JSON that no attempt of a run may change, and those that one may. What is in a file may be anything."""
+    """The fields of a policy in JSON that no attempt of a run may change, and those that one may. What is in
+    a file may be anything.
+    """
     policy = (
         {**Policy().model_dump(mode="json"), **found} if isinstance(found, dict) else {}
     )  # a field that came later had its default

@@ -1,4 +1,6 @@
-"""Request: what is asked of a release, checked as far as public facts allow; nothing but names and types is read."""
+"""Request: what is asked of a release, checked as far as public facts allow; nothing but names and types is
+read.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ class Request:
         sample_seed: int | None = None,
         **choices: Any,
     ) -> Request:
-        """InputError for what a typed caller could not have passed: better now than after the budget is spent."""
+        """InputError for what a typed caller could not have passed: better now than after the budget is
+        spent.
+        """
         workload = (
             Workload.marginals(int(workload))
             if isinstance(workload, Integral) and not isinstance(workload, bool)

@@ -1,10 +1,11 @@
-"""Accuracy of `release` on a real table, beside a release of the one-way marginals alone at the same privacy. NOT PRIVATE: it reads the table.
+"""Accuracy of `release` on a real table, beside a release of the one-way marginals alone at the same privacy.
+NOT PRIVATE: it reads the table.
 
     python scripts/accuracy.py adult_discretised --epsilons 0.1 1 10 --runs 5
 
-The table is looked for in FMWEM_DATASETS (NAME/NAME.csv[.gz] with its domain file), or is a path with a domain file beside it.
-Each figure is the L1 distance between normalised marginals of the real and the synthetic rows (0 to 2): mean and worst over all
-marginals of an order, averaged over the runs.
+The table is looked for in FMWEM_DATASETS (NAME/NAME.csv[.gz] with its domain file), or is a path with a
+domain file beside it. Each figure is the L1 distance between normalised marginals of the real and the
+synthetic rows (0 to 2): mean and worst over all marginals of an order, averaged over the runs.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ def main() -> None:
         or parser.error("no domain file beside the table; give --domain")
     )
     print(
-        "| epsilon | what | 1-way mean / worst | 2-way mean / worst | 3-way mean / worst | rounds | seconds |\n|---|---|---|---|---|---|---|"
+        "| epsilon | what | 1-way mean / worst | 2-way mean / worst | 3-way mean / worst | rounds | seconds "
+        "|\n|---|---|---|---|---|---|---|"
     )
     for epsilon in options.epsilons:
         wanted = [("release", 3)] + ([("one-way only", 1)] if options.baseline else [])

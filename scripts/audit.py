@@ -1,14 +1,16 @@
-"""A statistical audit of what the package claims: lower bounds on its privacy loss, and planted bugs that must be seen. It reads no private table.
+"""A statistical audit of what the package claims: lower bounds on its privacy loss, and planted bugs that
+must be seen. It reads no private table.
 
     python scripts/audit.py --quick                      a few checks and every bug, less than a minute on 2 cores
     python scripts/audit.py --full -o results            all checks: 10^6 runs of stages, 10^4 whole releases
     python scripts/audit.py --full --only "release tree" the checks, and bugs, whose names hold that text
     python scripts/audit.py --bugs                       the bugs alone
 
-Runs every stage (select, measure, discover) and whole releases many times on pairs of tiny neighbouring tables with the package's own noise. One half
-of the runs finds the event that tells the two tables apart best, the other half bounds its probabilities (Clopper and Pearson) and with them the
-loss, to be compared with what the ledger charged, or what the manifest states. No bound is too high with a probability of more than 10^-6, all
-checks together. Exit code 1 where a bound exceeds a claim, or a planted bug goes unnoticed.
+Runs every stage (select, measure, discover) and whole releases many times on pairs of tiny neighbouring
+tables with the package's own noise. One half of the runs finds the event that tells the two tables apart
+best, the other half bounds its probabilities (Clopper and Pearson) and with them the loss, to be compared
+with what the ledger charged, or what the manifest states. No bound is too high with a probability of more
+than 10^-6, all checks together. Exit code 1 where a bound exceeds a claim, or a planted bug goes unnoticed.
 """
 
 from __future__ import annotations
@@ -67,7 +69,9 @@ def find(name: str, *, runs: int, failure: float) -> Finding:
 
 
 def find_planted(bug: str, name: str, *, runs: int, failure: float) -> Finding:
-    """One check with a bug in the package; its tables are made before, for a bug may change who counts as a neighbour."""
+    """One check with a bug in the package; its tables are made before, for a bug may change who counts as a
+    neighbour.
+    """
     check, plant = checks()[name], next(plant for plant in PLANTS if plant.name == bug)
     with plant.plant() as make:
         return run(check, runs, failure, make=make, power=False)
@@ -79,7 +83,9 @@ def runs_of(check: Check, runs: dict[str, int]) -> int:
 
 
 def tasks(mode: dict[str, int], only: str, *, bugs_alone: bool) -> tuple[list[Job], list[tuple[str, Job]]]:
-    """(checks, bugs with a check that must find them) to run, each with its part of the probability of a false alarm."""
+    """(checks, bugs with a check that must find them) to run, each with its part of the probability of a
+    false alarm.
+    """
     names = (
         []
         if bugs_alone

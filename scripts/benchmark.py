@@ -1,17 +1,20 @@
-"""Accuracy, speed and scale of `fmwem release`, beside other programs and other checkouts. NOT PRIVATE: it reads the tables.
+"""Accuracy, speed and scale of `fmwem release`, beside other programs and other checkouts. NOT PRIVATE: it
+reads the tables.
 
     python scripts/benchmark.py accuracy --data adult_discretised adultcat --epsilons 0.1 1 10 --runs 5 -o out.csv
     python scripts/benchmark.py speed --epsilons 1 --runs 1 --peers mst swift --peer-python mst=PYTHON swift=PYTHON
     python scripts/benchmark.py scale --rows 50000 5000000 --attributes 10 1000 --cells 2 64
 
-Every run, ours or a peer's, is a process of its own that reads the same CSV of codes and the same {"column": size} domain and writes as
-many rows. Errors are L1 distances between normalised marginals of the real and the synthetic rows (0 to 2), over all marginals of an
-order. CPU seconds are user and system time with children, wall seconds run from the start of the process to its end, memory is the
-largest resident set. Our programs run once unmeasured on every table first, because numba compiles once per installation, not per run.
+Every run, ours or a peer's, is a process of its own that reads the same CSV of codes and the same {"column":
+size} domain and writes as many rows. Errors are L1 distances between normalised marginals of the real and the
+synthetic rows (0 to 2), over all marginals of an order. CPU seconds are user and system time with children,
+wall seconds run from the start of the process to its end, memory is the largest resident set. Our programs
+run once unmeasured on every table first, because numba compiles once per installation, not per run.
 
-A table is a name in the folder FMWEM_DATASETS (adult_discretised, adultcat, brfss2015, nltcs) or the path of a CSV of codes with
-NAME.domain.json beside it. Peers are the drivers of scripts/peers.py, each run by the Python that `--peer-python` names. `--checkout`
-runs the program in another folder beside, or instead of, the installed one.
+A table is a name in the folder FMWEM_DATASETS (adult_discretised, adultcat, brfss2015, nltcs) or the path of
+a CSV of codes with NAME.domain.json beside it. Peers are the drivers of scripts/peers.py, each run by the
+Python that `--peer-python` names. `--checkout` runs the program in another folder beside, or instead of, the
+installed one.
 """
 
 from __future__ import annotations
@@ -50,7 +53,9 @@ CATEGORICAL = (
 BASE = {"rows": 100_000, "attributes": 20, "cells": 4, "epsilon": 1.0}
 """What `scale` starts from; made-up rows."""
 MOST_CELLS = 2**24
-"""A marginal of more cells is renumbered to those that are filled; below, a plain array of all cells is faster."""
+"""A marginal of more cells is renumbered to those that are filled; below, a plain array of all cells is
+faster.
+"""
 
 
 @dataclass
@@ -157,7 +162,8 @@ def programs(options: argparse.Namespace) -> list[Program]:
     missing = [name for name in wanted if name not in pythons or name not in PEERS]
     if missing:
         sys.exit(
-            f"--peers {missing[0]}: name one of {', '.join(PEERS)}, and its Python with --peer-python {missing[0]}=PATH"
+            f"--peers {missing[0]}: name one of {', '.join(PEERS)}, and its Python with --peer-python "
+            f"{missing[0]}=PATH"
         )
     return ([] if options.peers_only else ours) + [
         Program(name, pythons[name], ours=False) for name in wanted
@@ -192,7 +198,9 @@ def measure(options: argparse.Namespace, folder: Path) -> Iterator[dict[str, Any
 def recorded(
     rows: Iterable[dict[str, Any]], fields: tuple[str, ...], out: Path | None
 ) -> Iterator[dict[str, Any]]:
-    """The same rows, each in the CSV and told of as soon as it is there: a long benchmark that breaks off leaves what it has."""
+    """The same rows, each in the CSV and told of as soon as it is there: a long benchmark that breaks off
+    leaves what it has.
+    """
     file = open(out, "w", encoding="utf-8", newline="") if out else None  # noqa: SIM115
     writer = csv.DictWriter(file, fields, extrasaction="ignore") if file else None
     if writer:
@@ -255,7 +263,9 @@ def accuracy_table(groups: Groups) -> Iterator[str]:
 
 
 def speed_table(groups: Groups, options: argparse.Namespace) -> Iterator[str]:
-    """Ratios below one: ours is faster. Both sides come from this invocation, so from the same machine under the same load."""
+    """Ratios below one: ours is faster. Both sides come from this invocation, so from the same machine under
+    the same load.
+    """
     yield "| data | epsilon | ours / other | CPU s | CPU ratio | wall s | wall ratio | 3-way mean |\n|---|---|---|---|---|---|---|---|"
     first, *others = [program.name for program in programs(options)]
     for (data, epsilon), contenders in groups.items():
@@ -264,9 +274,8 @@ def speed_table(groups: Groups, options: argparse.Namespace) -> Iterator[str]:
             pairs = [(mean(ours, key), mean(theirs, key)) for key in ("cpu", "wall", "e3")]
             if any(a != a or b != b for a, b in pairs):
                 yield (
-                    f"| {data} | {epsilon:g} | {first} / {name} | {ours[0]['status']} / {theirs[0]['status']} "
-                    + "| " * 4
-                    + "|"
+                    f"| {data} | {epsilon:g} | {first} / {name} | {ours[0]['status']} / "
+                    f"{theirs[0]['status']} " + "| " * 4 + "|"
                 )
                 continue
             shown = [f"{a:.3g} / {b:.3g}" for a, b in pairs]
@@ -275,7 +284,9 @@ def speed_table(groups: Groups, options: argparse.Namespace) -> Iterator[str]:
 
 
 def made_up(rows: int, attributes: int, cells: int, folder: Path) -> tuple[Path, Path]:
-    """A table of skewed codes, every tenth column copied from its neighbour with errors, so that there is something to find; its domain."""
+    """A table of skewed codes, every tenth column copied from its neighbour with errors, so that there is
+    something to find; its domain.
+    """
     table = folder / f"made-up.{rows}.{attributes}.{cells}.parquet"
     if not table.exists():
         rng = np.random.default_rng(1)

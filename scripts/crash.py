@@ -1,16 +1,21 @@
-"""Crash matrix: `fmwem release` is killed at every named point and at random times, run again, and its books are compared with what it drew.
+"""Crash matrix: `fmwem release` is killed at every named point and at random times, run again, and its books
+are compared with what it drew.
 
     python scripts/crash.py [--quick|--full] [--random N] [--only WORDS] [-o FOLDER] [--plant NAME]
 
-One process loads everything once; every trial is a fork of it that runs the real command line and ends as the trial says: by SIGKILL, by abort (as
-native code would), by SIGTERM, ctrl-C, `MemoryError`, a full disk or an unexpected error. After that, and after running it again, must hold:
+One process loads everything once; every trial is a fork of it that runs the real command line and ends as the
+trial says: by SIGKILL, by abort (as native code would), by SIGTERM, ctrl-C, `MemoryError`, a full disk or an
+unexpected error. After that, and after running it again, must hold:
 
 - under the final names lies nothing, or a whole file; a manifest only beside the data whose sha256 it states;
-- the ledger file says at least what was drawn (`truth`: every draw, noted by the trial before it is made), and its chain and its rows agree;
-- the second run ends well, its manifest and the ledger agree on the cost to the last digit, and no draw but the last before the crash was made twice;
+- the ledger file says at least what was drawn (`truth`: every draw, noted by the trial before it is made),
+  and its chain and its rows agree;
+- the second run ends well, its manifest and the ledger agree on the cost to the last digit, and no draw but
+  the last before the crash was made twice;
 - a third run reuses the files and draws nothing.
 
-`--plant` breaks the product on purpose (see PLANTS) and must end in violations. Exit code 1 where there are any.
+`--plant` breaks the product on purpose (see PLANTS) and must end in violations. Exit code 1 where there are
+any.
 """
 
 from __future__ import annotations
@@ -69,7 +74,9 @@ def at_point(point: str, nth: int, ending: str) -> Hook:
 
 @dataclass
 class Result:
-    """What a trial showed. `drawn`: before the crash; `twice`: draws made again; `extra`: what the books say beyond one release's cost."""
+    """What a trial showed. `drawn`: before the crash; `twice`: draws made again; `extra`: what the books say
+    beyond one release's cost.
+    """
 
     struck: bool
     drawn: int
@@ -196,7 +203,9 @@ def main() -> None:
 
 
 def report(results: dict[str, Result], folder: Path | None) -> None:
-    """Print the violations, a table by point and a line of JSON; write all of it; end with 1 where there are violations."""
+    """Print the violations, a table by point and a line of JSON; write all of it; end with 1 where there are
+    violations.
+    """
     for name, result in results.items():
         if result.violations:
             print(f"{name}: {'; '.join(result.violations)}")
@@ -211,7 +220,8 @@ def report(results: dict[str, Result], folder: Path | None) -> None:
         drawn = f"{min(r.drawn for r in group)} to {max(r.drawn for r in group)}"
         bad, struck = sum(bool(r.violations) for r in group), sum(r.struck for r in group)
         lines.append(
-            f"| {point} | {len(group)} | {struck} | {drawn} | {max(r.twice for r in group)} | {max(r.extra for r in group):g} | {bad} |"
+            f"| {point} | {len(group)} | {struck} | {drawn} | {max(r.twice for r in group)} | "
+            f"{max(r.extra for r in group):g} | {bad} |"
         )
     facts = {
         "trials": len(results),

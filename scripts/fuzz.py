@@ -1,4 +1,5 @@
-"""Hostile input in bulk, for every parser: tables, domains, workloads, configurations, models, ledgers, journals.
+"""Hostile input in bulk, for every parser: tables, domains, workloads, configurations, models, ledgers,
+journals.
 
     python scripts/fuzz.py                            # 1,000 cases each
     python scripts/fuzz.py --cases 20000 csv model
@@ -6,8 +7,9 @@
     python scripts/fuzz.py --again found/model-123.fmwem
     python scripts/fuzz.py --atheris domain           # coverage-guided, where atheris is installed
 
-A case is well where the parser returns, or raises FmwemError in one line, within SECONDS and MORE bytes of memory. Cases run in a process of their
-own, which is stopped and started again where it hangs or dies. What is not well is written to a folder (`--found`), and its message printed.
+A case is well where the parser returns, or raises FmwemError in one line, within SECONDS and MORE bytes of
+memory. Cases run in a process of their own, which is stopped and started again where it hangs or dies. What
+is not well is written to a folder (`--found`), and its message printed.
 """
 
 from __future__ import annotations
@@ -105,7 +107,8 @@ def bulk(name: str, options: argparse.Namespace) -> int:
                         at += 1
     seconds = time.monotonic() - begun
     print(
-        f"{name:14} {at:6,} {refused / max(at, 1):7.0%} {seconds:8.0f} {slowest:7.1f}s {memory / 2**20:5.0f}MB {findings:9}",
+        f"{name:14} {at:6,} {refused / max(at, 1):7.0%} {seconds:8.0f} {slowest:7.1f}s "
+        f"{memory / 2**20:5.0f}MB {findings:9}",
         flush=True,
     )
     return findings
@@ -122,7 +125,9 @@ def prepare(name: str, folder: Path) -> None:
 
 @contextlib.contextmanager
 def watched(name: str, folder: Path, first: int, last: int, seed: int):  # type: ignore[no-untyped-def]
-    """A working process and the lines that it says, until it ends, or says nothing for too long; it is gone afterwards."""
+    """A working process and the lines that it says, until it ends, or says nothing for too long; it is gone
+    afterwards.
+    """
     command = [
         sys.executable,
         __file__,
@@ -248,7 +253,9 @@ def again(path: Path) -> None:
 
 
 def guided(names: list[str]) -> None:
-    """Coverage-guided, until stopped: libFuzzer's own options go behind `--`, such as -- -max_total_time=60."""
+    """Coverage-guided, until stopped: libFuzzer's own options go behind `--`, such as --
+    -max_total_time=60.
+    """
     import atheris  # type: ignore[import-not-found]
 
     from factored_mwem import kernels

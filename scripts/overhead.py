@@ -1,9 +1,10 @@
-"""What books and retries cost: the share of a release's wall and processor time that goes into its ledger file, its journal and its fingerprint.
+"""What books and retries cost: the share of a release's wall and processor time that goes into its ledger
+file, its journal and its fingerprint.
 
     python scripts/overhead.py [TABLE] [--runs 3]
 
-The table defaults to the bundled Adult; epsilon 1, all 3-way marginals. Both figures come from the same run: two runs differ by more than the books
-cost, since their noise decides how many rounds there are.
+The table defaults to the bundled Adult; epsilon 1, all 3-way marginals. Both figures come from the same run:
+two runs differ by more than the books cost, since their noise decides how many rounds there are.
 """
 
 from __future__ import annotations
@@ -88,7 +89,8 @@ def main() -> None:
                 / 1e3
             )
             print(
-                f"books: {clock.wall / wall:.2%} of the wall time, {clock.processor / processor:.2%} of the processor's; journal {size:.0f} kB"
+                f"books: {clock.wall / wall:.2%} of the wall time, {clock.processor / processor:.2%} of the "
+                f"processor's; journal {size:.0f} kB"
             )
 
 

@@ -1,11 +1,13 @@
-"""The programs that `scripts/benchmark.py` measures: how one is run, and a driver for each peer. NOT PRIVATE: the runs read the table.
+"""The programs that `scripts/benchmark.py` measures: how one is run, and a driver for each peer. NOT PRIVATE:
+the runs read the table.
 
     PEER_PYTHON scripts/peers.py NAME in.csv sizes.json epsilon delta rows out.csv
 
-Every column of in.csv holds codes 0..size-1 and sizes.json is {"column": size, ...}, so that every program starts from the same public
-domain. Each driver calls the entry point that its program documents, with that program's own defaults; where a workload can be given it
-is every 3-way marginal, because that is what the benchmark judges. This file needs the standard library and the peer alone, because the
-peer's own Python runs it. What must be installed there:
+Every column of in.csv holds codes 0..size-1 and sizes.json is {"column": size, ...}, so that every program
+starts from the same public domain. Each driver calls the entry point that its program documents, with that
+program's own defaults; where a workload can be given it is every 3-way marginal, because that is what the
+benchmark judges. This file needs the standard library and the peer alone, because the peer's own Python runs
+it. What must be installed there:
 
     mst, mwem+pgm, aim                    private-pgm, with its folder `mechanisms` on the module path
     swift, swift-1000, dps-mst, dps-aim   dpsynth; swift-1000 fits with a tenth of the default iterations
@@ -52,7 +54,9 @@ timer.cancel()
 used = {"wall": wall, "cpu": used.ru_utime + used.ru_stime, "peak_mb": used.ru_maxrss / (1024 if sys.platform == "linux" else 2**20)}
 print(json.dumps({"code": os.waitstatus_to_exitcode(status), **used}))
 """
-"""Run by a bare interpreter between us and what is measured: a process inherits the peak memory of the one that started it."""
+"""Run by a bare interpreter between us and what is measured: a process inherits the peak memory of the one
+that started it.
+"""
 PHASES = {
     "read": "table codec reading profile",
     "count": "counts",
@@ -66,7 +70,9 @@ PHASES = {
 }
 """Which of our modules belong together where `scale` says where the time goes."""
 SPLIT_CELLS = 10**6
-"""Most cells of one histogram of SmartNoise's MWEM, which keeps every cell and draws each row from all of them."""
+"""Most cells of one histogram of SmartNoise's MWEM, which keeps every cell and draws each row from all of
+them.
+"""
 
 
 @dataclass(frozen=True)
@@ -96,7 +102,9 @@ def pgm_data(task: Task) -> Any:
 
 
 def pgm_frame(made: Any) -> Any:
-    """The rows of one of private-pgm's data sets, which held a data frame up to its version 1.0 and a dictionary since."""
+    """The rows of one of private-pgm's data sets, which held a data frame up to its version 1.0 and a
+    dictionary since.
+    """
     return import_module("pandas").DataFrame(made.to_dict()) if hasattr(made, "to_dict") else made.df
 
 
@@ -121,7 +129,9 @@ def aim(task: Task) -> Any:
 
 
 def dpsynth(config: str, *, workload: bool = False, **given: Any) -> Callable[[Task], Any]:
-    """A driver for one of dpsynth's mechanisms, with fields of its config; codes are categories, not numbers to be cut into bins."""
+    """A driver for one of dpsynth's mechanisms, with fields of its config; codes are categories, not numbers
+    to be cut into bins.
+    """
 
     def run(task: Task) -> Any:
         import dpsynth as dps
@@ -156,7 +166,9 @@ def dpmm(pipeline: str) -> Callable[[Task], Any]:
 
 
 def smartnoise_mwem(task: Task) -> Any:
-    """MWEM on histograms of as many columns as surely stay below SPLIT_CELLS cells: the whole table rarely does."""
+    """MWEM on histograms of as many columns as surely stay below SPLIT_CELLS cells: the whole table rarely
+    does.
+    """
     synthesizer = import_module("snsynth").Synthesizer
     largest = sorted(task.sizes.values(), reverse=True)
     cells = list(itertools.accumulate(largest, lambda a, b: a * b))
@@ -191,7 +203,9 @@ class Program:
     ours: bool = True
 
     def command(self, task: Task, out: Path, *, order: int = ORDER, phases: Path | None = None) -> list[str]:
-        """The run as a command; with `phases`, one of ours that also leaves the seconds of its phases in that file."""
+        """The run as a command; with `phases`, one of ours that also leaves the seconds of its phases in that
+        file.
+        """
         if not self.ours:
             return [
                 self.python,
@@ -289,10 +303,11 @@ class Clock:
 
 
 def hook(clock: Clock) -> None:
-    """Time every public function and method of every module of ours that is loaded, wherever it was imported to.
+    """Time every public function and method of every module of ours that is loaded, wherever it was imported
+    to.
 
-    By module, because modules outlive the names in them; a module that PHASES does not know is a phase of its own name. Compiled code
-    is left alone, it counts for its caller.
+    By module, because modules outlive the names in them; a module that PHASES does not know is a phase of its
+    own name. Compiled code is left alone, it counts for its caller.
     """
     phase_of = {module: phase for phase, modules in PHASES.items() for module in modules.split()}
     loaded = {

@@ -1,10 +1,12 @@
-"""Reading of text files: CPU of our reader beside that of the library's own stream, which lets a quote run on over lines. NOT PRIVATE.
+"""Reading of text files: CPU of our reader beside that of the library's own stream, which lets a quote run on
+over lines. NOT PRIVATE.
 
     python scripts/reading.py                          # a made-up table of 494,021 x 42, numbers and mixed text
     python scripts/reading.py big.csv --runs 9
     python scripts/reading.py --checkout OTHER/PATH    # encode under a domain with another checkout of this program, too
 
-Both read the same file in turn, whole, into columns of text, on one thread; what is shown is the ratio of each pair of runs.
+Both read the same file in turn, whole, into columns of text, on one thread; what is shown is the ratio of
+each pair of runs.
 """
 
 from __future__ import annotations
@@ -112,7 +114,9 @@ def ours(file: Path) -> int:
 
 
 def stream(file: Path) -> int:
-    """As it was read before records had a definition: blocks of the library's choice, cells that run over lines, every batch validated."""
+    """As it was read before records had a definition: blocks of the library's choice, cells that run over
+    lines, every batch validated.
+    """
     with open(file, encoding="utf-8") as lines:
         names = next(lines).strip().replace('"', "").split(",")
     rows = 0
@@ -156,7 +160,8 @@ def pairs(what: str, first: Callable[[], float], second: Callable[[], float], ru
     first(), second()  # warm up
     ratios = [first() / second() for _ in range(runs)]
     print(
-        f"{what}: CPU ratio {statistics.median(ratios):.3f} (from {min(ratios):.3f} to {max(ratios):.3f}, {runs} pairs)"
+        f"{what}: CPU ratio {statistics.median(ratios):.3f} (from {min(ratios):.3f} to {max(ratios):.3f}, "
+        f"{runs} pairs)"
     )
 
 

@@ -1,4 +1,5 @@
-"""`fmwem verify` in bulk, on a slice of Adult: every engine, kind of question, relation and kind of input. It reads no private table.
+"""`fmwem verify` in bulk, on a slice of Adult: every engine, kind of question, relation and kind of input. It
+reads no private table.
 
     python scripts/verify.py                       a thousand pairs of neighbours, over all configurations
     python scripts/verify.py --pairs 10000         the same with more, in about a quarter of an hour on 2 cores
@@ -71,7 +72,8 @@ def bugs(only: str, pool: ProcessPoolExecutor) -> bool:
         shown = [f for f in verified.failures if planted.seen in f.why]
         all_caught &= bool(shown)
         print(
-            f"{planted.name:56} {'yes' if shown else 'NO':5}   {f'{shown[0].stage}, {shown[0].neighbour}: {shown[0].why}' if shown else ''}",
+            f"{planted.name:56} {'yes' if shown else 'NO':5}   "
+            f"{f'{shown[0].stage}, {shown[0].neighbour}: {shown[0].why}' if shown else ''}",
             flush=True,
         )
     return all_caught

@@ -1,11 +1,13 @@
-"""Errors of ranges, cubes and mixed workloads on real tables, beside identity, hierarchical, independent and uniform baselines. NOT PRIVATE.
+"""Errors of ranges, cubes and mixed workloads on real tables, beside identity, hierarchical, independent and
+uniform baselines. NOT PRIVATE.
 
     FMWEM_DATASETS=FOLDER python scripts/workloads.py [ranges|mixed] [--epsilons 0.1 1] [--runs 3]
 
-`ranges`: the tables of the paper's Figure 2, 2,000 random ranges each, pure epsilon-DP, root of the mean squared error in records. `ours` is a
-release by the default engine, its model and its rows; HB (Qardaji, Yang, Li 2013) knows the number of rows, ours pays for it.
-`mixed`: real Adult (48,842 rows, the bundled domain) at delta 1e-9, mean L1 error of shares by `fmwem evaluate`; identity measures every marginal
-that is asked for with an equal share of the budget, independent measures single attributes alone.
+`ranges`: the tables of the paper's Figure 2, 2,000 random ranges each, pure epsilon-DP, root of the mean
+squared error in records. `ours` is a release by the default engine, its model and its rows; HB (Qardaji,
+Yang, Li 2013) knows the number of rows, ours pays for it. `mixed`: real Adult (48,842 rows, the bundled
+domain) at delta 1e-9, mean L1 error of shares by `fmwem evaluate`; identity measures every marginal that is
+asked for with an equal share of the budget, independent measures single attributes alone.
 """
 
 from __future__ import annotations
@@ -54,7 +56,8 @@ class Counted:
 
 def ranges(epsilons: list[float], runs: int) -> None:
     print(
-        "| table | epsilon | ours, model | ours, rows | HB | identity | uniform |\n|---|---|---|---|---|---|---|"
+        "| table | epsilon | ours, model | ours, rows | HB | identity | uniform "
+        "|\n|---|---|---|---|---|---|---|"
     )
     for name, epsilon in itertools.product(TABLES, epsilons):
         table = data.ordered(name)

@@ -1,4 +1,6 @@
-"""A noise adapter for tests: the three methods of `Noise`, deterministic, with a record of every call. The package has no such switch."""
+"""A noise adapter for tests: the three methods of `Noise`, deterministic, with a record of every call. The
+package has no such switch.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from factored_mwem.accounting.conversion import Composition
 
 @dataclass(frozen=True)
 class Call:
-    """One call to the adapter: `method` ("select", "add" or "threshold"), the private input as it came, the scale."""
+    """One call to the adapter: `method` ("select", "add" or "threshold"), the private input as it came, the
+    scale.
+    """
 
     method: str
     values: object
@@ -24,10 +28,10 @@ class Call:
 class FakeNoise:
     """Noise that a test decides; by default there is none, and the best score wins.
 
-    `winner`: int (index, modulo the number of candidates) or function(scores, scale) -> index.
-    `offset`: int added to every cell, or function(values, scale) -> noisy values.
-    `answers`: noisy answers to give in turn to `add`, whatever the values (the shape must fit); then `offset` takes over.
-    `kept`: keys that pass `threshold`, or function(counts, scale, threshold) -> dict; by default those that reach it.
+    `winner`: int (index, modulo the number of candidates) or function(scores, scale) -> index. `offset`: int
+    added to every cell, or function(values, scale) -> noisy values. `answers`: noisy answers to give in turn
+    to `add`, whatever the values (the shape must fit); then `offset` takes over. `kept`: keys that pass
+    `threshold`, or function(counts, scale, threshold) -> dict; by default those that reach it.
     """
 
     def __init__(

@@ -1,7 +1,9 @@
-"""Goodness of fit with a power check: the claimed distribution must be accepted and 0.7 and 1.3 times its scale rejected.
+"""Goodness of fit with a power check: the claimed distribution must be accepted and 0.7 and 1.3 times its
+scale rejected.
 
-Both bounds hold for every number of draws, not only in the limit: Dvoretzky, Kiefer, Wolfowitz (with Massart's constant) for integers,
-Bretagnolle and Huber-Carol for choices. Every function works on exact probabilities computed here, not on the package's formulas.
+Both bounds hold for every number of draws, not only in the limit: Dvoretzky, Kiefer, Wolfowitz (with
+Massart's constant) for integers, Bretagnolle and Huber-Carol for choices. Every function works on exact
+probabilities computed here, not on the package's formulas.
 """
 
 from __future__ import annotations
@@ -40,9 +42,11 @@ def exponential(scale: float, scores: np.ndarray) -> np.ndarray:
 
 
 def permute_and_flip(scale: float, scores: np.ndarray) -> np.ndarray:
-    """Exact probabilities of permute-and-flip (McKenna and Sheldon 2020): a fair order, then a coin for each until one falls on heads.
+    """Exact probabilities of permute-and-flip (McKenna and Sheldon 2020): a fair order, then a coin for each
+    until one falls on heads.
 
-    Let every candidate arrive at a uniform time: i wins when its coin is heads and nobody before it had heads. Integrate over its time.
+    Let every candidate arrive at a uniform time: i wins when its coin is heads and nobody before it had
+    heads. Integrate over its time.
     """
     heads = np.exp((scores - scores.max()) / scale)
     out = np.empty(len(heads))
@@ -55,7 +59,8 @@ def permute_and_flip(scale: float, scores: np.ndarray) -> np.ndarray:
 
 
 def fits(draws: np.ndarray, pmf: Pmf, scale: float) -> bool:
-    """Whether the integers `draws` may come from `pmf(scale, .)`; False with certainty 1 - FAILURE where they come from WRONG scales.
+    """Whether the integers `draws` may come from `pmf(scale, .)`; False with certainty 1 - FAILURE where they
+    come from WRONG scales.
 
     AssertionError where there are too few draws for that certainty: a check without power is no check.
     """
@@ -72,7 +77,9 @@ def fits(draws: np.ndarray, pmf: Pmf, scale: float) -> bool:
 
 
 def chooses(draws: np.ndarray, pmf: Pmf, scale: float, scores: np.ndarray, *, power: bool = True) -> bool:
-    """The same for choices among `scores` under selection noise of `scale`; a mere rejection needs no `power`."""
+    """The same for choices among `scores` under selection noise of `scale`; a mere rejection needs no
+    `power`.
+    """
     radius = math.sqrt(2 * (len(scores) * math.log(2) + math.log(1 / FAILURE)) / len(draws))
     claimed = pmf(scale, scores)
     for factor in WRONG if power else ():
@@ -84,7 +91,9 @@ def chooses(draws: np.ndarray, pmf: Pmf, scale: float, scores: np.ndarray, *, po
 
 
 def happens(count: int, of: int, probability: float, wrong: list[float]) -> bool:
-    """Whether `count` of `of` independent events may have `probability` (Hoeffding); it must be told apart from those in `wrong`."""
+    """Whether `count` of `of` independent events may have `probability` (Hoeffding); it must be told apart
+    from those in `wrong`.
+    """
     radius = math.sqrt(math.log(2 / FAILURE) / (2 * of))
     assert all(abs(w - probability) > 2 * radius for w in wrong), (
         f"{of} events cannot tell {probability} from {wrong}"

@@ -1,7 +1,9 @@
-"""The oracle: MWEM over a dense table in plain Python, written from Figure 1 of Hardt, Ligett and McSherry (NIPS 2012).
+"""The oracle: MWEM over a dense table in plain Python, written from Figure 1 of Hardt, Ligett and McSherry
+(NIPS 2012).
 
-Dictionaries over cell tuples, `math` and nothing else: no array, no index arithmetic and no import of the package, so that it shares no
-mistake with what it judges. Positions are ascending; the cells of a marginal come in row-major order.
+Dictionaries over cell tuples, `math` and nothing else: no array, no index arithmetic and no import of the
+package, so that it shares no mistake with what it judges. Positions are ascending; the cells of a marginal
+come in row-major order.
 """
 
 from __future__ import annotations
@@ -44,7 +46,9 @@ def closure(targets: Iterable[Positions]) -> set[Positions]:
 
 
 class Dense:
-    """A distribution over every cell of the domain (`shares`, sum 1), uniform at first: A_0 of Figure 1 divided by n."""
+    """A distribution over every cell of the domain (`shares`, sum 1), uniform at first: A_0 of Figure 1
+    divided by n.
+    """
 
     def __init__(self, shape: Sequence[int], shares: dict[Cell, float] | None = None) -> None:
         self.shape = tuple(shape)
@@ -69,7 +73,9 @@ class Dense:
         self.shares = {cell: share / total for cell, share in raw.items()}
 
     def mw_step(self, positions: Positions, noisy: Sequence[float], n: float) -> None:
-        """Figure 1, step 2(c), for all cells of the marginal at once; measurements are clipped to [0, n], where answers can lie."""
+        """Figure 1, step 2(c), for all cells of the marginal at once; measurements are clipped to [0, n],
+        where answers can lie.
+        """
         answers = self.answer(positions, n)
         self.reweight(
             positions,
@@ -83,7 +89,9 @@ class Dense:
         self.reweight(positions, [math.exp(min(max(gap, -3), 3)) for gap in gaps])
 
     def fits(self, positions: Positions, noisy: Sequence[float], stddev: float, n: float) -> bool:
-        """Whether the L1 gap is no more than Gaussian noise makes it on average: sqrt(2 / pi) stddev a cell."""
+        """Whether the L1 gap is no more than Gaussian noise makes it on average: sqrt(2 / pi) stddev a
+        cell.
+        """
         gap = math.fsum(abs(m - a) for m, a in zip(noisy, self.answer(positions, n), strict=True))
         return gap <= math.sqrt(2 / math.pi) * stddev * len(noisy)
 
@@ -94,7 +102,9 @@ class Dense:
                 self.mw_step(positions, noisy, n)
 
     def replay_scaled(self, measurements: Sequence[Measured], n: float, sweeps: int) -> int:
-        """The package's replay: what fits is left alone, and a sweep in which everything fits is the last. Returns the sweeps that moved."""
+        """The package's replay: what fits is left alone, and a sweep in which everything fits is the last.
+        Returns the sweeps that moved.
+        """
         for sweep in range(sweeps):
             wrong = 0
             for positions, noisy, stddev in measurements:
@@ -151,9 +161,9 @@ def history(
 ) -> tuple[list[Positions], list[Dense]]:
     """The whole of Figure 1 with n known: marginals chosen, and the iterates A_0 .. A_T.
 
-    The largest score wins. `noises(round, cells)` is the noise of a measurement, `penalty[round]` what a cell takes off a score.
-    Measured marginals are excluded.
-    `sweeps` is 1 for the last measurement alone, else replays all: with `forced` of the whole domain, without of the component grown so far.
+    The largest score wins. `noises(round, cells)` is the noise of a measurement, `penalty[round]` what a cell
+    takes off a score. Measured marginals are excluded. `sweeps` is 1 for the last measurement alone, else
+    replays all: with `forced` of the whole domain, without of the component grown so far.
     """
     n, model, blocks = len(rows), Dense(shape), Blocks(len(shape))
     measured: list[Measured] = []
@@ -176,7 +186,9 @@ def history(
 
 
 def counts_within_one(counts: Sequence[int], shares: Sequence[float], rows: int) -> bool:
-    """Whether every cell came floor or ceil of share * rows times (a float's breadth around whole numbers)."""
+    """Whether every cell came floor or ceil of share * rows times (a float's breadth around whole
+    numbers).
+    """
     return all(
         math.floor(s * rows - 1e-9) <= c <= math.ceil(s * rows + 1e-9)
         for c, s in zip(counts, shares, strict=True)
@@ -184,7 +196,9 @@ def counts_within_one(counts: Sequence[int], shares: Sequence[float], rows: int)
 
 
 def project(point: Sequence[float], total: float) -> list[float]:
-    """The nearest point without negative entries and with sum `total`, by bisection on what is taken off every entry."""
+    """The nearest point without negative entries and with sum `total`, by bisection on what is taken off
+    every entry.
+    """
     low, high = min(point) - total - 1, max(point)
     for _ in range(200):
         middle = (low + high) / 2
@@ -239,7 +253,8 @@ def at_levels(shares: dict[Cell, float], view: Sequence[Variable]) -> list[float
 def eliminated(
     graph: dict[int, set[int]], logs: Sequence[float], attribute: Sequence[int]
 ) -> list[list[int]]:
-    """Maximal cliques of the greedy elimination that takes the smallest clique first, and of equal ones the lowest number.
+    """Maximal cliques of the greedy elimination that takes the smallest clique first, and of equal ones the
+    lowest number.
 
     A clique's size is the sum of `logs` over the finest (lowest) variable of each attribute in it.
     """

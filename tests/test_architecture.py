@@ -1,4 +1,5 @@
-"""The shape that the privacy argument leans on, held by walking the code: one door to private numbers, imports one way, noise in one place.
+"""The shape that the privacy argument leans on, held by walking the code: one door to private numbers,
+imports one way, noise in one place.
 
 Every rule is a function from source texts to complaints, so that each is shown a planted violation, too.
 """
@@ -104,7 +105,9 @@ NOT_PRIVATE = {
     **{f"verifier.{name}": {"verifier.verify", *(f"verifier.{by}" for by in others)}
        for name, others in {"tap": ["watch"], "watch": [], "hostile": ["sheet"], "sheet": ["edits"], "edits": []}.items()},
 }  # fmt: skip
-"""Modules that read the data for free, and who may import them; `factored_mwem.__init__` hands them out by name."""
+"""Modules that read the data for free, and who may import them; `factored_mwem.__init__` hands them out by
+name.
+"""
 
 
 def at_home(found: Sources) -> list[str]:
@@ -118,7 +121,9 @@ def at_home(found: Sources) -> list[str]:
 
 
 def attribute_calls(tree: ast.AST, attribute: str) -> Iterator[ast.AST]:
-    """Every mention of `.attribute`, called or not: a bound method kept for later is a door, too. `getattr` with its name counts."""
+    """Every mention of `.attribute`, called or not: a bound method kept for later is a door, too. `getattr`
+    with its name counts.
+    """
     for node in ast.walk(tree):
         if (isinstance(node, ast.Attribute) and node.attr == attribute) or (
             isinstance(node, ast.Constant) and node.value == attribute
@@ -127,7 +132,9 @@ def attribute_calls(tree: ast.AST, attribute: str) -> Iterator[ast.AST]:
 
 
 def one_door(found: Sources) -> list[str]:
-    """Sealed contents outside Sealed and Access.open; Access.open outside select, measure and discover's helpers; noise without a reading."""
+    """Sealed contents outside Sealed and Access.open; Access.open outside select, measure and discover's
+    helpers; noise without a reading.
+    """
     wrong = []
     for name, text in found.items():
         tree = ast.parse(text)
@@ -157,7 +164,9 @@ def one_door(found: Sources) -> list[str]:
 
 
 INSIDERS = ("Sealed.", "Sealed.__init__", "Sealed.reveal", "PrivateRows.count")
-"""What handles sealed contents: Sealed itself, and the one step that seals them again, with the counts of candidates."""
+"""What handles sealed contents: Sealed itself, and the one step that seals them again, with the counts of
+candidates.
+"""
 OPENERS = {
     ("privacy.access", "select"), ("privacy.access", "measure"), ("privacy.residuals", "measure_residuals"),
     ("privacy.questions", "select_question"), ("privacy.questions", "measure_question"),
@@ -175,7 +184,9 @@ def _functions(tree: ast.AST) -> Iterator[tuple[str, ast.AST]]:
 
 
 def charges_first(found: Sources) -> list[str]:
-    """Access.open must charge in one statement and reveal in a later one, with nothing between them that could skip the charge."""
+    """Access.open must charge in one statement and reveal in a later one, with nothing between them that
+    could skip the charge.
+    """
     (body,) = [f.body for name, f in _functions(ast.parse(found["privacy.access"])) if name == "Access.open"]
     statements = [
         ast.unparse(s) for s in body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))
@@ -188,11 +199,15 @@ def charges_first(found: Sources) -> list[str]:
 
 
 SEEDED = ("flow", "queries.ranges", "verifier.verify")
-"""Where a generator is made: for sampling, for public workloads of random boxes, and for the neighbours of a table that is verified."""
+"""Where a generator is made: for sampling, for public workloads of random boxes, and for the neighbours of a
+table that is verified.
+"""
 
 
 def no_seed(found: Sources) -> list[str]:
-    """No seed, generator or switch anywhere in privacy/, and none of numpy's randomness; elsewhere only where sampling is."""
+    """No seed, generator or switch anywhere in privacy/, and none of numpy's randomness; elsewhere only where
+    sampling is.
+    """
     wrong = []
     for name, text in found.items():
         tree = ast.parse(text)
@@ -264,7 +279,8 @@ PLANTED = [
     (
         "charges_first",
         "privacy.access",
-        "class Access:\n    def open(self, sealed, entry):\n        found = sealed.reveal()\n        self.ledger.charge(entry)\n        return found",
+        "class Access:\n    def open(self, sealed, entry):\n        found = sealed.reveal()\n        "
+        "self.ledger.charge(entry)\n        return found",
     ),
     ("no_seed", "privacy.noise", "def add(values, *, seed=None): ..."),
     ("no_seed", "privacy.discover", "x = np.random.default_rng(0)"),
@@ -346,7 +362,9 @@ for name, kernel in {**vars(counting), **vars(dense), **vars(graph), **vars(join
 
 
 def test_every_kernel_has_one_compiled_signature_after_a_run() -> None:
-    """A second signature means that a wrapper hands over other types: it is compiled again, on a user's time."""
+    """A second signature means that a wrapper hands over other types: it is compiled again, on a user's
+    time.
+    """
     found = subprocess.run([sys.executable, "-c", RUN], capture_output=True, text=True, check=True)
     counts = {name: int(count) for name, count in (line.split() for line in found.stdout.splitlines())}
     called = {

@@ -1,4 +1,6 @@
-"""Workloads of ranges, cubes and parities from end to end, by both engines: what they spend, what they publish, and what they are worth."""
+"""Workloads of ranges, cubes and parities from end to end, by both engines: what they spend, what they
+publish, and what they are worth.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +90,9 @@ def noisy(policy: Policy, seed: int = 3) -> FakeNoise:
 def check_nothing_leaks(
     folder: Path, relation: str, monkeypatch: pytest.MonkeyPatch, workload: Workload = MIXED, **choices: Any
 ) -> None:
-    """Two neighbours, the second fed the noisy answers and choices of the first: all that is published, offered and charged is the same."""
+    """Two neighbours, the second fed the noisy answers and choices of the first: all that is published,
+    offered and charged is the same.
+    """
     policy = Policy.of(neighbours=relation, **choices)
     offered: dict[str, list[list[int]]] = {}
     made: dict[str, dict[str, bytes]] = {}
@@ -227,7 +231,9 @@ def test_the_check_catches_a_hierarchy_of_true_counts(
 def test_nothing_is_read_or_drawn_before_it_is_paid(
     composition: Composition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A ledger that cannot pay leaves the answers sealed and the sampler untouched; one that can has the entry before the noise is drawn."""
+    """A ledger that cannot pay leaves the answers sealed and the sampler untouched; one that can has the
+    entry before the noise is drawn.
+    """
     domain = Domain.from_dict({"a": 2, "b": 3})
     kinds = [Ranges.every((1,), (3,)), Parities.up_to([0], 1), Cuboids(((0, 1),), (2, 3))]
     private = PrivateAnswers(
@@ -283,7 +289,9 @@ PROMISES = [
 @engines
 @pytest.mark.parametrize("promise", PROMISES, ids=str)
 def test_charges_add_up_to_the_budget(engine_: str, promise: dict[str, Any]) -> None:
-    """Entries and calls of the sampler agree one by one; a third party's sum is the budget, to one part in 10^9, and not a hair above."""
+    """Entries and calls of the sampler agree one by one; a third party's sum is the budget, to one part in
+    10^9, and not a hair above.
+    """
     policy = Policy.of(engine=engine_, **promise)
     fake = noisy(policy)
     manifest = run(small_table(), policy, fake).manifest
@@ -319,7 +327,9 @@ def test_a_release_with_real_noise_spends_its_epsilon(engine_: str, delta: float
 
 
 def test_no_more_rounds_than_questions() -> None:
-    """Three questions and a hundred rounds asked for: each is measured once, and what they leave is nothing."""
+    """Three questions and a hundred rounds asked for: each is measured once, and what they leave is
+    nothing.
+    """
     policy = Policy.of(engine="mwem", rounds=100)
     manifest = run(small_table(), policy, noisy(policy), Workload.cube("colour", "owns")).manifest
     assert manifest.rounds == 3 and sorted(q.question for q in manifest.questions) == [
@@ -351,7 +361,9 @@ def ordered(values: int, *, nullable: bool = False) -> Attribute:
 
 
 def parts(low: int, high: int, levels: Sequence[np.ndarray]) -> int:
-    """How many groups, from coarse to fine, make up the codes low .. high, by looking at each code: an oracle without any formula."""
+    """How many groups, from coarse to fine, make up the codes low .. high, by looking at each code: an oracle
+    without any formula.
+    """
     inside = set(range(low, high + 1))
     found = 0
     for level in reversed(levels):
@@ -372,7 +384,9 @@ def mean_parts(values: int, levels: Sequence[np.ndarray]) -> float:
 @pytest.mark.parametrize("composition", list(Composition))
 @pytest.mark.parametrize("values", [2, 3, 4, 5, 7, 16, 40, 64])
 def test_the_predicted_error_is_the_mean_over_all_ranges(values: int, composition: Composition) -> None:
-    """In units of one measurement with the whole budget: parts of a range times what splitting the budget among the levels costs each."""
+    """In units of one measurement with the whole budget: parts of a range times what splitting the budget
+    among the levels costs each.
+    """
     for branches in sorted({2, 3, 4, 8, values - 1, values} - {0, 1}):
         widths = [1]
         while widths[-1] * branches < values:
@@ -387,7 +401,9 @@ def test_the_predicted_error_is_the_mean_over_all_ranges(values: int, compositio
 @pytest.mark.parametrize("composition", list(Composition))
 @pytest.mark.parametrize("values", [64, 150])
 def test_the_gain_is_what_is_delivered(values: int, composition: Composition) -> None:
-    """Noise drawn for each level, ranges added up from the fewest groups: the mean squared error, over that of single values, within 5 percent."""
+    """Noise drawn for each level, ranges added up from the fewest groups: the mean squared error, over that
+    of single values, within 5 percent.
+    """
     found = hierarchy(ordered(values), composition)
     levels = [np.arange(values), *found.groups]
     delivered = ((values + 2) / 3) / (
@@ -440,7 +456,9 @@ def test_groups_are_nested_neighbours_and_missing_values_alone(
 
 @pytest.mark.parametrize("composition", list(Composition))
 def test_small_domains_are_measured_as_they_are(composition: Composition) -> None:
-    """No hierarchy of any number of branches is better there, by exact count; where one is, the best is taken. The gain is never made up."""
+    """No hierarchy of any number of branches is better there, by exact count; where one is, the best is
+    taken. The gain is never made up.
+    """
     for values in range(1, 41):
         attribute = (
             ordered(values)
@@ -457,7 +475,9 @@ def test_small_domains_are_measured_as_they_are(composition: Composition) -> Non
 
 
 def chernoff(eigenvalues: np.ndarray, threshold: float) -> float:
-    """A bound on the natural log of P[sum of eigenvalues times squared normals is beyond `threshold`], on the side away from the mean."""
+    """A bound on the natural log of P[sum of eigenvalues times squared normals is beyond `threshold`], on the
+    side away from the mean.
+    """
     sign = 1.0 if threshold > eigenvalues.sum() else -1.0
     top = 0.499 / eigenvalues.max() if sign > 0 else 1e6 / eigenvalues.sum()
     return min(
@@ -475,9 +495,12 @@ def of_all_ranges(values: int) -> np.ndarray:
 
 @pytest.mark.slow
 def test_asking_for_ranges_makes_them_better() -> None:
-    """A 1,000-value attribute at epsilon 1, the number of rows public, against the one-way marginal alone at the same price. The mean squared error
-    over all ranges is a quadratic form in Gaussians, for single values and for the least-squares fit to all levels. Chernoff's bound finds a
-    threshold that the mean of ten releases is above in one case and below in the other, but with probability 1e-9 together; both are compared."""
+    """A 1,000-value attribute at epsilon 1, the number of rows public, against the one-way marginal alone at
+    the same price. The mean squared error over all ranges is a quadratic form in Gaussians, for single values
+    and for the least-squares fit to all levels. Chernoff's bound finds a threshold that the mean of ten
+    releases is above in one case and below in the other, but with probability 1e-9 together; both are
+    compared.
+    """
     values, repeats = 1000, 10
     domain, x = Domain([ordered(values)]), np.repeat(np.arange(values), 200 + np.arange(values) % 97)
     table, true, weigh = pa.table({"x": x}), np.bincount(x, minlength=values), of_all_ranges(values)
@@ -510,9 +533,11 @@ def _error(release: Release, true: np.ndarray, weigh: np.ndarray) -> float:
 
 
 def test_the_number_of_rows_is_learnt_from_the_groups_too() -> None:
-    """Ranges add up shares of the number of rows, so its error goes into all of them: few groups say it better than 1,000 single values.
+    """Ranges add up shares of the number of rows, so its error goes into all of them: few groups say it
+    better than 1,000 single values.
 
-    Noise of +2 on every single value and of nothing else puts the sum of those 2,000 off; the inverse-variance mean gives it its due and no more.
+    Noise of +2 on every single value and of nothing else puts the sum of those 2,000 off; the
+    inverse-variance mean gives it its due and no more.
     """
     values = 1000
     domain, x = Domain([ordered(values)]), np.repeat(np.arange(values), 50)
@@ -553,7 +578,9 @@ def single_scales(made: Release, name: str) -> list[float]:
 
 
 def test_a_weight_buys_a_range_more_of_the_budget() -> None:
-    """Equal shapes but for the weight: noise falls, in proportion to weight^(-1/3) against the other column's (cost goes with weight^(2/3))."""
+    """Equal shapes but for the weight: noise falls, in proportion to weight^(-1/3) against the other column's
+    (cost goes with weight^(2/3)).
+    """
     sized = {"x": 400, "y": 400}
     domain = {
         "fields": [

@@ -1,4 +1,6 @@
-"""The audit: its bounds against known answers, an event that is judged on other runs than it was chosen by, and the whole of it in small."""
+"""The audit: its bounds against known answers, an event that is judged on other runs than it was chosen by,
+and the whole of it in small.
+"""
 
 from __future__ import annotations
 
@@ -42,14 +44,18 @@ def test_rough_limits_are_never_narrower() -> None:
 
 
 def test_limits_fail_as_seldom_as_they_say() -> None:
-    """Exactly, over all outcomes of 40 runs: the lower limit exceeds the truth with probability at most 5 %."""
+    """Exactly, over all outcomes of 40 runs: the lower limit exceeds the truth with probability at most 5
+    %.
+    """
     for truth in (0.03, 0.3, 0.5, 0.96):
         wrong = sum(stats.binom.pmf(c, 40, truth) for c in range(41) if lower_limit(c, 40, 0.05) > truth)
         assert wrong <= 0.05
 
 
 def test_rho_of_a_gaussian_is_never_exceeded_and_nearly_reached() -> None:
-    """Every event under N(0, 1) against N(mu, 1), which costs mu^2 / 2; thresholds show two thirds of it and more."""
+    """Every event under N(0, 1) against N(mu, 1), which costs mu^2 / 2; thresholds show two thirds of it and
+    more.
+    """
     for mu in (0.3, 1.0, 3.0):
         at = np.linspace(-6, 6 + mu, 300)
         p, q = stats.norm.sf(at - mu), stats.norm.sf(at)
@@ -59,7 +65,9 @@ def test_rho_of_a_gaussian_is_never_exceeded_and_nearly_reached() -> None:
 
 
 def test_rho_of_a_choice_is_that_of_the_exponential_mechanism() -> None:
-    """Two candidates whose odds turn round: epsilon^2 / 8 is the limit for small epsilon, and never exceeded."""
+    """Two candidates whose odds turn round: epsilon^2 / 8 is the limit for small epsilon, and never
+    exceeded.
+    """
     for epsilon in (0.1, 1.0, 4.0):
         p = 1 / (1 + math.exp(-epsilon / 2))
         found = float(rho_loss(np.array([p]), np.array([1 - p]), 0.0)[0])
@@ -81,7 +89,9 @@ def test_the_halves_are_disjoint() -> None:
 
 @pytest.mark.parametrize("leaks", ["nowhere", "first half", "second half", "everywhere"])
 def test_an_event_is_judged_on_runs_that_did_not_choose_it(leaks: str) -> None:
-    """A leak that only one half of the runs shows gives no bound: either nobody looks for it, or nobody finds it again."""
+    """A leak that only one half of the runs shows gives no bound: either nobody looks for it, or nobody finds
+    it again.
+    """
     rng, count = np.random.default_rng(8), iter(range(10**6))
 
     def play(world: int, noise: object) -> check.Seen:

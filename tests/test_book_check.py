@@ -1,4 +1,6 @@
-"""`fmwem ledger verify`: a chain of all that was entered, which rows, heads, journals and manifests must fit; whatever was changed is named."""
+"""`fmwem ledger verify`: a chain of all that was entered, which rows, heads, journals and manifests must fit;
+whatever was changed is named.
+"""
 
 # ruff: noqa: F811 - fixtures come from other modules
 
@@ -42,16 +44,22 @@ from factored_mwem.pipeline.manifest import Manifest
 HALF = Cost(Composition.PURE, Fraction(1, 2))
 OLD = (
     "CREATE TABLE secret (key BLOB NOT NULL)",
-    "CREATE TABLE datasets (name TEXT PRIMARY KEY, epsilon REAL, delta REAL NOT NULL, rho REAL, neighbours TEXT NOT NULL, "
+    "CREATE TABLE datasets (name TEXT PRIMARY KEY, epsilon REAL, delta REAL NOT NULL, rho REAL, neighbours "
+    "TEXT NOT NULL, "
     "contributions INTEGER NOT NULL, privacy_id TEXT, limit_rho TEXT, limit_delta TEXT, added TEXT NOT NULL)",
-    "CREATE TABLE releases (id INTEGER PRIMARY KEY, dataset TEXT NOT NULL REFERENCES datasets, run_id TEXT, state TEXT NOT NULL, "
-    "composition TEXT NOT NULL, amount TEXT NOT NULL, delta TEXT NOT NULL, spent_amount TEXT, spent_delta TEXT, parameters TEXT NOT NULL, "
-    "fingerprint BLOB, mark TEXT, files TEXT NOT NULL, tool_version TEXT NOT NULL, reserved TEXT NOT NULL, changed TEXT NOT NULL, "
+    "CREATE TABLE releases (id INTEGER PRIMARY KEY, dataset TEXT NOT NULL REFERENCES datasets, run_id TEXT, "
+    "state TEXT NOT NULL, "
+    "composition TEXT NOT NULL, amount TEXT NOT NULL, delta TEXT NOT NULL, spent_amount TEXT, spent_delta "
+    "TEXT, parameters TEXT NOT NULL, "
+    "fingerprint BLOB, mark TEXT, files TEXT NOT NULL, tool_version TEXT NOT NULL, reserved TEXT NOT NULL, "
+    "changed TEXT NOT NULL, "
     "UNIQUE (dataset, run_id))",
     f"INSERT INTO secret VALUES (x'{'ab' * 32}')",
     "INSERT INTO datasets VALUES ('t', 1.0, 0.0, NULL, 'add-remove', 1, NULL, '0', '0', '2026-01-01')",
-    "INSERT INTO releases VALUES (1, 't', 'r', 'finished', 'pure', '1/2', '0', '1/3', '0', '{\"k\": [1]}', x'0f', 'm1', '[{}]', '1', '2026', '2026')",
-    "INSERT INTO releases VALUES (2, 't', NULL, 'failed', 'pure', '1/8', '0', NULL, NULL, '{}', NULL, NULL, '[]', '1', '2026', '2026')",
+    "INSERT INTO releases VALUES (1, 't', 'r', 'finished', 'pure', '1/2', '0', '1/3', '0', '{\"k\": [1]}', "
+    "x'0f', 'm1', '[{}]', '1', '2026', '2026')",
+    "INSERT INTO releases VALUES (2, 't', NULL, 'failed', 'pure', '1/8', '0', NULL, NULL, '{}', NULL, NULL, "
+    "'[]', '1', '2026', '2026')",
     "PRAGMA user_version = 1",
     f"PRAGMA application_id = {0x666D776C}",
 )
@@ -246,7 +254,9 @@ def test_rows_and_events_must_be_there_both_ways(two: Path) -> None:
 
 
 def extend(path: Path, facts: dict[str, Any], statement: str) -> None:
-    """What somebody who writes the ledger by hand would do: the event, with its head and code, and the row."""
+    """What somebody who writes the ledger by hand would do: the event, with its head and code, and the
+    row.
+    """
     key = LedgerFile(path).key
     with sqlite3.connect(path) as db:
         db.execute(statement)
@@ -375,7 +385,9 @@ def test_damage_to_the_file_itself_is_named(two: Path) -> None:
 
 
 def test_a_number_is_not_given_out_again(two: Path) -> None:
-    """Where the last row was taken out, SQLite would give its number to the next release, and the chain would hold two of one number."""
+    """Where the last row was taken out, SQLite would give its number to the next release, and the chain would
+    hold two of one number.
+    """
     sql(two, "DELETE FROM releases WHERE id = 4")
     before = two.read_bytes()
     with pytest.raises(InputError, match="ledger verify"):
@@ -513,12 +525,15 @@ def test_a_manifest_of_a_release_that_spent_nothing_yet_is_named(released: tuple
 
 
 def test_a_release_of_the_chain_is_not_known_by_its_file_alone(released: tuple[Path, Path]) -> None:
-    """Its manifest names a head; one without it is not that manifest, whatever the books were made to list."""
+    """Its manifest names a head; one without it is not that manifest, whatever the books were made to
+    list.
+    """
     path, manifest = released
     edit(lambda m: m.pop("chain_head"))(manifest)
     sql(
         path,
-        f'UPDATE releases SET files = \'[{{"manifest": "{hashlib.sha256(manifest.read_bytes()).hexdigest()}"}}]\'',
+        f'UPDATE releases SET files = \'[{{"manifest": '
+        f'"{hashlib.sha256(manifest.read_bytes()).hexdigest()}"}}]\'',
     )
     assert any("it has no chain_head" in problem for problem in check_books(path, [manifest])["problems"])
 
@@ -582,7 +597,8 @@ def test_a_release_from_python_fits_by_what_the_books_say_of_it(books: Path) -> 
     found = check_books(books, [manifest])
     assert found["fits"] and found["problems"] == []
     assert found["notes"] == [
-        f"{manifest}: the books list no file of this release: only its costs, policy, workload and domain were compared"
+        f"{manifest}: the books list no file of this release: only its costs, policy, workload and domain "
+        "were compared"
     ]
     assert f"note: {found['notes'][0]}\n" in books_check_text(found) and books_check_text(found).endswith(
         "all fits"

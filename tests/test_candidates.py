@@ -1,4 +1,6 @@
-"""Views: exactly the combinations of levels that fit, each counted or added up from one that is, and no score moves more than it may."""
+"""Views: exactly the combinations of levels that fit, each counted or added up from one that is, and no score
+moves more than it may.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +85,9 @@ def test_exactly_the_combinations_that_fit(case: str, limit: float, order: int) 
 @every_case
 @limits
 def test_the_levels_to_combine_can_be_fewer(case: str, limit: float) -> None:
-    """Only the ends of long chains, or the coarsest alone: what a workload of many marginals is cut down to."""
+    """Only the ends of long chains, or the coarsest alone: what a workload of many marginals is cut down
+    to.
+    """
     levels = LEVELS[case]
     for chains in (
         [(c[0], c[-1]) if len(c) > 2 else c for c in levels.chains],
@@ -102,7 +106,9 @@ def test_the_levels_to_combine_can_be_fewer(case: str, limit: float) -> None:
 
 
 def check_bases(views: Candidates) -> None:
-    """A base is its own; whatever hangs below it is coarser, or has fewer attributes, and so can be added up from it."""
+    """A base is its own; whatever hangs below it is coarser, or has fewer attributes, and so can be added up
+    from it.
+    """
     assert np.array_equal(views.base_of[views.base_of], views.base_of)
     for c in range(len(views)):
         assert refines(views.levels, views.positions(int(views.base_of[c])), views.positions(c))
@@ -127,7 +133,9 @@ def test_bases_refine_what_hangs_below_and_nothing_refines_them(case: str, limit
 
 @pytest.mark.parametrize("case", ["two levels", "one attribute"])
 def test_nothing_is_counted_twice_where_middle_levels_are_left_out(case: str) -> None:
-    """From the ends of the chains alone: what hangs below a finer candidate is added up from it, though the level between is missing."""
+    """From the ends of the chains alone: what hangs below a finer candidate is added up from it, though the
+    level between is missing.
+    """
     levels = LEVELS[case]
     views = fine_candidates(levels, 2).at(
         levels, 1e9, [(c[0], c[-1]) if len(c) > 2 else c for c in levels.chains]
@@ -141,7 +149,9 @@ def test_nothing_is_counted_twice_where_middle_levels_are_left_out(case: str) ->
 @every_case
 @limits
 def test_coarse_steps_add_up_right(case: str, limit: float) -> None:
-    """Each candidate that is no base, cell by cell of its base: the steps name the cell that holds it, by brute force over a random table."""
+    """Each candidate that is no base, cell by cell of its base: the steps name the cell that holds it, by
+    brute force over a random table.
+    """
     levels, views = LEVELS[case], views_of(case, limit)
     first, which, steps = views.coarse
     table = dict(
@@ -175,7 +185,9 @@ def test_fine_candidates_are_their_own_bases() -> None:
 
 
 def test_half_a_million_fine_candidates() -> None:
-    """1,000 binary attributes, all pairs: single attributes hang below a pair, and nothing else is added up."""
+    """1,000 binary attributes, all pairs: single attributes hang below a pair, and nothing else is added
+    up.
+    """
     fine = fine_candidates(Levels.fine((2,) * 1000), 2)
     views = fine.at(Levels.fine((2,) * 1000), 1e5)
     assert len(views) == len(fine) == 500_500
@@ -222,7 +234,9 @@ def random_rows(levels: Levels, n: int, rng: np.random.Generator) -> list[tuple[
 @pytest.mark.parametrize("limit", [4, 17, 60, 1e9])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_score_is_the_distance_of_integer_gaps_added_up(case: str, limit: float, seed: int) -> None:
-    """A base's cells are rounded to the grid one by one; what hangs below it adds these integers up, and so comes near its own distance."""
+    """A base's cells are rounded to the grid one by one; what hangs below it adds these integers up, and so
+    comes near its own distance.
+    """
     rng = np.random.default_rng(seed)
     levels, views = LEVELS[case], views_of(case, limit)
     if not len(views):
@@ -252,7 +266,9 @@ def test_a_score_is_the_distance_of_integer_gaps_added_up(case: str, limit: floa
 def test_neighbours_move_every_score_by_at_most_its_sensitivity(
     case: str, limit: float, contributions: int
 ) -> None:
-    """In integers, for base and coarse candidates alike: k records under add-remove, 2 k under replace, not one unit more. It is reached."""
+    """In integers, for base and coarse candidates alike: k records under add-remove, 2 k under replace, not
+    one unit more. It is reached.
+    """
     rng = np.random.default_rng(contributions)
     levels, views = LEVELS[case], views_of(case, limit, 2)
     if not len(views):
@@ -280,7 +296,9 @@ def test_neighbours_move_every_score_by_at_most_its_sensitivity(
 @pytest.mark.parametrize("relation", list(Neighbours))
 @pytest.mark.parametrize("contributions", [1, 3])
 def test_select_charges_for_what_a_score_moves(relation: Neighbours, contributions: int) -> None:
-    """Through the one door: the scores that reach the sampler are distances less a public penalty, at the scale of the stated sensitivity."""
+    """Through the one door: the scores that reach the sampler are distances less a public penalty, at the
+    scale of the stated sensitivity.
+    """
     levels, rng = LEVELS["two levels"], np.random.default_rng(1)
     views = views_of("two levels", 60, 2)
     forest = forest_of(levels, rng, 20.0)

@@ -1,4 +1,6 @@
-"""The rule by which releases add up: exact for one, sound for many against another library's accountant, and fixed before anything is seen."""
+"""The rule by which releases add up: exact for one, sound for many against another library's accountant, and
+fixed before anything is seen.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def cost_of(epsilon: float, delta: float, *, learn: bool = False) -> Cost:
 
 
 def third_party(costs: list[Cost], delta: Fraction) -> float:
-    """epsilon at delta by dp-accounting's Renyi accountant; pure releases by their own sum, if that is all there is."""
+    """epsilon at delta by dp-accounting's Renyi accountant; pure releases by their own sum, if that is all
+    there is.
+    """
     if all(c.pure for c in costs):
         return float(sum(c.amount for c in costs))
     accountant = RdpAccountant(ORDERS)
@@ -118,7 +122,9 @@ def test_the_third_party_sees_a_rule_that_forgets() -> None:
 
 
 def test_the_first_release_sets_the_limits_and_no_later_one_moves_them() -> None:
-    """A tenth of delta is kept for learnt categories unless the first release takes all: with hindsight more would fit, and be unsound."""
+    """A tenth of delta is kept for learnt categories unless the first release takes all: with hindsight more
+    would fit, and be unsound.
+    """
     cap, small, learnt = Cap.of(1.0, 1e-9), cost_of(0.5, 1e-9), cost_of(0.5, 1e-9, learn=True)
     limits = cap.limits(small)
     assert limits.delta == Fraction(1e-9) * Fraction(0.1)

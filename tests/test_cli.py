@@ -1,4 +1,6 @@
-"""The command line as a new user meets it: one JSON line for scripts, a summary for people, one line and the documented code for every mistake."""
+"""The command line as a new user meets it: one JSON line for scripts, a summary for people, one line and the
+documented code for every mistake.
+"""
 
 from __future__ import annotations
 
@@ -333,9 +335,11 @@ def test_wrong_questions_are_refused_before_anything_is_spent(
 
 
 def test_a_learnt_domain_may_not_fit_the_questions(here: Path, fmwem: Fmwem) -> None:
-    """A name that is not there is seen in the header; that values have no order is known only once the budget has paid for them, and then said.
+    """A name that is not there is seen in the header; that values have no order is known only once the budget
+    has paid for them, and then said.
 
-    The vote on a column's kind is noisy: one in 700 makes text of the ages, which has no order either. Four in a row are one in 10^11.
+    The vote on a column's kind is noisy: one in 700 makes text of the ages, which has no order either. Four
+    in a row are one in 10^11.
     """
     (here / "t.domain.json").unlink()
     early = fmwem("release", "t.csv", "--ranges", "wages:10", "--json")
@@ -353,7 +357,9 @@ def asked_for(path: str = "t.synthetic.manifest.json") -> dict[str, Any]:
 
 @pytest.mark.parametrize("engine", ["tree", "mwem"])
 def test_questions_by_flag_variable_or_file(here: Path, fmwem: Fmwem, engine: str) -> None:
-    """Flags repeat; a flag goes above its variable, which goes above the file; what was asked stands in the manifest."""
+    """Flags repeat; a flag goes above its variable, which goes above the file; what was asked stands in the
+    manifest.
+    """
     flags = [
         "--cube",
         "age,pay,smoker:2@3",
@@ -790,7 +796,9 @@ def test_existing_outputs(here: Path, fmwem: Fmwem) -> None:
 
 
 def test_every_exit_code_of_failures(here: Path, fmwem: Fmwem, monkeypatch: pytest.MonkeyPatch) -> None:
-    """2 and 3 are seen above; here what a user's input should never cause, and what the machine may refuse."""
+    """2 and 3 are seen above; here what a user's input should never cause, and what the machine may
+    refuse.
+    """
 
     def failing(error: BaseException) -> Callable[..., Any]:
         def run(*_: Any, **__: Any) -> None:

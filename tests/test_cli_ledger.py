@@ -121,7 +121,9 @@ def killed_at(point: str) -> None:
 
 
 def test_a_run_that_goes_on_overwrites_nobody(books: Path, fmwem: Fmwem) -> None:
-    """Another job has written to the same path meanwhile: its release stays, and what the run would write is refused."""
+    """Another job has written to the same path meanwhile: its release stays, and what the run would write is
+    refused.
+    """
     killed_at("after fit")
     assert fmwem(*JOB, "--epsilon", 0.3, "--run-id", "a").code == 137
     assert fmwem(*JOB, "--epsilon", 0.3, "--run-id", "b").code == 0
@@ -284,7 +286,9 @@ def listening() -> None:
 def test_a_signal_is_one_line_and_the_run_goes_on_later(
     books: Path, fmwem: Fmwem, number: int, code: int
 ) -> None:
-    """The ledger is held until the signal is sent, so that no run is over before it comes: every one waits at its first charge at the latest."""
+    """The ledger is held until the signal is sent, so that no run is over before it comes: every one waits at
+    its first charge at the latest.
+    """
     held = sqlite3.connect(books, isolation_level=None)
     held.execute("BEGIN IMMEDIATE")
     arguments = [str(FMWEM), *map(str, JOB), "--run-id", "r", "--json"]

@@ -1,4 +1,6 @@
-"""Values come back as they came, and no value of a private table can make encoding fail: one person's row must not decide a release."""
+"""Values come back as they came, and no value of a private table can make encoding fail: one person's row
+must not decide a release.
+"""
 
 from __future__ import annotations
 
@@ -472,9 +474,4 @@ def test_codes_take_the_smallest_type() -> None:
     assert [
         code_dtype(attribute("integer", ends=(0, top - 2), bins=top - 1))
         for top in (2**8, 2**8 + 1, 2**16, 2**16 + 1)
-    ] == [
-        np.uint8,
-        np.uint16,
-        np.uint16,
-        np.uint32,
-    ]
+    ] == [np.uint8, np.uint16, np.uint16, np.uint32]

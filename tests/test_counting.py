@@ -1,4 +1,6 @@
-"""Counting: every path equal to a plain count, whatever the threads and the blocks of rows, in no more memory than promised."""
+"""Counting: every path equal to a plain count, whatever the threads and the blocks of rows, in no more memory
+than promised.
+"""
 
 from __future__ import annotations
 
@@ -134,7 +136,9 @@ def test_tables_at_the_bound_of_the_small_ones() -> None:
 
 
 def test_candidates_at_the_bound_of_the_slices() -> None:
-    """Every prefix must fit the kernel's buffer; 1 * 1 * 16 * 8 slices are the most, in each order of the columns."""
+    """Every prefix must fit the kernel's buffer; 1 * 1 * 16 * 8 slices are the most, in each order of the
+    columns.
+    """
     for shape in itertools.permutations((1, 2, 17, SLICES // 16 + 1)):
         members, columns = members_of(4, 4), columns_of(shape, 700)
         assert by_bits_of(shape, members).all()
@@ -180,7 +184,9 @@ def test_columns_are_left_as_they_are_and_may_be_read_only_or_strided() -> None:
 @pytest.mark.parametrize("rows", [49, 50, 51, 100, 101, 420])
 @pytest.mark.parametrize("shape", [(2, 2, 3), (20, 30, 40)], ids=["bits", "rows"])
 def test_counts_stop_at_the_largest(rows: int, shape: Shape, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At 2^31 - 1 in earnest: wrapping round would move a score by 2^32 for one row, standing still keeps the sensitivity."""
+    """At 2^31 - 1 in earnest: wrapping round would move a score by 2^32 for one row, standing still keeps the
+    sensitivity.
+    """
     monkeypatch.setattr(counting, "LARGEST", 50)
     members, columns = members_of(3, 3), columns_of(shape, rows, skewed=True)
     expected = np.minimum(plain(columns, shape, members), 50)

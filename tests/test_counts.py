@@ -61,7 +61,9 @@ def test_the_counts_are_brute_force(shape: tuple[int, ...], order: int, rows: in
 
 @pytest.mark.parametrize("seed", range(6))
 def test_the_counts_of_views_are_brute_force(seed: int) -> None:
-    """At levels: every base, counted from the rows with their codes grouped by hand. What is added up from a base has no counts of its own."""
+    """At levels: every base, counted from the rows with their codes grouped by hand. What is added up from a
+    base has no counts of its own.
+    """
     rng = np.random.default_rng(seed)
     shape = (6, 4, 300, 2, 5)
     levels = Levels.of(
@@ -107,7 +109,9 @@ def test_rows_hand_their_codes_on_sealed() -> None:
 
 
 def test_any_marginal_on_demand() -> None:
-    """Also of no attribute (the number of rows), and of what is no candidate: a histogram start measures whole components."""
+    """Also of no attribute (the number of rows), and of what is no candidate: a histogram start measures
+    whole components.
+    """
     codes, table = table_of((2, 3, 4), 50, seed=2)
     tables = Tables(codes, candidates_of((2, 3, 4), 1))
     for positions in ((), (1,), (0, 2), (0, 1, 2)):
@@ -135,7 +139,9 @@ def test_offsets_are_the_running_sum_of_cells() -> None:
 
 
 def test_memory_is_refused_from_public_facts() -> None:
-    """The domain alone decides; the table has not been read yet. The message counts candidates and bytes, which are public."""
+    """The domain alone decides; the table has not been read yet. The message counts candidates and bytes,
+    which are public.
+    """
     candidates = candidates_of((1000,) * 6, 3)
     assert bytes_of(candidates) > 4 * 20 * 1e9
     with pytest.raises(

@@ -1,4 +1,6 @@
-"""Ten kills and two other endings of the real command, and planted bugs that the matrix must see: scripts/crash.py in its quick size."""
+"""Ten kills and two other endings of the real command, and planted bugs that the matrix must see:
+scripts/crash.py in its quick size.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The shipped tables are the published ones, and `fetch` keeps nothing that it has not checked. No network: a server on 127.0.0.1."""
+"""The shipped tables are the published ones, and `fetch` keeps nothing that it has not checked. No network: a
+server on 127.0.0.1.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ from factored_mwem.errors import FmwemError, InputError, ResourceError
 
 SHIPPED = Path(__file__).parents[1] / "datasets"
 
-# Counts in the order of publication: first attribute fastest (mildew, czech) or last attribute fastest (rochdale).
+# Counts in the order of publication: first attribute fastest (mildew, czech) or last attribute fastest
+# (rochdale).
 MILDEW = (
     "0 0 0 0 3 0 1 0 0 1 0 0 0 1 0 0 1 0 1 0 7 1 4 0 0 0 0 2 1 3 0 11 16 1 4 0 1 0 0 0 1 4 1 4 0 0 0 1"
     + 16 * " 0"
@@ -82,7 +85,9 @@ def test_counts_are_the_published_vector(name: str, published: str) -> None:
 
 
 def test_rochdale_is_the_published_vector_under_other_labels() -> None:
-    """The source of the vector has the same attributes in the same order; it writes 1 for yes, the older wife and the husband out of work."""
+    """The source of the vector has the same attributes in the same order; it writes 1 for yes, the older wife
+    and the husband out of work.
+    """
     _, rows = read("rochdale")
     one = ("yes", ">38", "no", "yes", "yes", "yes", "yes", "yes")
     ones = {
@@ -338,7 +343,8 @@ def test_local_takes_names_not_paths(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert [local(name) for name in ("../secret", str(tmp_path / "secret"), "..", "")] == [None] * 4
 
 
-# Read before the fixture hides it. These two bring the published bytes back from the copies and so check the pinned hashes.
+# Read before the fixture hides it. These two bring the published bytes back from the copies and so check the
+# pinned hashes.
 COPIES = {name: local(name) for name in datasets.SOURCES}
 
 

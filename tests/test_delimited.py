@@ -97,7 +97,9 @@ CLEAN = (b"a", b'"x"', b'"a,b"', b"", b'"q""r"', b'"t"u', b"\xc3\xa9", b"\xef\xb
 def test_any_file_is_read_by_the_definition(
     tmp_path_factory: pytest.TempPathFactory, chance: random.Random
 ) -> None:
-    """With blocks of any size, so that whatever there is lies across their ends; clean lines before, so that both paths are taken."""
+    """With blocks of any size, so that whatever there is lies across their ends; clean lines before, so that
+    both paths are taken.
+    """
     path = tmp_path_factory.getbasetemp() / "any.csv"
     records: Records = chance.choice(("checked", "lines"))
     width, end = chance.choice((1, 2, 3)), chance.choice((b"\n", b"\r\n"))
@@ -184,7 +186,9 @@ def test_a_record_that_is_too_long_is_malformed_wherever_it_lies(
 
 
 def test_the_fast_path_is_taken_for_clean_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else the tests above would say nothing of it; and only there, else they would say nothing of the other."""
+    """Else the tests above would say nothing of it; and only there, else they would say nothing of the
+    other.
+    """
     calls: list[str] = []
     plain, mended = delimited._plain, delimited._mended
     monkeypatch.setattr(delimited, "_plain", lambda *a: calls.append("plain") or plain(*a))
@@ -205,7 +209,9 @@ def test_the_fast_path_is_taken_for_clean_text(tmp_path: Path, monkeypatch: pyte
 def test_a_byte_order_mark_is_a_part_of_its_cell(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: Records, block: int
 ) -> None:
-    """The library takes one away from the front of what it is given: where blocks began, and so who stood before, decided what a cell held."""
+    """The library takes one away from the front of what it is given: where blocks began, and so who stood
+    before, decided what a cell held.
+    """
     mark = "\ufeff"
     (tmp_path / "t.csv").write_text(
         f"{mark}a,b\n{mark}x,1\nz,2\n{mark}x,3\n{mark}{mark}x,4\n{mark},5\n", encoding="utf-8"
@@ -288,7 +294,9 @@ def test_a_change_in_the_middle_of_a_pass_is_seen_at_its_end(tmp_path: Path) -> 
 
 
 def test_a_new_mode_link_or_name_is_no_change(tmp_path: Path) -> None:
-    """Backups link files, and others may be allowed to read them: a run that ended for that would have paid for nothing."""
+    """Backups link files, and others may be allowed to read them: a run that ended for that would have paid
+    for nothing.
+    """
     path = _write(tmp_path / "t.csv", 10)
     table = open_table(path)
     path.chmod(0o640)

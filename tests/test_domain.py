@@ -1,4 +1,6 @@
-"""A domain is a public promise: a wrong one must be refused where it is written, with a message that says what to correct."""
+"""A domain is a public promise: a wrong one must be refused where it is written, with a message that says
+what to correct.
+"""
 
 from __future__ import annotations
 
@@ -306,7 +308,9 @@ def test_codes_for_null_and_for_the_unlisted() -> None:
 
 
 def test_more_of_frictionless_is_read() -> None:
-    """A year is an integer, a missing value may have a label, words for true and false are honoured, what bounds nothing is dropped."""
+    """A year is an integer, a missing value may have a label, words for true and false are honoured, what
+    bounds nothing is dropped.
+    """
     domain = Domain.from_dict(
         {
             "fields": [

@@ -1,4 +1,6 @@
-"""The door, from the bytes of a person to what is released: hostile keys, types, names and drafts, and tables without a row."""
+"""The door, from the bytes of a person to what is released: hostile keys, types, names and drafts, and tables
+without a row.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,9 @@ HOSTILE = [
 
 
 def test_keys_go_through_the_library_whole() -> None:
-    """The library hands keys on as C strings: "male\\0x" came out as "male", whose count was overwritten. Each of these has a count of its own."""
+    """The library hands keys on as C strings: "male\\0x" came out as "male", whose count was overwritten.
+    Each of these has a count of its own.
+    """
     counts = {key: 10**9 * (i + 1) for i, key in enumerate(HOSTILE)}
     kept = OpenDPNoise(Composition.ZCDP).threshold(counts, scale=1.0, threshold=1000)
     assert set(kept) == set(counts)
@@ -93,7 +97,9 @@ DOMAIN = {"fields": [{"name": "c", "type": "string", "categories": ["v0", "v1", 
 
 @pytest.mark.parametrize("kind", ["frame", "parquet", "feather"])
 def test_one_more_category_does_not_show_in_the_schema(tmp_path: Path, kind: str) -> None:
-    """A pandas categorical of 127 values has codes of 8 bits, of 129 ones of 16; the released dictionary had them, too."""
+    """A pandas categorical of 127 values has codes of 8 bits, of 129 ones of 16; the released dictionary had
+    them, too.
+    """
     found = []
     for size in (127, 129):
         frame = pd.DataFrame({"c": pd.Categorical([f"v{i}" for i in range(size)])})
@@ -131,7 +137,9 @@ def test_text_leaves_as_plain_strings(kind: pa.DataType) -> None:
 
 
 def test_a_column_without_a_value_is_text(tmp_path: Path) -> None:
-    """Its type is null, and string with one value more: one person's row decided whether there was a release."""
+    """Its type is null, and string with one value more: one person's row decided whether there was a
+    release.
+    """
     pq.write_table(pa.table({"c": pa.nulls(3)}), tmp_path / "t.parquet")
     for source in (pd.DataFrame({"c": [None] * 3}), pa.table({"c": pa.nulls(3)}), tmp_path / "t.parquet"):
         assert release(source, 1, domain=DOMAIN, epsilon=1.0, rows=3).schema.field("c").type == pa.string()
@@ -154,7 +162,9 @@ NAMES = ["speed [/h]", "[red]", "[/]", ":smile:", "a\x1b[31mb", "{0}", "%s", "\\
 
 @pytest.mark.parametrize("flags", [["-v"], []], ids=["verbose", "bar"])
 def test_names_are_text_on_a_terminal(tmp_path: Path, flags: list[str]) -> None:
-    """`speed [/h]` was taken for markup: with -v the run failed after spending, on a terminal after the files were written."""
+    """`speed [/h]` was taken for markup: with -v the run failed after spending, on a terminal after the files
+    were written.
+    """
     frame = pd.DataFrame({name: np.arange(60) % 3 for name in NAMES})
     frame.to_csv(tmp_path / "t.csv", index=False)
     fields = [
@@ -320,7 +330,9 @@ WIDE: dict[str, Any] = {
 @pytest.mark.parametrize("kind", WIDE)
 @pytest.mark.parametrize("epsilon", [1.0, 50.0])
 def test_learnt_bounds_fit_the_columns_type(kind: str, epsilon: float) -> None:
-    """The domain was refused once it was learnt, and paid for: "correct the domain", which nobody had written."""
+    """The domain was refused once it was learnt, and paid for: "correct the domain", which nobody had
+    written.
+    """
     for _ in range(2):
         made = release(pa.table({"c": WIDE[kind]}), 1, epsilon=epsilon, rows=50)
         assert made.to_arrow().num_rows == 50
@@ -361,7 +373,9 @@ def test_what_is_known_is_refused_before_a_domain_is_learnt(what: str) -> None:
 
 
 def test_long_categories_come_in_shorter_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two categories of 200,000 characters in 12,000 rows were more than a column of text can hold at a time."""
+    """Two categories of 200,000 characters in 12,000 rows were more than a column of text can hold at a
+    time.
+    """
     monkeypatch.setattr(sample, "TEXT", 10_000)
     texts = ["a" * 1000, "b" * 1000]
     made = release(
@@ -395,7 +409,9 @@ def test_a_carriage_return_comes_back_from_csv(tmp_path: Path) -> None:
 
 
 def test_an_input_is_known_again_whatever_its_dictionaries_hold(tmp_path: Path) -> None:
-    """Dictionaries with a null in them, or of too many values together, could not be made one: a run id decided whether there was a release."""
+    """Dictionaries with a null in them, or of too many values together, could not be made one: a run id
+    decided whether there was a release.
+    """
     file = LedgerFile.create(tmp_path / "b.ledger")
     file.add("d", Cap.of(10.0, 1e-6), Neighbours.ADD_REMOVE, 1)
     parts = [
@@ -437,7 +453,9 @@ def test_a_file_rewritten_before_the_first_row_spends_nothing(tmp_path: Path) ->
 def test_a_file_rewritten_between_two_passes_stops_before_more_noise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The domain is learnt from one pass, the codes come from another: between them the rows of one person became a hundred."""
+    """The domain is learnt from one pass, the codes come from another: between them the rows of one person
+    became a hundred.
+    """
     (tmp_path / "t.csv").write_text("c\n" + "v0\n" * 50)
     drawn: list[str] = []
 
@@ -468,7 +486,9 @@ def test_a_file_rewritten_between_two_passes_stops_before_more_noise(
 
 
 def test_a_draft_is_refused_until_a_person_has_looked(tmp_path: Path) -> None:
-    """`fmwem domain draft X.csv > X.domain.json` was found beside the table, and the manifest called it declared."""
+    """`fmwem domain draft X.csv > X.domain.json` was found beside the table, and the manifest called it
+    declared.
+    """
     (tmp_path / "t.csv").write_text("a,b\nx,1\ny,2\n")
     found = subprocess.run(
         ["fmwem", "domain", "draft", "t.csv"], cwd=tmp_path, capture_output=True, text=True, check=True

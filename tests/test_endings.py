@@ -1,4 +1,6 @@
-"""How a command ends: by signals, on an output that takes nothing, beside other jobs. What it says of the budget must be true each time."""
+"""How a command ends: by signals, on an output that takes nothing, beside other jobs. What it says of the
+budget must be true each time.
+"""
 
 # ruff: noqa: F811 - fixtures come from another module
 
@@ -54,7 +56,9 @@ def strike(point: str, *numbers: int) -> None:
 def test_a_second_signal_changes_nothing(
     books: Path, fmwem: Fmwem, monkeypatch: pytest.MonkeyPatch, second: int, run_id: tuple[str, ...]
 ) -> None:
-    """The first one unwinds; the second comes while the books are told, which used to make it say that nothing was spent."""
+    """The first one unwinds; the second comes while the books are told, which used to make it say that
+    nothing was spent.
+    """
     change = LedgerFile.change
 
     def struck(self: LedgerFile, number: int, state: str, **facts: Any) -> None:
@@ -181,7 +185,9 @@ def test_an_output_that_takes_nothing_is_one_line(books: Path, fmwem: Fmwem, unb
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
 def test_a_stream_that_is_closed_is_as_good_as_none(books: Path, fmwem: Fmwem, closed: str) -> None:
-    """The next file that is opened would take its number, and be printed into: here the ledger or a journal."""
+    """The next file that is opened would take its number, and be printed into: here the ledger or a
+    journal.
+    """
     ended = subprocess.run(
         ["sh", "-c", f'exec "$@" {closed}', "sh", str(FMWEM), *map(str, JOB), "--run-id", "r"],
         capture_output=True,
@@ -220,7 +226,9 @@ def test_too_little_memory_is_not_tried_again_as_it_is(books: Path, fmwem: Fmwem
 
 
 def test_another_format_does_not_take_the_first_ones_manifest(books: Path, fmwem: Fmwem) -> None:
-    """a.parquet and a.csv would share a manifest: it must go on speaking of the file that it was written for."""
+    """a.parquet and a.csv would share a manifest: it must go on speaking of the file that it was written
+    for.
+    """
     assert fmwem(*JOB, "--run-id", "r", "-o", "a.parquet").code == 0
     before = (books.parent / "a.manifest.json").read_bytes()
     refused = fmwem(*JOB, "--run-id", "r", "-o", "a.csv")
@@ -274,7 +282,9 @@ def test_a_signal_between_two_steps_leaves_nothing(
 
 
 def test_a_run_that_goes_on_leaves_another_jobs_manifest(books: Path, fmwem: Fmwem) -> None:
-    """Seen: the model that was to be written beside another's data removed its manifest before the data were compared."""
+    """Seen: the model that was to be written beside another's data removed its manifest before the data were
+    compared.
+    """
     assert fmwem(*JOB, "--run-id", "r", "-o", "mine.csv").code == 0
     assert fmwem("release", "t.csv", "--marginals", 1, "-o", "other.csv").code == 0
     before = {path.name: path.read_bytes() for path in books.parent.glob("other.*")}
@@ -295,7 +305,9 @@ def test_names_that_cannot_be_written_are_refused_before_anything_is_spent(
 
 
 def test_files_of_two_jobs_are_not_one_release(books: Path, fmwem: Fmwem) -> None:
-    """With --overwrite two jobs may write at once: data of the one beside a manifest of the other is no finished release."""
+    """With --overwrite two jobs may write at once: data of the one beside a manifest of the other is no
+    finished release.
+    """
     data, seen = books.parent / "t.synthetic.parquet", [0]
 
     def hook(point: str) -> None:
@@ -315,7 +327,9 @@ def test_files_of_two_jobs_are_not_one_release(books: Path, fmwem: Fmwem) -> Non
 
 
 def test_no_advice_is_to_forget_what_was_spent(books: Path, fmwem: Fmwem) -> None:
-    """A ledger that is gone or damaged holds what was spent: a new one in its place would give it all out again."""
+    """A ledger that is gone or damaged holds what was spent: a new one in its place would give it all out
+    again.
+    """
     books.write_bytes(b"SQLite format 3\0" + b"x" * 100)
     assert "put back" in fmwem(*JOB).err and "forgets what was spent" in fmwem(*JOB).err
     books.unlink()

@@ -1,4 +1,6 @@
-"""The engine: without noise it finds the table's marginals; with any noise it spends, offers and grows by public facts and within its limits."""
+"""The engine: without noise it finds the table's marginals; with any noise it spends, offers and grows by
+public facts and within its limits.
+"""
 
 from __future__ import annotations
 
@@ -116,7 +118,9 @@ def as_rows(codes: Codes) -> list[tuple[int, ...]]:
 )
 @pytest.mark.parametrize("delta", [1e-9, 0.0])
 def test_without_noise_the_marginals_come_out_right(shape: tuple[int, ...], delta: float) -> None:
-    """At a budget whose claimed noise is below a row, every two-way marginal ends within a thirtieth of the rows, L1."""
+    """At a budget whose claimed noise is below a row, every two-way marginal ends within a thirtieth of the
+    rows, L1.
+    """
     codes, rows, learnt = table_of(shape, 4000, 1), 4000, 0.0
     ran = run(codes, shape, epsilon=1000.0, delta=delta)
     for pair in itertools.combinations(range(len(shape)), 2):
@@ -147,7 +151,9 @@ def test_what_is_measured_is_what_the_model_answers_worst() -> None:
 
 
 def test_a_large_attribute_is_measured_at_a_level() -> None:
-    """Where noise drowns the fine cells, the coarse ones are worth more: a level is chosen, and it helps the fine marginal, too."""
+    """Where noise drowns the fine cells, the coarse ones are worth more: a level is chosen, and it helps the
+    fine marginal, too.
+    """
     rng = np.random.default_rng(3)
     a = rng.integers(0, 200, 3000)
     codes = [a.astype(np.uint8), (a // 50).astype(np.uint8)]
@@ -177,7 +183,9 @@ PROMISES = [
 @pytest.mark.parametrize("promise", PROMISES, ids=str)
 @pytest.mark.parametrize("rounds", [None, 1, 7])
 def test_charges_add_up_to_the_budget_and_not_beyond(promise: dict[str, Any], rounds: int | None) -> None:
-    """Every reading is an entry at its sampler's scale; a third party gets the same sum from mechanism, scale and sensitivity alone."""
+    """Every reading is an entry at its sampler's scale; a third party gets the same sum from mechanism, scale
+    and sensitivity alone.
+    """
     shape = (4, 3, 25, 2)
     rng = np.random.default_rng(5)
     fake = FakeNoise(
@@ -240,7 +248,9 @@ def test_annealed_rounds_end_well_on_adversarial_measurements(adds: int) -> None
 
 
 def test_the_manifest_lists_every_scale(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Through the whole release: measurements, their names with levels, and the guarantee from the ledger alone."""
+    """Through the whole release: measurements, their names with levels, and the guarantee from the ledger
+    alone.
+    """
     monkeypatch.setattr(engine, "one_shot_suits", lambda *_: False, raising=False)
     codes = table_of((40, 3, 2), 3000, 6)
     domain = Domain.from_dict({"age": 40, "sex": 3, "own": 2})
@@ -278,7 +288,9 @@ Winner = Callable[[np.ndarray, float], int]
 
 
 def scripted(seed: int, *, peeks: str = "") -> FakeNoise:
-    """Noisy answers and choices that owe nothing to the table: drawn from a seed by length alone. `peeks` plants a leak."""
+    """Noisy answers and choices that owe nothing to the table: drawn from a seed by length alone. `peeks`
+    plants a leak.
+    """
     rng = np.random.default_rng(seed)
 
     def winner(scores: np.ndarray, scale: float) -> int:
@@ -323,7 +335,9 @@ def differing(shape: tuple[int, ...], seed: int, relation: str, *, peeks: str = 
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 @pytest.mark.parametrize("seed", range(4))
 def test_every_decision_is_made_by_noisy_answers_alone(relation: str, seed: int) -> None:
-    """Two tables that share no row: with the same noisy answers, levels, views, offers, prices, trees and beliefs are the same to the last bit."""
+    """Two tables that share no row: with the same noisy answers, levels, views, offers, prices, trees and
+    beliefs are the same to the last bit.
+    """
     assert differing((30, 4, 25, 2, 3), seed, relation) == set()
 
 
@@ -377,7 +391,9 @@ def test_small_domains(shape: tuple[int, ...], rows: int, choices: dict[str, Any
 @pytest.mark.parametrize("rows", [0, 1, 2])
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 def test_next_to_no_rows_is_no_error(rows: int, relation: str) -> None:
-    """A refusal would tell. With no row, or one, the noise of any marginal exceeds the largest error there can be."""
+    """A refusal would tell. With no row, or one, the noise of any marginal exceeds the largest error there
+    can be.
+    """
     ran = run(edge((3, 2, 30), rows), (3, 2, 30), 2, neighbours=relation)
     assert np.isfinite(ran.outcome.model.marginal((0, 1))).all() and ran.outcome.model.total >= 1
 
@@ -422,7 +438,9 @@ def test_columns_of_nothing_but_nulls() -> None:
 
 @pytest.mark.parametrize("order", [2, 3])
 def test_a_domain_of_ten_to_the_three_hundred_cells(order: int) -> None:
-    """300 attributes of 10 codes: only what is asked for takes room, and marginals of far ends are exact products along the tree."""
+    """300 attributes of 10 codes: only what is asked for takes room, and marginals of far ends are exact
+    products along the tree.
+    """
     rng = np.random.default_rng(1)
     shape = (10,) * 300
     first = rng.integers(0, 10, 2000)
@@ -438,7 +456,9 @@ def test_a_domain_of_ten_to_the_three_hundred_cells(order: int) -> None:
 
 
 def test_the_real_noise_runs_through() -> None:
-    """So many rows that no noise hides them: a count that comes out below 100, as that of 800 rows may, leaves nothing worth a round."""
+    """So many rows that no noise hides them: a count that comes out below 100, as that of 800 rows may,
+    leaves nothing worth a round.
+    """
     for promise in PROMISES[::3]:
         composition = Composition.PURE if promise["delta"] == 0 else Composition.ZCDP
         ran = run(table_of((6, 30, 2), 20_000, 8), (6, 30, 2), noise=OpenDPNoise(composition), **promise)
@@ -450,7 +470,9 @@ def test_the_real_noise_runs_through() -> None:
 
 @pytest.mark.parametrize("most", [1, 4, 5, 7, 14, 15, 16])
 def test_turns_cover_every_view(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where there are more views than one round looks at, rounds take turns: over as many as it takes each has been offered."""
+    """Where there are more views than one round looks at, rounds take turns: over as many as it takes each
+    has been offered.
+    """
     monkeypatch.setattr(offer, "MOST", most)
     monkeypatch.setattr(offer, "FEWEST", 1, raising=False)
     shape = (3, 2, 2, 2, 3)

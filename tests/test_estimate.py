@@ -1,4 +1,6 @@
-"""The estimator: it ends where a general solver ends, never above where it began, and below what replays of the same measurements reach."""
+"""The estimator: it ends where a general solver ends, never above where it began, and below what replays of
+the same measurements reach.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,9 @@ def noisy(
 
 
 def matrix(levels: Levels, view: View) -> np.ndarray:
-    """float64[cells of the view, cells of the domain]: which cells of the domain a cell of the view adds up."""
+    """float64[cells of the view, cells of the domain]: which cells of the domain a cell of the view adds
+    up.
+    """
     digits = np.indices(levels.shape).reshape(len(levels.shape), -1)
     cell = np.zeros(digits.shape[1], dtype=np.int64)
     for v in view:
@@ -78,7 +82,9 @@ def loss_of(levels: Levels, measurements: Sequence[Measurement], shares: np.ndar
 
 
 def optimum(levels: Levels, measurements: Sequence[Measurement]) -> tuple[float, np.ndarray]:
-    """The least loss of any table with non-negative cells and the given total, by a general-purpose solver from several starts."""
+    """The least loss of any table with non-negative cells and the given total, by a general-purpose solver
+    from several starts.
+    """
     stacked = np.concatenate([matrix(levels, m.positions) * (TOTAL / m.stddev) for m in measurements])
     target = np.concatenate([m.noisy / m.stddev for m in measurements])
     cells, best = stacked.shape[1], (np.inf, np.zeros(0))
@@ -151,7 +157,9 @@ def test_the_patience_of_a_release_comes_close(case: str, seed: int) -> None:
 def descent(
     case: str, seed: int, start: str, iterations: int
 ) -> tuple[float, float, float, Component, Component]:
-    """(loss before, after, and as told; the component, and the one that its parameters stand for) of a descent with the engine's own first step."""
+    """(loss before, after, and as told; the component, and the one that its parameters stand for) of a
+    descent with the engine's own first step.
+    """
     levels, measurements = measured(case, seed)
     views = [m.positions for m in measurements]
     every = tuple(range(len(levels.shape)))
@@ -186,7 +194,9 @@ STARTS = ["uniform", "random", "singles"]
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize("iterations", [1, 2, 5, 40, 300])
 def test_parameters_beliefs_and_loss_belong_together(case: str, start: str, iterations: int) -> None:
-    """However few steps: the beliefs are calibrated, are those of the parameters, and have the loss that is told."""
+    """However few steps: the beliefs are calibrated, are those of the parameters, and have the loss that is
+    told.
+    """
     for seed in range(3):
         _, after, told, part, again = descent(case, seed, start, iterations)
         assert told == pytest.approx(after, rel=1e-6, abs=1e-9)
@@ -217,7 +227,9 @@ def test_few_steps_do_no_harm_either() -> None:
 @pytest.mark.parametrize("rule", [PAPER, SCALED], ids=["paper", "scaled"])
 @pytest.mark.parametrize("seed", range(4))
 def test_it_fits_better_than_a_replay(case: str, rule: int, seed: int) -> None:
-    """From the same measurements and the same start, the faithful engine's replay ends with more of the loss left."""
+    """From the same measurements and the same start, the faithful engine's replay ends with more of the loss
+    left.
+    """
     levels, measurements = measured(case, seed)
     domain = Domain.from_dict({f"a{i}": size for i, size in enumerate(levels.shape)})
     starts = [
@@ -235,7 +247,9 @@ def test_it_fits_better_than_a_replay(case: str, rule: int, seed: int) -> None:
 
 
 def precise_and_rough(estimate: Estimate) -> float:
-    """How far the model's answer is from the precise one of two contradicting measurements, as a share of the way to the rough one."""
+    """How far the model's answer is from the precise one of two contradicting measurements, as a share of the
+    way to the rough one.
+    """
     precise, rough = np.array([400, 100, 100, 400]), np.array([100, 400, 400, 100])
     halves = np.array([500, 500])
     estimate.start([Measurement((a,), halves, 2.0, Composition.ZCDP) for a in (0, 1)])
@@ -345,7 +359,9 @@ def test_wild_answers_end_in_a_distribution(scale: float) -> None:
 
 
 def test_a_measurement_inside_a_clique_keeps_the_tree() -> None:
-    """Nothing is triangulated again where the view fits already; the layout knows the new measurement all the same."""
+    """Nothing is triangulated again where the view fits already; the layout knows the new measurement all the
+    same.
+    """
     levels, measurements = measured("nested", 1)
     estimate = fitted(levels, measurements[:5], finish=False)
     (before,) = estimate.forest.components

@@ -102,7 +102,9 @@ def test_marginals_are_kept(table: pa.Table, made: Release) -> None:
     "kind", ["pandas", "polars", "lazy", "duckdb", "reader", "dataset", "csv", "parquet", "feather"]
 )
 def test_every_kind_of_table_is_taken(kind: str, table: pa.Table, domain: Domain, tmp_path: Path) -> None:
-    """The same people arrive through every door: each gives the columns back, and the number of rows that `replace` makes public."""
+    """The same people arrive through every door: each gives the columns back, and the number of rows that
+    `replace` makes public.
+    """
     source = as_kind(kind, table, tmp_path)
     out = release(source, 1, domain=domain, neighbours="replace", epsilon=5.0).to_arrow()
     assert out.schema.names == table.schema.names
@@ -199,7 +201,9 @@ def test_a_domain_is_learnt_inside_the_budget(table: pa.Table) -> None:
 
 
 def test_a_person_with_many_rows_is_cut_to_k(domain: Domain) -> None:
-    """One person with 2,000 rows of the south and 500 with one of the north each: with K = 2 the south all but disappears."""
+    """One person with 2,000 rows of the south and 500 with one of the north each: with K = 2 the south all
+    but disappears.
+    """
     people = ["glutton"] * 2000 + [f"p{i}" for i in range(500)]
     table = pa.table({"who": people, "region": ["south"] * 2000 + ["north"] * 500})
     policy = Policy.of(epsilon=20.0, privacy_id="who", contributions=2)
@@ -245,7 +249,9 @@ def test_only_some_columns(table: pa.Table, domain: Domain) -> None:
 
 
 def learnt(source: Any, epsilon: float) -> Release:
-    """A release with a learnt domain, noise of the right size from a seed: real noise makes text of numbers one time in 700, or a bound far off."""
+    """A release with a learnt domain, noise of the right size from a seed: real noise makes text of numbers
+    one time in 700, or a bound far off.
+    """
     rng = np.random.default_rng(1)
     noise = FakeNoise(
         offset=lambda values, scale: values + np.rint(rng.normal(0, scale, len(values))).astype(np.int64)
@@ -257,7 +263,9 @@ def learnt(source: Any, epsilon: float) -> Release:
 
 
 def test_learnt_columns_keep_their_shares() -> None:
-    """Seen to fail: the last edge is inclusive, so a learnt 0/1 column was one bin and came back as a coin flip."""
+    """Seen to fail: the last edge is inclusive, so a learnt 0/1 column was one bin and came back as a coin
+    flip.
+    """
     rng = np.random.default_rng(8)
     n = 20_000
     columns = {
@@ -337,7 +345,9 @@ def test_the_statement_names_the_rows_a_person_may_have(made: Release) -> None:
 
 
 def test_one_component_starts_from_the_one_way_marginals(table: pa.Table, domain: Domain) -> None:
-    """With nothing but one-way marginals to measure, a single joint component must still be fitted to them."""
+    """With nothing but one-way marginals to measure, a single joint component must still be fitted to
+    them.
+    """
     small = domain.project(["region", "member"])
     out = release(
         table, 1, domain=small, columns=["region", "member"], components="one", engine="mwem", epsilon=20.0
@@ -349,7 +359,9 @@ def test_one_component_starts_from_the_one_way_marginals(table: pa.Table, domain
 
 
 def test_whole_numbers_written_as_floats_stay_whole(tmp_path: Path) -> None:
-    """Many programs write 1.0 for 1, and pandas turns integers with a gap into floats: neither makes a 0/1 column continuous."""
+    """Many programs write 1.0 for 1, and pandas turns integers with a gap into floats: neither makes a 0/1
+    column continuous.
+    """
     bits = (np.random.default_rng(6).random(9000) < 0.3).astype(float)
     path = tmp_path / "bits.csv"
     path.write_text("bit\n" + "\n".join(f"{b:.1f}" for b in bits) + "\n")
@@ -378,9 +390,11 @@ def test_categories_keep_their_order_only_where_it_is_declared(domain: Domain) -
 
 
 def test_noise_that_drowns_the_table_is_said_and_bounded(table: pa.Table, domain: Domain) -> None:
-    """At contributions=10^9 the noisy count of rows may be anything: the release warns, and does not write billions of rows.
+    """At contributions=10^9 the noisy count of rows may be anything: the release warns, and does not write
+    billions of rows.
 
-    Certain whatever is drawn: the count is above 10^8, which is said, or far below the noise of 10^9, which is said.
+    Certain whatever is drawn: the count is above 10^8, which is said, or far below the noise of 10^9, which
+    is said.
     """
     made = release(table, 1, domain=domain, contributions=10**9)
     assert made.rows <= 10**8
@@ -390,7 +404,9 @@ def test_noise_that_drowns_the_table_is_said_and_bounded(table: pa.Table, domain
 def test_rows_that_are_not_drawn_are_said(
     table: pa.Table, domain: Domain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A table larger than the most that is drawn by default is cut, with a warning; below it there is none."""
+    """A table larger than the most that is drawn by default is cut, with a warning; below it there is
+    none.
+    """
     assert not any(
         "--rows" in warning for warning in release(table, 1, domain=domain, epsilon=5.0).manifest.warnings
     )
@@ -403,9 +419,11 @@ def test_rows_that_are_not_drawn_are_said(
 
 
 def test_what_could_not_be_learnt_is_said() -> None:
-    """Strings that nobody shares, and too few numbers for the budget: released as `other` and guesses, with a warning each.
+    """Strings that nobody shares, and too few numbers for the budget: released as `other` and guesses, with a
+    warning each.
 
-    Without noise: real noise makes one of 400 buckets stand out once in 700 releases, and then nothing is said.
+    Without noise: real noise makes one of 400 buckets stand out once in 700 releases, and then nothing is
+    said.
     """
     table = pa.table({"id": [f"u{i}" for i in range(300)], "pay": pa.array(np.arange(300) * 1000)})
     made = _release(

@@ -1,7 +1,8 @@
-"""Hostile files of every kind: a parser returns or refuses in one line, soon, in little memory, before anything is spent; and runs no code of theirs.
+"""Hostile files of every kind: a parser returns or refuses in one line, soon, in little memory, before
+anything is spent; and runs no code of theirs.
 
-Hypothesis drives the same targets as scripts/fuzz.py, which runs them in bulk; FMWEM_FUZZ=20 means twenty times as many examples here. Below stand
-files of the kinds that once did harm.
+Hypothesis drives the same targets as scripts/fuzz.py, which runs them in bulk; FMWEM_FUZZ=20 means twenty
+times as many examples here. Below stand files of the kinds that once did harm.
 """
 
 from __future__ import annotations
@@ -124,7 +125,9 @@ PLANTED: dict[str, tuple[str, Any, str, Any]] = {
 
 @pytest.mark.parametrize("what", PLANTED)
 def test_the_check_sees_what_is_not_well(what: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Planted: another exception, a message of two lines, a refusal after the budget is spent, one of what was taken before."""
+    """Planted: another exception, a message of two lines, a refusal after the budget is spent, one of what
+    was taken before.
+    """
     name, where, attribute, act = PLANTED[what]
     data = corpus(name)[0]
     monkeypatch.setattr(where, attribute, act)
@@ -324,7 +327,9 @@ def test_bombs_are_not_unpacked(tmp_path: Path) -> None:
 
 
 def test_a_list_of_members_without_end_is_not_read(tmp_path: Path) -> None:
-    """The library would make an object for each; and a comment or a second list at the end could hide the first."""
+    """The library would make an object for each; and a comment or a second list at the end could hide the
+    first.
+    """
     header, arrays = parts()
     path = put_together(tmp_path / "m", header, {**arrays, **{f"{i:0200}": b"" for i in range(20_000)}})
     with pytest.raises(InputError, match="damaged"):
@@ -360,7 +365,9 @@ ENDLESS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("kind", ENDLESS)
 def test_a_workload_inside_a_model_cannot_explode_when_rows_are_drawn(kind: str, tmp_path: Path) -> None:
-    """Rows are refined towards the marginals that the manifest names: they are counted before they are listed."""
+    """Rows are refined towards the marginals that the manifest names: they are counted before they are
+    listed.
+    """
     header, arrays = wide()
     header = {**header, "manifest": {**header["manifest"], "workload": ENDLESS[kind]}}
     with pytest.raises(FmwemError, match="candidate marginals"):
@@ -435,7 +442,9 @@ def test_types_that_cannot_be_written_are_refused_before_anything_is_spent(tmp_p
 
 
 def test_many_columns_are_looked_at_in_time(tmp_path: Path) -> None:
-    """A hundred thousand of one name once took the square of that; a learnt domain takes memory for each column, whatever is in it."""
+    """A hundred thousand of one name once took the square of that; a learnt domain takes memory for each
+    column, whatever is in it.
+    """
     (tmp_path / "t.csv").write_text(",".join(["a"] * 100_000) + "\n")
     with pytest.raises(InputError, match="two columns named 'a'"):
         measured(lambda: open_table(tmp_path / "t.csv"), seconds=5)

@@ -1,4 +1,5 @@
-"""Ledger files and journals with bytes changed, cut out and spliced in: read, or refused in one line; never a discount, never another draw.
+"""Ledger files and journals with bytes changed, cut out and spliced in: read, or refused in one line; never a
+discount, never another draw.
 
 `FMWEM_FUZZ_CASES` sets how many cases each test takes.
 """
@@ -82,7 +83,9 @@ def one_line(error: FmwemError) -> bool:
 @fuzzed
 @given(edits)
 def test_a_damaged_ledger_is_read_or_refused(ledger: Path, changes: list[tuple[float, str, bytes]]) -> None:
-    """A full cap stays full: where the file can still be read, and says of all six releases what they cost, nothing is admitted."""
+    """A full cap stays full: where the file can still be read, and says of all six releases what they cost,
+    nothing is admitted.
+    """
     path = ledger.with_name("changed")
     path.write_bytes(edited(ledger.read_bytes(), changes))
     ledger_file.PATIENCE, patience = 0.1, ledger_file.PATIENCE

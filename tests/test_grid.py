@@ -1,4 +1,5 @@
-"""Released numbers lie on the grid that they claim: noisy answers are whole numbers, learnt bounds are points of a public grid.
+"""Released numbers lie on the grid that they claim: noisy answers are whole numbers, learnt bounds are points
+of a public grid.
 
 A noisy number with digits behind the point would carry more of the table than its noise was priced for.
 """
@@ -23,7 +24,9 @@ PARAMETERS = {
     "epsilon", "delta", "spent_epsilon", "cost", "share", "scale", "weight", "minimum", "maximum", "edges", "domain_budget", "select_share",
     "initial_share", "time_budget",
 }  # fmt: skip
-"""Where a manifest may hold a number that is not whole: what a person chose, what follows from the price, and bounds, which are looked at below."""
+"""Where a manifest may hold a number that is not whole: what a person chose, what follows from the price, and
+bounds, which are looked at below.
+"""
 CASES: dict[str, dict[str, Any]] = {
     "at once": {},
     "in rounds": {"rounds": 5, "max_cells": 200},
@@ -69,7 +72,9 @@ def fractions_in(tree: Any, key: str = "") -> list[str]:
 
 
 def off_the_grid(folder: Path) -> list[str]:
-    """What a release states as noisy that is no whole number, or as learnt that is no point of a public grid."""
+    """What a release states as noisy that is no whole number, or as learnt that is no point of a public
+    grid.
+    """
     wrong = []
     with np.load(folder / "m.fmwem") as model:
         noisy = [name for name in model.files if "noisy" in name]
@@ -103,7 +108,9 @@ def test_released_numbers_lie_on_their_grid(case: str, tmp_path: Path) -> None:
 def test_the_check_sees_noise_that_is_not_whole(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Planted: the sampler's numbers get a fraction on their way; and a file with such numbers is none that we read."""
+    """Planted: the sampler's numbers get a fraction on their way; and a file with such numbers is none that
+    we read.
+    """
     real = OpenDPNoise.add
     monkeypatch.setattr(
         OpenDPNoise, "add", lambda self, values, *, scale: real(self, values, scale=scale) + 0.25

@@ -1,4 +1,6 @@
-"""Every kernel against brute force, on shapes with a name: a wrong stride or digit shows on at least one of them."""
+"""Every kernel against brute force, on shapes with a name: a wrong stride or digit shows on at least one of
+them.
+"""
 
 from __future__ import annotations
 
@@ -128,7 +130,9 @@ def test_no_weight_becomes_zero() -> None:
 @named
 @pytest.mark.parametrize("rule", [PAPER, SCALED], ids=["paper", "scaled"])
 def test_replay_is_the_oracles(shape: tuple[int, ...], marginals: list[tuple[int, ...]], rule: int) -> None:
-    """Both step rules, several sweeps, noise below zero and above n, and components whose attributes are not 0, 1, 2."""
+    """Both step rules, several sweeps, noise below zero and above n, and components whose attributes are not
+    0, 1, 2.
+    """
     rng = np.random.default_rng([3, rule])
     for n in (1.0, 30.0, 5000.0):
         start = rng.dirichlet(np.ones(math.prod(shape)))
@@ -152,7 +156,9 @@ def test_replay_is_the_oracles(shape: tuple[int, ...], marginals: list[tuple[int
 
 
 def test_replay_leaves_alone_what_fits() -> None:
-    """A gap within the noise is no reason to move; sweeping on would fit the noise. The return value counts the sweeps that moved."""
+    """A gap within the noise is no reason to move; sweeping on would fit the noise. The return value counts
+    the sweeps that moved.
+    """
     layout, index = np.array([[0, 1, 1, 2, 0, 2]]), np.array([0, 0, 1])
     for noisy, stddev, moves in (([52.0, 48.0], 3.0, 0), ([90.0, 10.0], 1.0, 2), ([52.0, 48.0], 2.4, 1)):
         weights = np.array([0.5, 0.5])
@@ -179,7 +185,9 @@ def test_the_papers_replay_sweeps_to_the_end() -> None:
 def test_distances_are_l1_on_the_grid(
     shape: tuple[int, ...], marginals: list[tuple[int, ...]], merges: list[tuple[int, ...]]
 ) -> None:
-    """Every way in which a candidate can lie across components: alone, first with last (their slots interleave), a chain, one component."""
+    """Every way in which a candidate can lie across components: alone, first with last (their slots
+    interleave), a chain, one component.
+    """
     rng = np.random.default_rng(4)
     width = len(shape)
     model = grown(shape, [tuple(sorted({min(p, width - 1) % width for p in m})) for m in merges], 61.0, rng)
@@ -215,7 +223,9 @@ def test_rounding_is_to_the_nearest_unit_of_the_grid() -> None:
 def test_one_row_moves_a_distance_by_at_most_one_record(
     shape: tuple[int, ...], marginals: list[tuple[int, ...]]
 ) -> None:
-    """The stated sensitivity, exactly and in integers: SCORE_GRID and not one unit more; and it is reached, so it is not slack."""
+    """The stated sensitivity, exactly and in integers: SCORE_GRID and not one unit more; and it is reached,
+    so it is not slack.
+    """
     rng = np.random.default_rng(6)
     candidates, reached = candidates_of(shape, marginals), 0
     offsets = candidates.offsets
@@ -275,8 +285,9 @@ for name, kernel in {**vars(counting), **vars(dense), **vars(graph), **vars(join
 
 
 def test_every_kernel_has_one_signature() -> None:
-    """Wrappers hand over one dtype and layout each: a second one would be compiled at a user's first run. In a process of its own,
-    because the tests above call kernels as they like."""
+    """Wrappers hand over one dtype and layout each: a second one would be compiled at a user's first run. In
+    a process of its own, because the tests above call kernels as they like.
+    """
     output = subprocess.run(
         [sys.executable, "-c", SIGNATURES], check=True, capture_output=True, text=True
     ).stdout.split()

@@ -1,7 +1,9 @@
-"""A private value shows nowhere, and the search for one would find it: every check here is also shown a planted leak, which it must see.
+"""A private value shows nowhere, and the search for one would find it: every check here is also shown a
+planted leak, which it must see.
 
-tests/test_privacy.py asks the same of a whole run; here are the ways by which a value could get out of one: each format at each verbosity, errors of
-our own steps and of the libraries that read a frame, the errors behind an error, diagnostics of the interpreter, and objects that print themselves.
+tests/test_privacy.py asks the same of a whole run; here are the ways by which a value could get out of one:
+each format at each verbosity, errors of our own steps and of the libraries that read a frame, the errors
+behind an error, diagnostics of the interpreter, and objects that print themselves.
 """
 
 from __future__ import annotations
@@ -49,8 +51,9 @@ FORMATS = ("private.csv", "private.csv.gz", "private.tsv", "private.parquet", "p
 INSIDE = 314159265358979
 """In the domain, in one row; a synthetic number is the same once in 10^14 times."""
 CANARIES = ("CANARY", "718281828459045", "1699-03-09", "765432187654321", str(INSIDE)[1:])
-"""Numbers below 2^53, so that floats hold them, without their first digit, after which a float's text may have its point; and a day before all
-learnt bounds. Of so many digits that no synthetic score, of which every row has 16 at random, holds them by chance: eight digits did, now and then.
+"""Numbers below 2^53, so that floats hold them, without their first digit, after which a float's text may
+have its point; and a day before all learnt bounds. Of so many digits that no synthetic score, of which every
+row has 16 at random, holds them by chance: eight digits did, now and then.
 """
 DOMAIN = {
     "fields": [
@@ -94,7 +97,9 @@ ROWS = [
 
 
 def write_table(path: Path, *, broken: bool = False) -> None:
-    """The table in the format of the path's suffix, the planted row in its middle; a text format can have a quote too many there."""
+    """The table in the format of the path's suffix, the planted row in its middle; a text format can have a
+    quote too many there.
+    """
     rows = [*ROWS[:200], PLANTED, *ROWS[200:]]
     if path.suffix in (".parquet", ".feather"):
         kinds = [pa.string(), pa.int64(), pa.float64(), pa.date32(), pa.timestamp("us"), pa.int64()]
@@ -140,7 +145,9 @@ def leaks(said: dict[str, str]) -> list[str]:
 
 
 class Watch:
-    """A folder to work in, with a folder for temporary files beside it, and all that a command says and leaves."""
+    """A folder to work in, with a folder for temporary files beside it, and all that a command says and
+    leaves.
+    """
 
     def __init__(
         self,
@@ -258,7 +265,9 @@ def raising(error: BaseException) -> Callable[..., Any]:
 
 
 def quoting(*arguments: Any, **_: Any) -> Any:
-    """A step that fails with its private arguments in the text, as a library's assertion or conversion does."""
+    """A step that fails with its private arguments in the text, as a library's assertion or conversion
+    does.
+    """
     raise RuntimeError(f"cannot handle {PLANTED}: {arguments!r}")
 
 
@@ -358,7 +367,9 @@ UNREADABLE: dict[str, Callable[[], Any]] = {
 
 
 def told_by(error: BaseException) -> dict[str, str]:
-    """What an exception says to whoever prints, logs or walks it: its own text, and that of every other that it carries along."""
+    """What an exception says to whoever prints, logs or walks it: its own text, and that of every other that
+    it carries along.
+    """
     chain: list[BaseException] = []
     waiting: list[BaseException | None] = [error]
     while waiting:
@@ -387,7 +398,9 @@ def refusal_of(source: Any) -> FmwemError:
 def test_an_exception_in_python_quotes_no_row(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not even by the library's error behind it: `from None` hides that one, and leaves it for whoever looks."""
+    """Not even by the library's error behind it: `from None` hides that one, and leaves it for whoever
+    looks.
+    """
     monkeypatch.chdir(tmp_path)
     assert not leaks(told_by(refusal_of(UNREADABLE[kind]())))
 
@@ -456,7 +469,9 @@ def test_the_search_sees_a_leak(watch: Watch, where: str) -> None:
 
 
 def test_the_search_sees_a_value_that_comes_out(watch: Watch) -> None:
-    """Planted: a domain that lists the category and gives the number a bin of its own puts both into the data; each output is looked into."""
+    """Planted: a domain that lists the category and gives the number a bin of its own puts both into the
+    data; each output is looked into.
+    """
     fields = [{**field} for field in DOMAIN["fields"]]
     fields[0]["categories"] = ["north", "south", "CANARY-4711"]
     fields[1] = {"name": "pay", "type": "integer", "edges": [INSIDE, INSIDE + 1, INSIDE + 2]}
@@ -503,7 +518,9 @@ main()
 
 @pytest.mark.parametrize("broken", [False, True])
 def test_diagnostics_of_the_interpreter_tell_no_value(watch: Watch, broken: bool) -> None:
-    """Development mode and every logger at its loudest: resource warnings, and the libraries' own debugging."""
+    """Development mode and every logger at its loudest: resource warnings, and the libraries' own
+    debugging.
+    """
     write_table(watch.folder / "private.csv", broken=broken)
     command = [sys.executable, "-X", "dev", "-c", CHATTY, "release", "private.csv", *map(str, declared), "-v"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

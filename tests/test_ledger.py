@@ -1,4 +1,6 @@
-"""The ledger prices every mechanism no lower than it costs, sums exactly, and refuses before any noise is drawn."""
+"""The ledger prices every mechanism no lower than it costs, sums exactly, and refuses before any noise is
+drawn.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ def opendp_map(mechanism: Mechanism, scale: float, sensitivity: int) -> float:
 @pytest.mark.parametrize("mechanism", list(Mechanism))
 @pytest.mark.parametrize("sensitivity", [1, 2, 18, 3 * 2**20])
 def test_price_is_the_librarys_own(mechanism: Mechanism, sensitivity: int) -> None:
-    """Two accountants agree to rounding: 1e-12 of the cost and the 2^-80 grid. A factor of 2 in a scale or in epsilon^2 / 8 would show."""
+    """Two accountants agree to rounding: 1e-12 of the cost and the 2^-80 grid. A factor of 2 in a scale or in
+    epsilon^2 / 8 would show.
+    """
     for scale in (0.7, 1.0, 12.345, 1e6):
         ours, theirs = (
             price(mechanism, scale=scale, sensitivity=sensitivity),
@@ -65,7 +69,9 @@ def test_price_is_the_librarys_own(mechanism: Mechanism, sensitivity: int) -> No
 
 @pytest.mark.parametrize("mechanism", list(Mechanism))
 def test_price_is_exact_and_rounded_up(mechanism: Mechanism) -> None:
-    """In rationals, from the formulas of THEORY A.5; never below the true cost, and at most one step of the grid above."""
+    """In rationals, from the formulas of THEORY A.5; never below the true cost, and at most one step of the
+    grid above.
+    """
     for scale, s in ((1 / 3, 1), (7.1, 2), (1e5, 50), (0.1, 3)):
         b = Fraction(scale)
         exact = {
@@ -103,7 +109,8 @@ def test_scale_for_refuses_what_no_noise_is_worth() -> None:
 )
 @pytest.mark.parametrize("parts", [3, 7, 100])
 def test_sums_are_exact_for_awkward_epsilons(epsilon: float, delta: float, parts: int) -> None:
-    """Equal parts of a third, a tenth: all are granted, their sum is the rational sum, and it stays within the budget.
+    """Equal parts of a third, a tenth: all are granted, their sum is the rational sum, and it stays within
+    the budget.
 
     With float sums the last of 100 tenths would be refused, or one too many granted.
     """
@@ -141,7 +148,9 @@ def _counts() -> PrivateCounts:
 
 @pytest.mark.parametrize("composition", list(Composition))
 def test_overdraft_is_refused_before_any_noise(composition: Composition) -> None:
-    """The adapter must not even be called: noise drawn and thrown away could still be seen. Nor is the table opened."""
+    """The adapter must not even be called: noise drawn and thrown away could still be seen. Nor is the table
+    opened.
+    """
     budget = Budget.of(1.0, 1e-9 if composition is Composition.ZCDP else 0)
     noise = FakeNoise(composition)
     access = Access(Ledger(budget), Unit(), noise)
@@ -186,7 +195,9 @@ def test_the_whole_budget_at_the_remaining_delta_keeps_the_promise() -> None:
 
 
 def third_party(manifest: Manifest) -> float:
-    """epsilon as an auditor computes it from the JSON: formulas of the literature, floats, scipy; nothing of ours but the file."""
+    """epsilon as an auditor computes it from the JSON: formulas of the literature, floats, scipy; nothing of
+    ours but the file.
+    """
     rho = epsilon = delta = 0.0
     for charge in manifest.model_dump(mode="json")["ledger"]:
         s, b = charge["sensitivity"], charge["scale"]
@@ -223,7 +234,9 @@ def third_party(manifest: Manifest) -> float:
 def test_a_third_party_recomputes_the_guarantee_from_the_manifest(
     delta: float, neighbours: Neighbours, declared: bool
 ) -> None:
-    """From the published entries alone, by code independent of ours; and one entry left out, or one sensitivity halved, shows."""
+    """From the published entries alone, by code independent of ours; and one entry left out, or one
+    sensitivity halved, shows.
+    """
     if delta == 0 and not declared:
         pytest.skip("refused, see test_privacy.py")
     manifest = _tiny_release(delta, neighbours, declared)

@@ -1,4 +1,6 @@
-"""The ledger file: one transaction a change, a cap that many processes cannot overspend, and nothing but our own tables in it."""
+"""The ledger file: one transaction a change, a cap that many processes cannot overspend, and nothing but our
+own tables in it.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +94,9 @@ def test_what_is_refused_writes_nothing_and_says_what_is_left(file: LedgerFile) 
 
 
 def test_the_limits_are_those_of_the_first_release(tmp_path: Path) -> None:
-    """With hindsight a cap would have room for more learnt categories, or more rho; whoever asks has seen the first release by then."""
+    """With hindsight a cap would have room for more learnt categories, or more rho; whoever asks has seen the
+    first release by then.
+    """
     file = LedgerFile.create(tmp_path / "books")
     file.add("adult", Cap.of(1.0, 1e-9), Neighbours.ADD_REMOVE, 1)
     small = Cost(Composition.ZCDP, Fraction(1, 1000))
@@ -168,7 +172,9 @@ print(won)
 
 
 def race(path: Path, plant: str, *, processes: int = 8, attempts: int = 15) -> tuple[int, Fraction]:
-    """(admitted, as the processes say; spent, as the file says) of 8 processes that ask at once: none begins before all have started."""
+    """(admitted, as the processes say; spent, as the file says) of 8 processes that ask at once: none begins
+    before all have started.
+    """
     command, pipe = [sys.executable, "-c", RACE, str(path), str(attempts), plant], subprocess.PIPE
     running = [subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) for _ in range(processes)]
     for p in running:

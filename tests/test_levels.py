@@ -1,4 +1,6 @@
-"""Coarser levels: nested, of about equal mass, contiguous where order means something, and found from noisy counts alone."""
+"""Coarser levels: nested, of about equal mass, contiguous where order means something, and found from noisy
+counts alone.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def mapping(fine: np.ndarray, coarse: np.ndarray) -> dict[int, set[int]]:
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 20, 21, 40, 300])
 @pytest.mark.parametrize("ordered", [True, False], ids=["ordered", "unordered"])
 def test_levels_are_nested_and_each_is_coarser(kind: str, size: int, ordered: bool) -> None:
-    """Groups are numbered from 0 without gaps; a level has fewer groups than the one before it, and more than one."""
+    """Groups are numbered from 0 without gaps; a level has fewer groups than the one before it, and more than
+    one.
+    """
     rng = np.random.default_rng([size, len(kind)])
     for groups in GROUPS:
         for rare in (0.0, 2.0):
@@ -61,7 +65,8 @@ def test_one_or_two_codes_have_no_coarser_level(size: int, noisy: list[int]) -> 
 @pytest.mark.parametrize("size", [25, 80, 500])
 @pytest.mark.parametrize("ordered", [True, False], ids=["ordered", "unordered"])
 def test_groups_have_about_equal_mass(kind: str, size: int, ordered: bool) -> None:
-    """A group's codes have their middles within one share of the whole mass, so it weighs at most that and its own largest code.
+    """A group's codes have their middles within one share of the whole mass, so it weighs at most that and
+    its own largest code.
 
     They are neighbours: in the order of the codes where that means something, else by falling count.
     """
@@ -90,7 +95,9 @@ def test_flat_counts_are_cut_evenly() -> None:
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("ordered", [True, False], ids=["ordered", "unordered"])
 def test_only_rare_codes_of_one_group_are_merged(seed: int, ordered: bool) -> None:
-    """The level before the groups: frequent codes stay alone, rare ones are together exactly where the first groups hold them together."""
+    """The level before the groups: frequent codes stay alone, rare ones are together exactly where the first
+    groups hold them together.
+    """
     rng = np.random.default_rng(seed)
     noisy = np.where(rng.random(60) < 0.5, rng.integers(-20, 20, 60), rng.integers(20, 500, 60))
     plain = coarsen(noisy, 10.0, ordered=ordered, groups=(8,), rare=0.0)

@@ -44,7 +44,9 @@ def test_what_a_user_says_holds(rounds: int | None) -> None:
 
 
 def test_less_memory_means_fewer_cells_until_the_attributes_do_not_fit() -> None:
-    """The policy's number comes before the machine's; below what the attributes alone take, a refusal with both numbers in it."""
+    """The policy's number comes before the machine's; below what the attributes alone take, a refusal with
+    both numbers in it.
+    """
     cells = [
         limits_for(SMALL, Policy.of(max_memory=memory), 1e3).cells
         for memory in (10**12, 10**9, 10**8, 6 * 10**7, 51 * 10**6)
@@ -69,7 +71,9 @@ def test_attributes_that_do_not_fit_the_cells_are_refused() -> None:
 
 
 def test_less_time_means_fewer_cells_and_then_fewer_rounds() -> None:
-    """On a machine of a known speed: what is predicted fits the time, as long as a single round on the least cells does."""
+    """On a machine of a known speed: what is predicted fits the time, as long as a single round on the least
+    cells does.
+    """
     found = [limits_for(SMALL, Policy.of(time_budget=t), 1e12) for t in (1e6, 100.0, 20.0, 5.0, 2.5, 1.0)]
     for more, less in itertools.pairwise(found):
         assert less.cells <= more.cells and less.rounds <= more.rounds

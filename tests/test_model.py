@@ -1,4 +1,6 @@
-"""ProductModel and Factor against the oracle: a product of components must be the very distribution of the dense table."""
+"""ProductModel and Factor against the oracle: a product of components must be the very distribution of the
+dense table.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def random_model(shape: tuple[int, ...], rng: np.random.Generator, total: float 
 
 
 def dense(model: ProductModel) -> Dense:
-    """The oracle's table of a model: every cell the product of its components' weights, looked up one by one."""
+    """The oracle's table of a model: every cell the product of its components' weights, looked up one by
+    one.
+    """
     shape = model.domain.shape
     tables = [
         (f.positions, dict(zip(cells_of(shape, f.positions), f.weights.tolist(), strict=True)))
@@ -84,7 +88,9 @@ def test_every_marginal_is_that_of_the_dense_table(shape: tuple[int, ...], seed:
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_a_marginal_across_components_is_the_kronecker_product(shape: tuple[int, ...]) -> None:
-    """The product formula, spelt out with numpy's kron: attributes of two interleaved components keep the order of the domain."""
+    """The product formula, spelt out with numpy's kron: attributes of two interleaved components keep the
+    order of the domain.
+    """
     rng = np.random.default_rng(4)
     model = random_model(shape, rng, total=3.0)
     even, odd = tuple(range(0, len(shape), 2)), tuple(range(1, len(shape), 2))
@@ -132,7 +138,9 @@ def test_merges_commute_and_associate(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_components_are_those_of_union_find_and_others_are_untouched(seed: int) -> None:
-    """A component that a merge does not touch keeps the very same array, not a copy: nothing there may be computed again."""
+    """A component that a merge does not touch keeps the very same array, not a copy: nothing there may be
+    computed again.
+    """
     rng = np.random.default_rng(seed)
     shape = tuple(rng.integers(1, 4, size=9).tolist())
     model, blocks = random_model(shape, rng), Blocks(len(shape))
@@ -176,7 +184,9 @@ def test_replace_takes_the_place_of_all_components_it_covers() -> None:
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_small_marginals_are_the_marginals(shape: tuple[int, ...]) -> None:
-    """The pass that keeps or sums out attribute after attribute finds every subset up to the order, and each as `marginal` does."""
+    """The pass that keeps or sums out attribute after attribute finds every subset up to the order, and each
+    as `marginal` does.
+    """
     rng = np.random.default_rng(2)
     positions = tuple(
         range(3, 3 + 2 * len(shape), 2)
@@ -191,7 +201,9 @@ def test_small_marginals_are_the_marginals(shape: tuple[int, ...]) -> None:
 
 
 def test_index_is_short() -> None:
-    """head and tail are each about the root of the cells: that is why a replay of many measurements fits in the cache."""
+    """head and tail are each about the root of the cells: that is why a replay of many measurements fits in
+    the cache.
+    """
     factor = Factor.uniform(range(20), [2] * 20)
     head, tail = factor.index((0, 7, 19))
     assert len(head) == len(tail) == 2**10

@@ -1,4 +1,6 @@
-"""The loop and the update: factored MWEM is MWEM, in every variant, and no variant spends or grows beyond its limits."""
+"""The loop and the update: factored MWEM is MWEM, in every variant, and no variant spends or grows beyond its
+limits.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ SMALL = [(2, 2, 2), (2, 3, 2), (3, 1, 4), (2, 2, 2, 2), (1, 2, 3, 2), (2, 3, 2, 
 
 
 class Fake:
-    """Noise that a test knows: the largest score wins; measurement i gets the i-th draw of a seeded generator, or `adds` on every cell."""
+    """Noise that a test knows: the largest score wins; measurement i gets the i-th draw of a seeded
+    generator, or `adds` on every cell.
+    """
 
     def __init__(
         self,
@@ -100,7 +104,9 @@ def run(
     rows: list[tuple[int, ...]], shape: tuple[int, ...], order: int, *, fake: Fake | None = None, known: bool = True,
     epsilon: float = 1.0, delta: float = 1e-9, **choices: object,
 ) -> tuple[Fit, Access, list[Progress]]:  # fmt: skip
-    """One run of the loop on rows, with noise that a test knows; the number of rows is public unless `known` is off."""
+    """One run of the loop on rows, with noise that a test knows; the number of rows is public unless `known`
+    is off.
+    """
     policy = Policy.of(epsilon=epsilon, delta=delta, engine="mwem", **choices)
     candidates = Workload.marginals(order).candidates(domain_of(shape))
     candidates = candidates.keep(candidates.cells <= policy.cells)
@@ -147,9 +153,11 @@ def some_positions(shape: tuple[int, ...], rng: np.random.Generator) -> tuple[in
 @pytest.mark.parametrize("replay", [True, False], ids=["replay", "once"])
 @pytest.mark.parametrize("step", ["paper", "scaled"])
 def test_factored_equals_dense_on_random_histories(shape: tuple[int, ...], replay: bool, step: str) -> None:
-    """Random marginals, so merges in any order, with noise that exceeds what is feasible: clipping is part of the rule.
+    """Random marginals, so merges in any order, with noise that exceeds what is feasible: clipping is part of
+    the rule.
 
-    A component replays its own measurements only; in the dense oracle those are the steps that touch its attributes.
+    A component replays its own measurements only; in the dense oracle those are the steps that touch its
+    attributes.
     """
     rng = np.random.default_rng([*shape, replay, len(step)])
     for _ in range(2):
@@ -179,7 +187,9 @@ def test_factored_equals_dense_on_random_histories(shape: tuple[int, ...], repla
 
 @pytest.mark.parametrize("seed", range(4))
 def test_steps_on_different_components_commute(seed: int) -> None:
-    """The dense oracle replays everything, in another order: what lies in different components does not see the difference."""
+    """The dense oracle replays everything, in another order: what lies in different components does not see
+    the difference.
+    """
     rng = np.random.default_rng(seed)
     shape, n = (2, 3, 2, 2, 3), 100
     left = [
@@ -206,7 +216,9 @@ def test_steps_on_different_components_commute(seed: int) -> None:
 @pytest.mark.parametrize("order", [1, 2, 3])
 @pytest.mark.parametrize("components", ["grow", "one"])
 def test_the_loop_is_figure_1(shape: tuple[int, ...], replay: bool, order: int, components: str) -> None:
-    """Selection, measurement and update together: the marginals chosen and every answer are those of the oracle's own loop."""
+    """Selection, measurement and update together: the marginals chosen and every answer are those of the
+    oracle's own loop.
+    """
     rows, rounds = draw_rows(shape, 997, len(shape) * 10 + order), 3
     fake = Fake(seed=order)
     fit, _, _ = run(
@@ -234,10 +246,12 @@ def test_the_loop_is_figure_1(shape: tuple[int, ...], replay: bool, order: int, 
 @pytest.mark.parametrize("order", [2, 3])
 @pytest.mark.parametrize("seed", range(3))
 def test_hardts_property(shape: tuple[int, ...], order: int, seed: int) -> None:
-    """Growing components and one component forced on everything live the same history: same choices, same answers to every marginal.
+    """Growing components and one component forced on everything live the same history: same choices, same
+    answers to every marginal.
 
-    Exact where a round is one step of the paper's update with n known and nothing measured before the first round: a step on a component
-    of a product leaves the others alone. (A replay steps on what it replays, and one component replays more; see the next test.)
+    Exact where a round is one step of the paper's update with n known and nothing measured before the first
+    round: a step on a component of a product leaves the others alone. (A replay steps on what it replays, and
+    one component replays more; see the next test.)
     """
     rows = draw_rows(shape, 997, seed)
     histories = [
@@ -266,7 +280,9 @@ def test_hardts_property(shape: tuple[int, ...], order: int, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_hardts_property_with_replay_where_one_component_holds_all(seed: int) -> None:
-    """Of three attributes any two pairs share one: from the second round on both modes replay the same measurements."""
+    """Of three attributes any two pairs share one: from the second round on both modes replay the same
+    measurements.
+    """
     rows = draw_rows((3, 2, 4), 997, seed)
     grown, forced = (
         run(
@@ -290,7 +306,9 @@ def test_hardts_property_with_replay_where_one_component_holds_all(seed: int) ->
 
 
 def test_the_hand_example() -> None:
-    """B = (3, 1), A = (2, 2), the query (1, 0) answered 3: as a marginal of two cells the step is the same up to a common factor."""
+    """B = (3, 1), A = (2, 2), the query (1, 0) answered 3: as a marginal of two cells the step is the same up
+    to a common factor.
+    """
     factor = Factor.uniform((0,), (2,))
     query = Dense((2,))
     query.reweight((0,), [math.exp(0.125), 1.0])
@@ -299,7 +317,8 @@ def test_the_hand_example() -> None:
     start, after = relative_entropy(truth, Dense((2,))), relative_entropy(truth, query)
     assert (start, after, start - after) == pytest.approx((0.130812, 0.101514, 0.029298), abs=1e-6)
     assert start - after >= (1 / 8) ** 2
-    # The complementary cell moves as well, so one step on the marginal (3, 1) is the query's step taken twice.
+    # The complementary cell moves as well, so one step on the marginal (3, 1) is the query's step taken
+    # twice.
     once = update(factor, [measured((0,), [3, 1])], 4, sweeps=1, rule=PAPER).weights
     assert once[0] / once[1] == pytest.approx(math.exp(0.25), rel=1e-12)
 
@@ -315,9 +334,11 @@ def test_the_hand_example_replayed_a_hundred_times() -> None:
 
 
 def test_lemma_a3_and_what_the_clip_is_for() -> None:
-    """A step lowers the relative entropy by at least the sum over cells of ((A - B) / 2n)^2 - ((m - B) / 2n)^2: Lemma A.3, cell by cell.
+    """A step lowers the relative entropy by at least the sum over cells of ((A - B) / 2n)^2 - ((m - B) /
+    2n)^2: Lemma A.3, cell by cell.
 
-    With m clipped to [0, n] the last term is as small as can be. A step towards the raw m of heavy noise falls short of that guarantee.
+    With m clipped to [0, n] the last term is as small as can be. A step towards the raw m of heavy noise
+    falls short of that guarantee.
     """
     rng, short = np.random.default_rng(3), 0
     for _ in range(300):
@@ -360,7 +381,9 @@ def test_every_iterate_is_a_distribution(rule: int) -> None:
 
 
 def test_a_step_does_not_see_how_cells_are_named() -> None:
-    """Mirror every attribute and the answer is mirrored: the counting query q and its complement 1 - q tell the update the same."""
+    """Mirror every attribute and the answer is mirrored: the counting query q and its complement 1 - q tell
+    the update the same.
+    """
     rng = np.random.default_rng(9)
     weights, noisy = rng.dirichlet(np.ones(8)), rng.integers(0, 40, size=4).astype(float)
     plain = update(
@@ -385,7 +408,9 @@ ANCHORS = [
 def test_without_noise_the_replay_ends_at_the_maximum_entropy_fit(
     name: str, order: int, anchor: float
 ) -> None:
-    """Relative entropy of the table to the fit of all its marginals of an order: the floor that iterative proportional fitting gives."""
+    """Relative entropy of the table to the fit of all its marginals of an order: the floor that iterative
+    proportional fitting gives.
+    """
     domain = Domain.load(SHIPPED / f"{name}.domain.json")
     table = expand_counts(SHIPPED / f"{name}.csv")
     columns = [[a.values.index(v) for v in table[a.name].to_pylist()] for a in domain]
@@ -418,7 +443,9 @@ def test_without_replay_a_round_is_one_step() -> None:
 @pytest.mark.parametrize("initial", ["none", "one-way", "histogram"])
 @pytest.mark.parametrize("replay", [True, False], ids=["replay", "once"])
 def test_the_average_is_over_the_iterates_before_each_round(initial: str, replay: bool) -> None:
-    """A_0 .. A_{T-1}, without A_T (Figure 1): run T = 1, 2, 3 rounds for the last iterates, and average those."""
+    """A_0 .. A_{T-1}, without A_T (Figure 1): run T = 1, 2, 3 rounds for the last iterates, and average
+    those.
+    """
     rows, shape, rounds = draw_rows((2, 3, 2), 500, 2), (2, 3, 2), 3
 
     def table(iterate: str, t: int) -> Dense:
@@ -448,7 +475,9 @@ def test_the_average_is_over_the_iterates_before_each_round(initial: str, replay
 
 
 def test_histogram_initialisation_is_a_noisy_count_of_every_cell() -> None:
-    """The paper's start on a small domain: projected to what is feasible, with no cell ruled out; and it leaves less for the rounds."""
+    """The paper's start on a small domain: projected to what is feasible, with no cell ruled out; and it
+    leaves less for the rounds.
+    """
     rows, shape = draw_rows((2, 3, 2), 200, 5), (2, 3, 2)
     fit, access, _ = run(
         rows,
@@ -500,7 +529,9 @@ def test_a_run_spends_the_whole_budget_and_not_more(
 
 @pytest.mark.parametrize("seed", range(6))
 def test_an_adaptive_schedule_never_overspends_whatever_the_signals(seed: int) -> None:
-    """Signals come from noisy data, so they may be anything: always noise (doubles at each round), never, at random, nan, inf."""
+    """Signals come from noisy data, so they may be anything: always noise (doubles at each round), never, at
+    random, nan, inf.
+    """
     rng = np.random.default_rng(seed)
     signals = {0: lambda: 0.0, 1: lambda: math.inf, 2: lambda: math.nan}.get(
         seed, lambda: float(rng.choice([0.0, 1e9]))
@@ -526,7 +557,9 @@ def test_an_adaptive_schedule_never_overspends_whatever_the_signals(seed: int) -
 
 @pytest.mark.parametrize("adds", [0, 10**6, -(10**6)])
 def test_an_adaptive_run_ends_well_on_adversarial_measurements(adds: int) -> None:
-    """Pure noise and pure signal, through the ledger itself, which refuses what it cannot pay: no run may end in a refusal."""
+    """Pure noise and pure signal, through the ledger itself, which refuses what it cannot pay: no run may end
+    in a refusal.
+    """
     rows, shape = draw_rows((2, 3, 2), 300, 7), (2, 3, 2)
     for known in (True, False):
         fit, access, _ = run(
@@ -536,7 +569,9 @@ def test_an_adaptive_run_ends_well_on_adversarial_measurements(adds: int) -> Non
 
 
 def test_an_adaptive_run_doubles_the_price_when_it_sees_only_noise() -> None:
-    """Uniform rows and exact answers: the model is right from the start, so every measurement is followed by one at twice the price."""
+    """Uniform rows and exact answers: the model is right from the start, so every measurement is followed by
+    one at twice the price.
+    """
     shape = (2, 2, 2)
     rows = cells_of(shape) * 50
     fit, access, _ = run(rows, shape, 2, fake=Fake(adds=0), rounds="adaptive", initial="none")
@@ -587,7 +622,9 @@ def test_exclusion_is_decided_by_what_was_measured_alone() -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_no_merge_exceeds_the_cap(seed: int) -> None:
-    """Random domains, caps and noise: the cells of every component stay within max_cells at every report, and whatever fits is offered."""
+    """Random domains, caps and noise: the cells of every component stay within max_cells at every report, and
+    whatever fits is offered.
+    """
     rng = np.random.default_rng(seed)
     shape = tuple(rng.integers(1, 5, size=6).tolist())
     cap = int(rng.integers(max(shape), 60))
@@ -613,7 +650,8 @@ def test_no_merge_exceeds_the_cap(seed: int) -> None:
 def test_scores_that_were_kept_are_those_of_a_fresh_start(
     seed: int, initial: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The incremental scores choose what scores made anew every round would: only untouched components' scores are kept.
+    """The incremental scores choose what scores made anew every round would: only untouched components'
+    scores are kept.
 
     The number of rows is estimated here, from wild noise, so some rounds move it and make every score stale.
     """
@@ -628,7 +666,9 @@ def test_scores_that_were_kept_are_those_of_a_fresh_start(
 
 
 def test_a_moved_total_makes_every_score_stale(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Scores compare counts with answers that are scaled to the total: when its estimate moves, none of the kept ones holds."""
+    """Scores compare counts with answers that are scaled to the total: when its estimate moves, none of the
+    kept ones holds.
+    """
     seen: list[tuple[float, bool, bool]] = []
     note = Offer.measured
 
@@ -668,7 +708,9 @@ def test_k_1_gives_the_whole_budget_to_the_one_way_marginals(known: bool, compon
 def test_small_tables_and_every_order(
     shape: tuple[int, ...], n: int, choices: dict[str, object], known: bool
 ) -> None:
-    """One attribute, one value, one row, k equal to the number of attributes: a distribution comes out, with as many rows as are known."""
+    """One attribute, one value, one row, k equal to the number of attributes: a distribution comes out, with
+    as many rows as are known.
+    """
     rows = draw_rows(shape, n, n)
     for order in range(1, len(shape) + 1):
         fit, _, _ = run(rows, shape, order, known=known, **choices)
@@ -711,7 +753,9 @@ def test_the_total_is_at_least_one_row() -> None:
 
 
 def test_the_total_never_comes_from_the_rows() -> None:
-    """Under add-remove the number of rows is private: with noise of +1,000,000 the model believes the noise, not the table."""
+    """Under add-remove the number of rows is private: with noise of +1,000,000 the model believes the noise,
+    not the table.
+    """
     fit, _, _ = run(draw_rows((2, 2), 50, 1), (2, 2), 1, fake=Fake(adds=10**6), known=False)
     assert fit.model.total > 900_000
 

@@ -1,4 +1,6 @@
-"""Every sensitivity in neighbours.py is exactly the greatest change over all neighbouring tiny tables: not smaller, and not larger."""
+"""Every sensitivity in neighbours.py is exactly the greatest change over all neighbouring tiny tables: not
+smaller, and not larger.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def tables(rows: int) -> list[Table]:
 
 @cache
 def neighbours(relation: Neighbours, contributions: int) -> list[tuple[Table, Table]]:
-    """All ordered pairs of neighbours of at most 3 rows: a person is any 1 to k rows, the rest is everybody else."""
+    """All ordered pairs of neighbours of at most 3 rows: a person is any 1 to k rows, the rest is everybody
+    else.
+    """
     people = tables(contributions)[1:]
     pairs: set[tuple[Table, Table]] = set()
     for rest in tables(2):
@@ -77,13 +81,17 @@ NORMS = {
 @every_unit
 @pytest.mark.parametrize("norm", list(NORMS))
 def test_norms_of_a_marginal(unit: Unit, norm: str) -> None:
-    """sqrt(k) for the L2 norm, or 1 under replace, are the usual mistakes; both are below the greatest change seen."""
+    """sqrt(k) for the L2 norm, or 1 under replace, are the usual mistakes; both are below the greatest change
+    seen.
+    """
     assert greatest(unit, NORMS[norm]) == getattr(unit, norm)
 
 
 @every_unit
 def test_score_distance(unit: Unit) -> None:
-    """The L1 distance to a fixed public table, over a grid of public tables that includes answers above and below the counts."""
+    """The L1 distance to a fixed public table, over a grid of public tables that includes answers above and
+    below the counts.
+    """
     found = 0.0
     for matrix in marginals():
         cells = len(matrix)
@@ -118,7 +126,9 @@ def test_counting_query_and_parity(unit: Unit) -> None:
 
 @every_unit
 def test_quantile_score(unit: Unit) -> None:
-    """`discover` scores a bound by -|(1000 - q) below - q above|: a row adds between -q and 1000 - q, so exchanging one moves it by 1000."""
+    """`discover` scores a bound by -|(1000 - q) below - q above|: a row adds between -q and 1000 - q, so
+    exchanging one moves it by 1000.
+    """
     found = 0
     for q in (0, 2, 50, 500, 998):
         for cut in range(CELLS + 1):

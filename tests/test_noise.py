@@ -1,4 +1,6 @@
-"""Every noise path draws the distribution that its price is for; conversions between rho and (epsilon, delta) lean to the safe side."""
+"""Every noise path draws the distribution that its price is for; conversions between rho and (epsilon, delta)
+lean to the safe side.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ both = pytest.mark.parametrize("composition", list(Composition))
 
 
 def test_exact_probabilities_are_those_of_the_literature() -> None:
-    """The oracle itself: hand-computed values for scores 3, 1, 0 at epsilon 2 and sensitivity 1 (noise scale 1)."""
+    """The oracle itself: hand-computed values for scores 3, 1, 0 at epsilon 2 and sensitivity 1 (noise scale
+    1).
+    """
     assert np.allclose(exponential(1.0, np.array([3, 1, 0])), [0.843795, 0.114195, 0.042010], atol=1e-6)
     assert np.allclose(permute_and_flip(1.0, np.array([3, 1, 0])), [0.909685, 0.066545, 0.023771], atol=1e-6)
     for pmf in (gaussian, laplace):
@@ -42,7 +46,9 @@ def test_exact_probabilities_are_those_of_the_literature() -> None:
 def test_additive_noise_has_the_claimed_scale_in_one_chunk_and_across_chunks(
     composition: Composition, scale: float
 ) -> None:
-    """The adapter's draws, in one vector longer than CHUNK; the wrong scales are rejected by the same check (negative controls)."""
+    """The adapter's draws, in one vector longer than CHUNK; the wrong scales are rejected by the same check
+    (negative controls).
+    """
     assert DRAWS > 2 * OpenDPNoise.CHUNK
     values = np.arange(DRAWS) % 7 - 3
     draws = OpenDPNoise(composition).add(values, scale=scale) - values
@@ -55,7 +61,9 @@ def test_additive_noise_has_the_claimed_scale_in_one_chunk_and_across_chunks(
 @pytest.mark.slow
 @both
 def test_one_value_at_a_time_has_the_same_noise(composition: Composition) -> None:
-    """The short path, without threads; its mean over the two paths' draws has no drift either (the check is two-sided)."""
+    """The short path, without threads; its mean over the two paths' draws has no drift either (the check is
+    two-sided).
+    """
     adapter = OpenDPNoise(composition)
     draws = np.concatenate([adapter.add(np.full(16, 5), scale=3.2) - 5 for _ in range(1500)])
     assert fits(draws, PMF[composition], 3.2)
@@ -74,7 +82,9 @@ def test_the_checker_rejects_other_distributions_of_the_same_spread() -> None:
 
 @both
 def test_chunks_do_not_share_their_noise(composition: Composition) -> None:
-    """Planted: one chunk's noise reused for the next. At scale 10^6 more than four of 8,000 pairs are equal once in 10^15 times."""
+    """Planted: one chunk's noise reused for the next. At scale 10^6 more than four of 8,000 pairs are equal
+    once in 10^15 times.
+    """
     size = OpenDPNoise.CHUNK
     for length in (size - 1, size, size + 1, 3 * size + 5):
         values = np.arange(length, dtype=np.int64) * 1000
@@ -114,8 +124,9 @@ def test_nothing_in_nothing_out_and_no_input_is_changed(composition: Composition
 def test_selection_has_the_claimed_scale_and_is_the_mechanism_that_is_priced(
     composition: Composition,
 ) -> None:
-    """Scores far from zero and on the score grid. Rejected: 0.7 and 1.3 times the scale, half the noise, and the other mechanism's
-    probabilities, whose price is another."""
+    """Scores far from zero and on the score grid. Rejected: 0.7 and 1.3 times the scale, half the noise, and
+    the other mechanism's probabilities, whose price is another.
+    """
     adapter, unit = OpenDPNoise(composition), 2**20
     small = -np.arange(7) * unit
     draws = np.array([adapter.select(small + 10**9 * unit, scale=2.0 * unit) for _ in range(16_000)])
@@ -134,7 +145,9 @@ def test_selection_has_the_claimed_scale_and_is_the_mechanism_that_is_priced(
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [20, 23, 26])
 def test_threshold_keeps_keys_as_often_as_it_should(count: int) -> None:
-    """A key of `count` passes where count + noise >= threshold, at the claimed scale; at other scales, or with `>`, it would show."""
+    """A key of `count` passes where count + noise >= threshold, at the claimed scale; at other scales, or
+    with `>`, it would show.
+    """
     scale, threshold, keys = 3.0, 23, 40_000
     kept = OpenDPNoise(Composition.ZCDP).threshold(
         {str(i): count for i in range(keys)}, scale=scale, threshold=threshold
@@ -165,7 +178,9 @@ def _tail(scale: float, at: int) -> float:
 @pytest.mark.parametrize("people", [(1, 1), (2, 1), (3, 3), (6, 3)])
 @pytest.mark.parametrize("scale", [0.3, 0.9, 4.4, 60.0])
 def test_threshold_delta_is_never_below_the_exact_one(people: tuple[int, int], scale: float) -> None:
-    """delta is the probability that any of l0 keys with count linf reaches the threshold, from the exact noise: never below it."""
+    """delta is the probability that any of l0 keys with count linf reaches the threshold, from the exact
+    noise: never below it.
+    """
     l0, linf = people
     for threshold in (linf, linf + 1, linf + 2, linf + math.ceil(3 * scale), linf + math.ceil(6 * scale)):
         delta = threshold_delta(scale=scale, threshold=threshold, l0=l0, linf=linf)
@@ -178,7 +193,9 @@ def test_threshold_delta_is_never_below_the_exact_one(people: tuple[int, int], s
 
 
 def test_the_librarys_own_threshold_delta_is_too_small() -> None:
-    """Planted by others: OpenDP's map (0.16, issue 2922) states a quarter of it. Where this fails the bug is gone; then use its map again."""
+    """Planted by others: OpenDP's map (0.16, issue 2922) states a quarter of it. Where this fails the bug is
+    gone; then use its map again.
+    """
     _, stated = noise_module._thresholded(0.9, 4).map((1, 1.0, 1))
     assert (
         stated < 0.3 * _tail(0.9, 3) < _tail(0.9, 3) <= threshold_delta(scale=0.9, threshold=4, l0=1, linf=1)
@@ -208,7 +225,9 @@ def test_a_lone_key_is_kept_no_more_often_than_delta_says(scale: float, threshol
     "delta", [Fraction(1, 10**5), Fraction(1, 10**10) / 15, Fraction(1, 3) / 10**8, Fraction(1, 10**200)]
 )
 def test_threshold_for_spends_at_most_its_delta_and_is_the_least(delta: Fraction) -> None:
-    """The threshold that `discover` uses: one lower would exceed the delta it was given. Tiny deltas and narrow noise find one too."""
+    """The threshold that `discover` uses: one lower would exceed the delta it was given. Tiny deltas and
+    narrow noise find one too.
+    """
     for l0, linf, scale in ((1, 1, 12.3), (2, 1, 0.8), (10, 5, 99.0), (1, 1, 0.05)):
         threshold, charged = threshold_for(scale, delta, l0=l0, linf=linf)
         assert charged <= delta
@@ -216,7 +235,9 @@ def test_threshold_for_spends_at_most_its_delta_and_is_the_least(delta: Fraction
 
 
 def converted(rho: float, delta: float) -> float:
-    """epsilon by Canonne, Kamath, Steinke 2020, corollary 13: the least over orders alpha; written apart from any library's conversion."""
+    """epsilon by Canonne, Kamath, Steinke 2020, corollary 13: the least over orders alpha; written apart from
+    any library's conversion.
+    """
 
     def at(log_order: float) -> float:
         order = 1 + math.exp(log_order)
@@ -250,7 +271,9 @@ def test_epsilon_of_agrees_with_an_independent_conversion(delta: float) -> None:
 
 
 def test_epsilon_of_is_monotone_also_where_the_closed_form_takes_over() -> None:
-    """More rho is more epsilon, more delta is less; the step to the closed form at LARGE_RHO goes up, not down."""
+    """More rho is more epsilon, more delta is less; the step to the closed form at LARGE_RHO goes up, not
+    down.
+    """
     near = [Fraction(LARGE_RHO) * Fraction(100 + i, 100) for i in (-2, -1, 0, 1, 2)]
     rhos = sorted([*map(Fraction, RHOS[1:]), *near, Fraction(10**6), Fraction(10**40)])
     table = [[epsilon_of(rho, Fraction(delta)) for delta in DELTAS] for rho in rhos]
@@ -281,7 +304,9 @@ def test_rho_of_stays_within_the_promise_and_is_close(epsilon: float, delta: flo
 def test_rho_of_ends_where_delta_does_most_of_the_work(
     epsilon: float, delta: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """There the conversion is nearly 0 up to a bend; straight lines took 125 conversions, of a tenth of a second each, while a ledger was locked."""
+    """There the conversion is nearly 0 up to a bend; straight lines took 125 conversions, of a tenth of a
+    second each, while a ledger was locked.
+    """
     asked: list[Fraction] = []
 
     def counted(rho: Fraction, delta: Fraction) -> float:
@@ -299,7 +324,9 @@ def test_rho_of_ends_where_delta_does_most_of_the_work(
 
 
 def test_rho_of_does_not_cancel_at_tiny_epsilon() -> None:
-    """sqrt(epsilon + ln(1 / delta)) - sqrt(ln(1 / delta)) has one digit left here and may promise 9 % too much."""
+    """sqrt(epsilon + ln(1 / delta)) - sqrt(ln(1 / delta)) has one digit left here and may promise 9 % too
+    much.
+    """
     for epsilon in np.linspace(1e-12, 3e-12, 9):
         assert epsilon_of(rho_of(float(epsilon), Fraction(1e-300)), Fraction(1e-300)) <= epsilon
 

@@ -98,7 +98,9 @@ def test_existing_outputs_are_kept(tmp_path: Path, made: Release) -> None:
 def test_overwriting_removes_the_old_manifest_first(
     tmp_path: Path, made: Release, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A crash between data and manifest must leave no manifest, for the old one would vouch for the new data."""
+    """A crash between data and manifest must leave no manifest, for the old one would vouch for the new
+    data.
+    """
     made.write(tmp_path / "t.parquet")
     seen: list[list[str]] = []
 
@@ -116,7 +118,9 @@ def test_overwriting_removes_the_old_manifest_first(
 def test_the_old_manifest_goes_just_before_the_new_data_comes(
     tmp_path: Path, made: Release, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A crash at the rename must find no manifest; one while the new data is written must leave the old release whole."""
+    """A crash at the rename must find no manifest; one while the new data is written must leave the old
+    release whole.
+    """
     made.write(tmp_path / "t.parquet")
 
     def crash(*_: Any) -> None:
@@ -293,7 +297,9 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path: Path, made: Releas
 
 
 def test_a_file_reaches_the_disk_before_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Renamed first, a file may be empty after a power cut; and the folder must be synced for the name to last."""
+    """Renamed first, a file may be empty after a power cut; and the folder must be synced for the name to
+    last.
+    """
     steps: list[str] = []
     sync = os.fsync
     monkeypatch.setattr(os, "fsync", lambda handle: (steps.append("sync"), sync(handle))[1])

@@ -44,7 +44,9 @@ def planned(
 
 
 def test_the_plan_sees_no_table() -> None:
-    """Its parameters are the domain, the workload's candidates, the policy, the budget and a public or noisy number of rows."""
+    """Its parameters are the domain, the workload's candidates, the policy, the budget and a public or noisy
+    number of rows.
+    """
     assert list(inspect.signature(plan).parameters) == [
         "domain",
         "candidates",
@@ -78,7 +80,9 @@ def test_more_signal_means_more_rounds_and_a_smaller_start() -> None:
 
 
 def test_no_round_where_nothing_is_left_to_choose() -> None:
-    """K = 1 after the one-way marginals: all of the budget goes to those. A cap that only they fit: the same."""
+    """K = 1 after the one-way marginals: all of the budget goes to those. A cap that only they fit: the
+    same.
+    """
     assert (
         planned((4, 4, 4), 1)
         == planned((4, 4, 4), 2, max_cells=4)

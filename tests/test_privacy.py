@@ -1,6 +1,8 @@
-"""Privacy, checked exhaustively on tiny tables and end to end, and every check is seen to fail on the bug that it is there for.
+"""Privacy, checked exhaustively on tiny tables and end to end, and every check is seen to fail on the bug
+that it is there for.
 
-The noise adapter is a fake that records what it is given, so output distributions are computed exactly instead of sampled.
+The noise adapter is a fake that records what it is given, so output distributions are computed exactly
+instead of sampled.
 """
 
 from __future__ import annotations
@@ -86,7 +88,9 @@ def models() -> Iterator[ProductModel]:
 
 
 class Between:
-    """A noise adapter that changes the scale on its way: what a bug between the ledger and the sampler would look like."""
+    """A noise adapter that changes the scale on its way: what a bug between the ledger and the sampler would
+    look like.
+    """
 
     def __init__(self, real: FakeNoise, factor: float) -> None:
         self.real, self.factor, self.composition = real, factor, real.composition
@@ -126,8 +130,10 @@ def selecting_from(model: ProductModel) -> Action:
 
 
 def check_selection(unit: Unit, composition: Composition, *, factor: float = 1.0) -> None:
-    """Exact probabilities of every choice: log ratio within the mechanism's epsilon, Renyi divergence within alpha rho, scores within
-    the stated sensitivity to the last unit; and the worst case comes near the bound, so that the check has something to say."""
+    """Exact probabilities of every choice: log ratio within the mechanism's epsilon, Renyi divergence within
+    alpha rho, scores within the stated sensitivity to the last unit; and the worst case comes near the bound,
+    so that the check has something to say.
+    """
     worst = 0.0
     for model in models():
         act = selecting_from(model)
@@ -153,7 +159,9 @@ def check_selection(unit: Unit, composition: Composition, *, factor: float = 1.0
 
 
 def check_measurement(unit: Unit, composition: Composition, *, factor: float = 1.0) -> None:
-    """Exact noise of every cell: max log ratio within epsilon under Laplace, Renyi divergence within alpha rho under Gaussian noise."""
+    """Exact noise of every cell: max log ratio within epsilon under Laplace, Renyi divergence within alpha
+    rho under Gaussian noise.
+    """
     worst = 0.0
     for positions in ((), (0,), (1,), (0, 1)):
 
@@ -257,7 +265,9 @@ def test_an_uncharged_reading_fails_both_checks(
 def test_a_discount_in_the_price_fails_both_checks(
     composition: Composition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Permute-and-flip charged like the exponential mechanism, or the factor 2 of a score that moves both ways forgotten."""
+    """Permute-and-flip charged like the exponential mechanism, or the factor 2 of a score that moves both
+    ways forgotten.
+    """
     monkeypatch.setattr(
         Entry, "cost", property(lambda e: price(e.mechanism, scale=e.scale, sensitivity=e.sensitivity) / 4)
     )
@@ -268,7 +278,9 @@ def test_a_discount_in_the_price_fails_both_checks(
 
 
 def test_float_scores_fail_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Scores summed as floats and rounded at the end move by a unit more than the sensitivity: the grid must come first."""
+    """Scores summed as floats and rounded at the end move by a unit more than the sensitivity: the grid must
+    come first.
+    """
 
     def floating(
         which: Any, sizes: Any, slots: Any, strides: Any, starts: Any, parts: Any, total: float, *rest: Any
@@ -298,7 +310,9 @@ def test_float_scores_fail_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("total", [2.0**43 + 0.5, 1e15])
 def test_huge_totals_and_penalties_do_not_overflow_a_score(total: float) -> None:
-    """At tiny epsilon the noisy total can be 2^43 rows: a distance then wraps round 64 bits, and one record moves it by 2^64 units, not 2^20."""
+    """At tiny epsilon the noisy total can be 2^43 rows: a distance then wraps round 64 bits, and one record
+    moves it by 2^64 units, not 2^20.
+    """
     model = ProductModel.uniform(TINY, total)
     answers = Answerer(CANDIDATES).answers(model, np.arange(len(CANDIDATES)))
     for penalty in (np.zeros(3), np.full(3, 1e30)):
@@ -388,7 +402,9 @@ def run(
 
 
 def check_stages(release: Release, fake: FakeNoise) -> None:
-    """One ledger entry for each call to the sampler, in order: the same mechanism, the same scale, the sensitivity of its unit."""
+    """One ledger entry for each call to the sampler, in order: the same mechanism, the same scale, the
+    sensitivity of its unit.
+    """
     policy, entries = release.manifest.policy, release.manifest.ledger
     unit = Unit(Neighbours(policy["neighbours"]), policy["contributions"])
     assert len(entries) == len(fake.calls) > 8
@@ -455,9 +471,11 @@ def test_each_stage_charges_what_its_noise_costs(choices: dict[str, Any]) -> Non
 def test_measuring_at_once_charges_what_its_noise_costs(
     choices: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A small domain in one reading of all residuals, beside a count of rows where that is private: entries and calls agree, and all is spent.
+    """A small domain in one reading of all residuals, beside a count of rows where that is private: entries
+    and calls agree, and all is spent.
 
-    That the sensitivity of the residuals is what it is said to be, tests/test_residual.py shows by brute force.
+    That the sensitivity of the residuals is what it is said to be, tests/test_residual.py shows by brute
+    force.
     """
     monkeypatch.setattr(engine, "one_shot_suits", lambda *_: True)
     policy = Policy.of(**choices)
@@ -553,7 +571,9 @@ def check_nothing_leaks(folder: Path, relation: str, domain: Domain | None, **ch
     assert len(ours) == 4 or len(ours) == 5
     same = (
         ours == theirs
-    )  # not in the assert: under CI=true pytest would explain the difference of two files byte by byte, for hours
+        # not in the assert: under CI=true pytest would explain the difference of two files byte by byte, for
+        # hours
+    )
     assert same
     assert any(
         not np.array_equal(a.values, b.values)
@@ -576,7 +596,9 @@ def check_nothing_leaks(folder: Path, relation: str, domain: Domain | None, **ch
 def test_neighbours_with_the_same_noisy_answers_give_the_same_bytes(
     relation: str, domain: Domain | None, choices: dict[str, Any], tmp_path: Path
 ) -> None:
-    """Model, manifest, measurements, Parquet with its metadata and statistics, CSV: nothing reaches them but through the noise."""
+    """Model, manifest, measurements, Parquet with its metadata and statistics, CSV: nothing reaches them but
+    through the noise.
+    """
     if domain is None and choices.get("delta") == 0:
         pytest.skip("refused")
     check_nothing_leaks(tmp_path, relation, domain, **choices)
@@ -592,7 +614,9 @@ def as_text(table: pa.Table) -> Table:
 
 @pytest.mark.parametrize("relation", list(Neighbours))
 def test_text_neighbours_give_the_same_bytes(relation: str, tmp_path: Path) -> None:
-    """Text has more to learn: kinds and nulls by vote. The row that comes or goes holds the only gaps and the only odd values."""
+    """Text has more to learn: kinds and nulls by vote. The row that comes or goes holds the only gaps and the
+    only odd values.
+    """
     rows = small_table(2000)
     odd = pa.table({"age": [None], "colour": [None], "owns": [None], "score": [1e300]}).cast(rows.schema)
     with_odd = pa.concat_tables([odd, rows.slice(1 if relation == "replace" else 0)])
@@ -602,7 +626,9 @@ def test_text_neighbours_give_the_same_bytes(relation: str, tmp_path: Path) -> N
 
 
 def test_typed_input_with_metadata_of_its_own_leaks_nothing(tmp_path: Path) -> None:
-    """pandas writes the number of rows into the schema's metadata; users write more. None of it may come out."""
+    """pandas writes the number of rows into the schema's metadata; users write more. None of it may come
+    out.
+    """
     table = small_table(50)
     noted = table.replace_schema_metadata(
         {b"pandas": b'{"index_columns": [{"kind": "range", "stop": 50}]}', b"note": b"CANARY"}
@@ -673,7 +699,9 @@ def test_the_end_to_end_check_catches_bounds_read_off_the_data(
 def test_the_end_to_end_check_catches_levels_read_off_the_data(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Planted: groups of equal mass from the true counts in place of the noisy ones. One row moves a cut where it lies on one."""
+    """Planted: groups of equal mass from the true counts in place of the noisy ones. One row moves a cut
+    where it lies on one.
+    """
     found = engine.measure_singles
 
     def peeking(rows: PrivateRows, *rest: Any) -> Any:
@@ -700,7 +728,9 @@ def test_the_end_to_end_check_catches_levels_read_off_the_data(
 def check_cache(
     monkeypatch: pytest.MonkeyPatch, *, domain: Domain = SMALL, **choices: Any
 ) -> tuple[int, int]:
-    """Run a release and compare every cached distance that a round chooses by with a full recomputation; (rounds, rescored in part)."""
+    """Run a release and compare every cached distance that a round chooses by with a full recomputation;
+    (rounds, rescored in part).
+    """
     models: list[ProductModel | Forest] = []
     rounds, partial = 0, 0
     answer = Answerer.answers
@@ -760,7 +790,9 @@ def check_cache(
 def test_cached_distances_are_those_of_the_model_now(
     choices: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only what a measurement touched is scored again; with n estimated, everything is when the estimate moves."""
+    """Only what a measurement touched is scored again; with n estimated, everything is when the estimate
+    moves.
+    """
     rounds, partial = check_cache(monkeypatch, domain=SMALL if "engine" in choices else WIDE, **choices)
     assert rounds >= 4
     if choices.get("neighbours") == "replace" or choices.get("engine") != "mwem":
@@ -796,7 +828,9 @@ CLEAR = {
 
 
 def clear_csv(path: Path, rows: int = 20_000, canary: bool = True) -> Path:
-    """A made-up table with a column of every kind, codes with leading zeros, gaps, and in the last row values that occur once."""
+    """A made-up table with a column of every kind, codes with leading zeros, gaps, and in the last row values
+    that occur once.
+    """
     rng = np.random.default_rng(3)
     start = datetime.date(1990, 1, 1)
     days = rng.integers(0, 9000, rows)
@@ -822,10 +856,12 @@ def clear_csv(path: Path, rows: int = 20_000, canary: bool = True) -> Path:
 def test_kinds_and_categories_are_found_right_on_a_clear_table(
     relation: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Real noise at epsilon 5: a wrong kind would make a column useless. Zip codes stay text with their zero; only `gap` has nulls.
+    """Real noise at epsilon 5: a wrong kind would make a column useless. Zip codes stay text with their zero;
+    only `gap` has nulls.
 
-    A vote nobody cast stands out of the noise one time in 700, and so does one of 400 empty buckets of a histogram: of eleven domains each column
-    must be right in six, which chance alone denies with probability 1e-10.
+    A vote nobody cast stands out of the noise one time in 700, and so does one of 400 empty buckets of a
+    histogram: of eleven domains each column must be right in six, which chance alone denies with probability
+    1e-10.
     """
     table = open_table(clear_csv(tmp_path / "clear.csv"))
     counted = profile(table, list(CLEAR))  # once; each domain draws its own noise
@@ -849,7 +885,9 @@ def test_kinds_and_categories_are_found_right_on_a_clear_table(
 
 
 def as_clear(column: Attribute) -> bool:
-    """Whether a column of the clear table, of the right kind, has the categories or about the bounds that it should."""
+    """Whether a column of the clear table, of the right kind, has the categories or about the bounds that it
+    should.
+    """
     if column.name == "zip":
         return set(column.values) == {"0311", "0312", "9021", "1012", "other"} and column.other == "other"
     if column.name == "day":
@@ -867,9 +905,11 @@ def as_clear(column: Attribute) -> bool:
 def test_no_canary_leaves_the_building(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A value that occurs once is in no output: data, manifest, model, domain, progress, log. Its neighbours' common values are.
+    """A value that occurs once is in no output: data, manifest, model, domain, progress, log. Its neighbours'
+    common values are.
 
-    Its digits are so many that none of 20,000 synthetic decimals, of 16 random ones each, holds them by chance; its day is before all learnt bounds.
+    Its digits are so many that none of 20,000 synthetic decimals, of 16 random ones each, holds them by
+    chance; its day is before all learnt bounds.
     """
     told: list[Any] = []
     with caplog.at_level("DEBUG"):
@@ -898,7 +938,9 @@ def test_the_canary_check_would_see_one(tmp_path: Path) -> None:
 
 
 def test_thresholded_categories_see_the_fake_threshold_and_other(tmp_path: Path) -> None:
-    """Without noise: what reaches the threshold is kept and nothing else is; `other` in the data is not listed twice."""
+    """Without noise: what reaches the threshold is kept and nothing else is; `other` in the data is not
+    listed twice.
+    """
     table = pa.table({"c": ["common"] * 500 + ["other"] * 500 + ["rare"]})
     fake = FakeNoise()
     policy = Policy.of()
@@ -974,7 +1016,9 @@ HOSTILE = [
 
 
 def test_no_value_of_one_row_decides_whether_the_release_succeeds() -> None:
-    """Hostile text in every column, with declared and learnt domains, and alone among good rows or not: no error."""
+    """Hostile text in every column, with declared and learnt domains, and alone among good rows or not: no
+    error.
+    """
     base = pa.table({c: ["1", "2.5", "2001-01-01", "true"] * 5 for c in "abcd"})
     spec = [
         ("a", "integer", 0, 9),
@@ -1016,7 +1060,9 @@ def _person_pairs(k: int) -> Iterator[tuple[list[tuple[str, int]], list[tuple[st
 @pytest.mark.parametrize("k", [1, 2])
 @pytest.mark.parametrize("encoded", [False, True])
 def test_a_person_moves_at_most_k_rows_whatever_the_order(k: int, encoded: bool) -> None:
-    """Brute force over all interleavings: with and without one person, the kept rows differ by that person's k rows, nobody else's change."""
+    """Brute force over all interleavings: with and without one person, the kept rows differ by that person's
+    k rows, nobody else's change.
+    """
     from factored_mwem.tables.contributions import bound_contributions
 
     def kept(table: list[tuple[str, int]]) -> list[int]:
@@ -1036,7 +1082,9 @@ def test_a_person_moves_at_most_k_rows_whatever_the_order(k: int, encoded: bool)
 
 @every_unit
 def test_the_threshold_pays_for_the_whole_unit(unit: Unit) -> None:
-    """A person's rows may hold 2 k categories nobody else has, k rows in one: with l0 or linf taken for 1 the delta is understated."""
+    """A person's rows may hold 2 k categories nobody else has, k rows in one: with l0 or linf taken for 1 the
+    delta is understated.
+    """
     policy = Policy.of(neighbours=unit.neighbours, contributions=unit.contributions)
     fake, ledger = FakeNoise(), Ledger(policy.budget(learn_domain=True))
     discover(open_table(pa.table({"c": ["x"] * 500})), None, policy=policy, access=Access(ledger, unit, fake))
@@ -1048,7 +1096,9 @@ def test_the_threshold_pays_for_the_whole_unit(unit: Unit) -> None:
 
 
 def test_a_range_without_a_whole_number_is_widened() -> None:
-    """Seen to fail after the budget was spent: only the bucket from 0.2 to 0.5 stood out of the noise of an integer column."""
+    """Seen to fail after the budget was spent: only the bucket from 0.2 to 0.5 stood out of the noise of an
+    integer column.
+    """
     bucket = int(np.searchsorted(COARSE["number"], 0.2))
 
     def only_one(values: np.ndarray, scale: float) -> np.ndarray:
@@ -1066,7 +1116,9 @@ def test_a_range_without_a_whole_number_is_widened() -> None:
 
 @pytest.mark.parametrize(("high", "believed"), [(5.0, False), (6.0, True)])
 def test_noise_alone_makes_no_bounds(high: float, believed: bool) -> None:
-    """Of 461 empty buckets one gets above 4.5 standard deviations once in 700 columns: bounds of 10^300 would make a column of ratings useless."""
+    """Of 461 empty buckets one gets above 4.5 standard deviations once in 700 columns: bounds of 10^300 would
+    make a column of ratings useless.
+    """
 
     def offset(values: np.ndarray, scale: float) -> np.ndarray:
         return (
@@ -1089,7 +1141,9 @@ def test_noise_alone_makes_no_bounds(high: float, believed: bool) -> None:
 
 @pytest.mark.parametrize(("high", "believed"), [(3.5, False), (4.5, True)])
 def test_noise_alone_makes_no_gaps_and_no_codes(high: float, believed: bool) -> None:
-    """A column of numbers must not become text, nor get missing values, because noise on a vote that nobody gave was unlucky once in 700 columns."""
+    """A column of numbers must not become text, nor get missing values, because noise on a vote that nobody
+    gave was unlucky once in 700 columns.
+    """
 
     def offset(values: np.ndarray, scale: float) -> np.ndarray:
         return np.where(values == 0, math.ceil(high * scale), values) if len(values) < 100 else values

@@ -1,4 +1,6 @@
-"""Query kinds against their definitions: answers, steps and sensitivities by brute force over tiny tables, and the exact audit of a whole round."""
+"""Query kinds against their definitions: answers, steps and sensitivities by brute force over tiny tables,
+and the exact audit of a whole round.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ BUDGET = {Composition.ZCDP: Budget.of(1.0, 1e-9), Composition.PURE: Budget.of(1.
 
 
 def matrix(name: str) -> np.ndarray:
-    """int[answer, 6]: the weight of each cell of the 2 x 3 domain in each answer, from the definition of its kind."""
+    """int[answer, 6]: the weight of each cell of the 2 x 3 domain in each answer, from the definition of its
+    kind.
+    """
     cells = list(itertools.product(range(2), range(3)))
     if "ranges" in name:
         boxes = [BOXES[i] for i in FEW] if "few" in name else BOXES
@@ -84,7 +88,9 @@ def test_answers_on_rows_are_the_matrix_times_the_histogram(name: str) -> None:
 
 
 def test_parities_are_the_hadamard_matrix() -> None:
-    """All 15 parities of four bits, of 1,000 rows and of models whose components cut through them, against the explicit matrix."""
+    """All 15 parities of four bits, of 1,000 rows and of models whose components cut through them, against
+    the explicit matrix.
+    """
     rng, shape, cells = np.random.default_rng(1), (2, 2, 2, 2), list(itertools.product(range(2), repeat=4))
     kind = Parities.up_to(range(4), 4)
     sets = [kind.positions(q) for q in range(len(kind.cells))]
@@ -116,7 +122,9 @@ def test_parities_of_a_model_with_other_attributes_leave_those_out() -> None:
 @every_kind
 @pytest.mark.parametrize("seed", range(5))
 def test_a_step_is_the_papers_on_the_dense_table(name: str, seed: int) -> None:
-    """Weights times exp(q(x) (m - q(A)) / (2 n)) for each answer, m clipped to what the query can be, normalised (HLM12 Fig. 1)."""
+    """Weights times exp(q(x) (m - q(A)) / (2 n)) for each answer, m clipped to what the query can be,
+    normalised (HLM12 Fig. 1).
+    """
     rng = np.random.default_rng(seed)
     kind, rows, n = KINDS[name], matrix(name), 50.0
     for question in range(len(kind.cells)):
@@ -145,7 +153,9 @@ def test_a_step_within_the_guard_changes_nothing(name: str) -> None:
 
 
 def check_sensitivity(name: str, unit: Unit) -> None:
-    """The greatest change over all neighbours of at most 3 rows, in both norms, is what the kind says: never more, and it is reached."""
+    """The greatest change over all neighbours of at most 3 rows, in both norms, is what the kind says: never
+    more, and it is reached.
+    """
     kind = KINDS[name]
     starts = np.cumsum(kind.cells) - kind.cells
     pairs = neighbours(unit.neighbours, unit.contributions)
@@ -195,7 +205,9 @@ def test_the_sensitivity_check_sees_one_that_is_too_small_or_too_large(
 def a_round(
     tables: Sequence[Table], kinds: Sequence[Questions], unit: Unit, composition: Composition
 ) -> tuple[np.ndarray, float, list[float], float]:
-    """(scores of all questions: int64[table, question], selection scale, measurement scale of each question, cost), as they reach the sampler."""
+    """(scores of all questions: int64[table, question], selection scale, measurement scale of each question,
+    cost), as they reach the sampler.
+    """
     domain = Domain.from_dict({"a": 2, "b": 3})
     model = ProductModel(
         domain,
@@ -249,7 +261,9 @@ def _gaussian_divergence(scale: float, shift: int, alpha: float) -> float:
 
 
 def check_round(names: Sequence[str], unit: Unit, composition: Composition) -> float:
-    """The worst loss of (choice, noisy answers) over all neighbours, as a share of what was charged; AssertionError where it is more than 1."""
+    """The worst loss of (choice, noisy answers) over all neighbours, as a share of what was charged;
+    AssertionError where it is more than 1.
+    """
     kinds, rows = [KINDS[name] for name in names], np.concatenate([matrix(name) for name in names])
     pairs = neighbours(unit.neighbours, unit.contributions)
     tables = sorted({t for pair in pairs for t in pair} - {()})
@@ -288,8 +302,9 @@ def check_round(names: Sequence[str], unit: Unit, composition: Composition) -> f
     ids="+".join,
 )
 def test_a_round_keeps_what_it_is_charged(names: list[str], unit: Unit, composition: Composition) -> None:
-    """Charged from the ledger's own entries; the bound is neared, so that the audit has something to say: by half where one kind is asked, less
-    where kinds of other sensitivities share the noise of the selection."""
+    """Charged from the ledger's own entries; the bound is neared, so that the audit has something to say: by
+    half where one kind is asked, less where kinds of other sensitivities share the noise of the selection.
+    """
     assert check_round(names, unit, composition) > (0.4 if len(names) == 1 else 0.2)
 
 
@@ -304,7 +319,9 @@ def test_the_audit_sees_sensitivity_one_of_parities_under_replace(
 
 
 def test_the_audit_sees_the_smallest_sensitivity_taken_for_all_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Scores of several kinds compete: the largest sensitivity counts. Planted: that of the first kind, and half of it for a cuboid."""
+    """Scores of several kinds compete: the largest sensitivity counts. Planted: that of the first kind, and
+    half of it for a cuboid.
+    """
     monkeypatch.setattr(Cuboids, "l1", lambda self, unit: 1)
     with pytest.raises(AssertionError):
         check_round(["parities", "cuboids"], Unit(Neighbours.REPLACE, 2), Composition.PURE)
@@ -320,8 +337,9 @@ def test_the_audit_sees_an_uncharged_selection(monkeypatch: pytest.MonkeyPatch) 
 
 
 def loss_of_the_paper(queries: np.ndarray, *, sensitivity: int, epsilon: float = 1.0) -> float:
-    """The worst loss of one round as the paper idealises it, from (3, 1) to (2, 2) or back, the model uniform: the exponential mechanism with half
-    of epsilon, then Laplace noise with the other half."""
+    """The worst loss of one round as the paper idealises it, from (3, 1) to (2, 2) or back, the model
+    uniform: the exponential mechanism with half of epsilon, then Laplace noise with the other half.
+    """
     before, after, model = np.array([3, 1]), np.array([2, 2]), np.array([2, 2])
     chance = []
     for table in (before, after):
@@ -332,7 +350,9 @@ def loss_of_the_paper(queries: np.ndarray, *, sensitivity: int, epsilon: float =
 
 
 def test_the_published_audit_of_parities_under_replace() -> None:
-    """With sensitivity 1 a round that is charged 1 loses 1.1172; the counting queries lose 0.5. With our sensitivities neither is over."""
+    """With sensitivity 1 a round that is charged 1 loses 1.1172; the counting queries lose 0.5. With our
+    sensitivities neither is over.
+    """
     parity, counting = np.array([[1, -1], [1, 0]]), np.array([[1, 0], [0, 1]])
     assert loss_of_the_paper(parity, sensitivity=1) == pytest.approx(1.1172, abs=1e-4)
     assert loss_of_the_paper(counting, sensitivity=1) == pytest.approx(0.5, abs=1e-9)
@@ -364,7 +384,9 @@ def test_the_scale_of_a_question_is_known_beforehand(unit: Unit, composition: Co
 
 @pytest.mark.parametrize("total", [2.0**43 + 0.5, 1e15, 1e300, math.inf, math.nan])
 def test_huge_answers_and_penalties_do_not_overflow_a_score(total: float) -> None:
-    """At tiny epsilon the model's number of rows may be anything: a score over 64 cells must not wrap round, or one row moves it by 2^64."""
+    """At tiny epsilon the model's number of rows may be anything: a score over 64 cells must not wrap round,
+    or one row moves it by 2^64.
+    """
     domain = Domain.from_dict({"a": 8, "b": 8})
     kind = Cuboids(((0,), (1,), (0, 1)), (8, 8))
     answers = np.concatenate([np.full(8, total / 8), np.full(8, total / 8), np.full(64, total / 64)])
@@ -395,8 +417,10 @@ def test_huge_answers_and_penalties_do_not_overflow_a_score(total: float) -> Non
 
 
 def check_weighting(weigh: object) -> None:
-    """From one whole score to the next the result rises by 0 or 1, for each of the 256 weights there are: so scores d apart end at most d apart,
-    and their order holds. Two periods of 256 around 0 show it for all scores; far out it is compared with exact fractions."""
+    """From one whole score to the next the result rises by 0 or 1, for each of the 256 weights there are: so
+    scores d apart end at most d apart, and their order holds. Two periods of 256 around 0 show it for all
+    scores; far out it is compared with exact fractions.
+    """
     assert callable(weigh)
     near = np.arange(-512, 513)
     for part in range(1, 257):

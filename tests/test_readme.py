@@ -1,4 +1,6 @@
-"""The README's commands and snippets run as they stand: a document whose examples fail is the first thing a user meets."""
+"""The README's commands and snippets run as they stand: a document whose examples fail is the first thing a
+user meets.
+"""
 
 from __future__ import annotations
 

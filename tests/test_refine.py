@@ -54,7 +54,8 @@ def distance(codes: np.ndarray, targets: list[Target]) -> float:
 
 
 def test_it_gets_nearer_with_every_proposal() -> None:
-    """Never further at any number of proposals, the same way as far as a shorter run went, and far nearer at the end.
+    """Never further at any number of proposals, the same way as far as a shorter run went, and far nearer at
+    the end.
 
     Seen to fail: with the sign of the cost turned, which looks at the rows in the emptiest cells first.
     """
@@ -71,10 +72,11 @@ def test_it_gets_nearer_with_every_proposal() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_every_step_is_the_best_one(seed: int) -> None:
-    """Both kernels against a search that recounts everything: cost of each row, value chosen, and residual after each step.
+    """Both kernels against a search that recounts everything: cost of each row, value chosen, and residual
+    after each step.
 
-    Seen to fail: without the line of `improve` that leaves out tables which see no difference; with the residual not kept up; with the sign
-    of the cost turned.
+    Seen to fail: without the line of `improve` that leaves out tables which see no difference; with the
+    residual not kept up; with the sign of the cost turned.
     """
     rows, rng = 25, np.random.default_rng(seed)
     codes, targets = draw(rows, seed), targets_for(rows, seed)
@@ -114,7 +116,9 @@ def _with(codes: np.ndarray, attribute: int, row: int, value: int) -> np.ndarray
 
 
 def test_columns_reach_their_own_targets() -> None:
-    """One-way targets in whole numbers are met to the record, and a column without a target keeps its values."""
+    """One-way targets in whole numbers are met to the record, and a column without a target keeps its
+    values.
+    """
     rows = 500
     targets = [
         Target(((a, 0),), np.array(table_of(draw(rows, 7)[:, ::-1], ((a, 0),)), dtype=np.float64))
@@ -203,7 +207,9 @@ def test_rows_on_target_stay() -> None:
 
 
 def test_a_wrong_table_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The planted bug: the column's axis is not turned to the end. Rows that are on target then leave it, and the check above says so."""
+    """The planted bug: the column's axis is not turned to the end. Rows that are on target then leave it, and
+    the check above says so.
+    """
     right = module._lay_out
 
     def wrong(
@@ -250,7 +256,9 @@ print(*(len(kernel.signatures) for kernel in (rows.charge, rows.improve)))
 
 
 def test_every_kernel_has_one_signature() -> None:
-    """Whatever whole numbers come in, the kernels see one dtype and layout: a second one would be compiled at a user's first run."""
+    """Whatever whole numbers come in, the kernels see one dtype and layout: a second one would be compiled at
+    a user's first run.
+    """
     output = subprocess.run(
         [sys.executable, "-c", SIGNATURES], check=True, capture_output=True, text=True
     ).stdout.split()

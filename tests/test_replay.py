@@ -1,4 +1,6 @@
-"""The replay of the paper: its data, its baselines and floors against published numbers, its marks, and runs that go on where they stopped."""
+"""The replay of the paper: its data, its baselines and floors against published numbers, its marks, and runs
+that go on where they stopped.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,8 @@ FLOORS = {
     "czech": (0.55045, 0.22921, 0.01286, 0.00587),
     "rochdale": (1.75388, 0.64088, 0.10869, 0.04715),
 }
-"""Relative entropy of the data to its log-linear fits of all marginals of 0, 1, 2 and 3 attributes, in nats."""
+"""Relative entropy of the data to its log-linear fits of all marginals of 0, 1, 2 and 3 attributes, in nats.
+"""
 FULL_FACTS = {"mildew": (70, 22, 64), "czech": (1841, 63, 64), "rochdale": (665, 91, 256)}
 
 
@@ -108,7 +111,9 @@ def gram(matrix: np.ndarray) -> np.ndarray:
 
 
 def test_the_svd_bound_has_its_identities() -> None:
-    """Identity: N. Prefixes of 8 and all 36 ranges on 8: known values. Scaling by c: c^2. The order of rows does not matter."""
+    """Identity: N. Prefixes of 8 and all 36 ranges on 8: known values. Scaling by c: c^2. The order of rows
+    does not matter.
+    """
     prefix = np.tril(np.ones((8, 8)))
     every = Ranges.every((0,), (8,))
     assert baselines.svd_bound(gram(np.eye(7)), 7) == pytest.approx(7)
@@ -134,7 +139,9 @@ def test_the_gram_of_ranges_is_that_of_their_matrix() -> None:
 
 
 def test_hierarchical_counts_are_consistent_least_squares() -> None:
-    """Its cells are those of weighted least squares over all nodes of the tree with the root known, by numpy's solver."""
+    """Its cells are those of weighted least squares over all nodes of the tree with the root known, by
+    numpy's solver.
+    """
     rng, counts = np.random.default_rng(1), np.random.default_rng(2).integers(0, 9, 9)
     b = baselines.branching(9, 1)
     height = baselines.height_of(9, b)
@@ -154,7 +161,9 @@ def test_hierarchical_counts_are_consistent_least_squares() -> None:
 
 
 def test_one_step_by_hand() -> None:
-    """B = (3, 1), A = (2, 2), q = (1, 0), m = 3: A' = (2.12483749, 1.87516251); a hundred replays end next to m."""
+    """B = (3, 1), A = (2, 2), q = (1, 0), m = 3: A' = (2.12483749, 1.87516251); a hundred replays end next to
+    m.
+    """
     part = Factor((0,), (2,), np.array([0.5, 0.5]))
     query = Ranges((0,), (2,), np.array([[0]]), np.array([[0]]))
     step(part, query, 0, np.array([3.0]), 4.0, guard=0.0)
@@ -167,7 +176,9 @@ def test_one_step_by_hand() -> None:
 def drop(
     truth: np.ndarray, model: np.ndarray, signs: np.ndarray, measured: float, total: float
 ) -> tuple[float, float]:
-    """(the fall of the relative entropy, what Lemma A.3 promises) for one step towards `measured`, unclipped."""
+    """(the fall of the relative entropy, what Lemma A.3 promises) for one step towards `measured`,
+    unclipped.
+    """
     weights, one = model / model.sum(), np.ones(1, dtype=np.int8)
     before = float((truth / total * np.log(truth / total / weights)).sum())
     answer, exact = total * product_answer(weights, one, signs), float(signs @ truth)
@@ -189,7 +200,9 @@ def test_the_potential_drops_as_the_lemma_says(cells: int, source: Any, share: f
 
 
 def test_twice_the_step_breaks_the_promise() -> None:
-    """The planted twin: Hoeffding's lemma leaves a factor of two to spare for any measurement, so twice the step is where the promise ends."""
+    """The planted twin: Hoeffding's lemma leaves a factor of two to spare for any measurement, so twice the
+    step is where the promise ends.
+    """
     truth, signs, total = np.array([50.0, 50.0]), np.array([1, -1], dtype=np.int8), 100.0
     weights, one = np.array([0.6, 0.4]), np.ones(1, dtype=np.int8)
     answer, exact = total * product_answer(weights, one, signs), float(signs @ truth)
@@ -326,7 +339,9 @@ MUST_HOLD = {
     "figure7": ("never approaches 2^27", "Irrelevant bits stay out"),
     "ablation": ("a guard at the noise mends it", "never spend more than epsilon"),
 }
-"""Claims about error and structure that the quick replay bears out; seeds are fixed, so that a change means a change of the code."""
+"""Claims about error and structure that the quick replay bears out; seeds are fixed, so that a change means a
+change of the code.
+"""
 
 
 @needs_files

@@ -1,4 +1,6 @@
-"""The replay on factored models: against the dense model, against explicit matrices, and marks that follow their rows."""
+"""The replay on factored models: against the dense model, against explicit matrices, and marks that follow
+their rows.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +96,9 @@ def mixed() -> Mixed:
     st.permutations(range(12)),
 )
 def test_a_growing_model_equals_the_dense_one(history: list[tuple[int, int]], order: list[int]) -> None:
-    """Any history of any kinds, its components merged as it demands; then the same measurements once more in another order."""
+    """Any history of any kinds, its components merged as it demands; then the same measurements once more in
+    another order.
+    """
     questions, total = mixed(), 100.0
     cells = [int(kind.cells[q]) for kind, q in questions.numbers]
     measured = [
@@ -122,7 +126,9 @@ def united(sets: set[frozenset[int]]) -> set[frozenset[int]]:
 
 
 def test_replay_over_a_component_equals_replay_over_all() -> None:
-    """Several sweeps over the measurements of one component; those of another one, though they are given, take no part."""
+    """Several sweeps over the measurements of one component; those of another one, though they are given,
+    take no part.
+    """
     questions, total = mixed(), 100.0
     growing, dense = (
         ProductModel.uniform(domain_of(SHAPE), total, joined=joined) for joined in (False, True)
@@ -140,7 +146,9 @@ def test_replay_over_a_component_equals_replay_over_all() -> None:
 
 @pytest.mark.parametrize("question", range(len(mixed())))
 def test_a_step_is_that_of_the_paper(question: int) -> None:
-    """Figure 1, step 2(c), cell by cell with explicit query vectors; a measurement that cannot be is clipped to the nearest that can."""
+    """Figure 1, step 2(c), cell by cell with explicit query vectors; a measurement that cannot be is clipped
+    to the nearest that can.
+    """
     kind, q = mixed().numbers[question]
     cells = np.stack(np.unravel_index(np.arange(math.prod(SHAPE)), SHAPE))
     if isinstance(kind, Parities):
@@ -324,7 +332,9 @@ def test_adaptive_rounds_never_pass_epsilon(epsilon: float, divisor: int, kind: 
 
 
 def test_an_adaptive_run_ends_at_the_noise() -> None:
-    """Where there is nothing to see, nearly every run asks one or two questions; where there is a lot, the first asks on."""
+    """Where there is nothing to see, nearly every run asks one or two questions; where there is a lot, the
+    first asks on.
+    """
     questions = Parities.up_to(range(3), 3)
     lengths = {}
     for name, truth in {"nothing": np.zeros(7, dtype=np.int64), "much": np.full(7, 10**5)}.items():
@@ -377,7 +387,9 @@ def test_kept_answers_are_the_model_s(epsilon: float) -> None:
 
 
 def test_chances_are_the_exponential_mechanism_s() -> None:
-    """Also after scores far from where they began, over several blocks, and never what may not be asked again."""
+    """Also after scores far from where they began, over several blocks, and never what may not be asked
+    again.
+    """
     scores = np.full(3000, 5000.0)
     chances, rng = figure6.Chances(scores), np.random.default_rng(12)
     few = np.array([3, 1500, 2999])

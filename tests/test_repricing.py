@@ -1,4 +1,6 @@
-"""A third party prices a release again: from the charges in its manifest alone, with another library's accountant."""
+"""A third party prices a release again: from the charges in its manifest alone, with another library's
+accountant.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ ADDED = (Mechanism.GAUSSIAN, Mechanism.THRESHOLD)
 
 
 def event_of(charge: Charge) -> dp_accounting.DpEvent:
-    """The charge in dp-accounting's words; exponential mechanisms, which it has no word for, by their rho (Cesar and Rogers 2021)."""
+    """The charge in dp-accounting's words; exponential mechanisms, which it has no word for, by their rho
+    (Cesar and Rogers 2021).
+    """
     if charge.mechanism in ADDED:
         return dp_accounting.GaussianDpEvent(charge.scale / charge.sensitivity**0.5)  # squared L2 sensitivity
     return dp_accounting.ZCDpEvent(rho=(2 * charge.sensitivity / charge.scale) ** 2 / 8)
@@ -71,7 +75,9 @@ CASES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("case", list(CASES))
 def test_another_accountant_finds_the_same_price(case: str) -> None:
-    """Ours is rounded up, theirs minimises over a grid of orders: they may lie on either side, by less than CLOSE; neither exceeds the promise."""
+    """Ours is rounded up, theirs minimises over a grid of orders: they may lie on either side, by less than
+    CLOSE; neither exceeds the promise.
+    """
     manifest = made(**CASES[case])
     g = manifest.guarantee
     found = repriced(manifest.ledger, g.delta)

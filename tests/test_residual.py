@@ -1,4 +1,5 @@
-"""One-shot residuals: their sensitivity on all neighbours, their charge, what noise makes of marginals, and the fit against a reference.
+"""One-shot residuals: their sensitivity on all neighbours, their charge, what noise makes of marginals, and
+the fit against a reference.
 
 Every check of privacy is also seen to fail on a planted bug.
 """
@@ -56,7 +57,9 @@ def access(composition: Composition, unit: Unit | None = None, noise: object = N
 
 
 def weights_of(shape: Sequence[int], order: int, *, total: bool, seed: int = 3) -> np.ndarray:
-    """Uneven whole weights for every subset of at most `order` attributes; that of no attribute only where the total is asked."""
+    """Uneven whole weights for every subset of at most `order` attributes; that of no attribute only where
+    the total is asked.
+    """
     sizes = [k for k in shape if k > 1]
     weights = np.random.default_rng(seed).integers(1, 6, 2 ** len(sizes))
     weights[np.bitwise_count(np.arange(len(weights))) > order] = 0
@@ -65,7 +68,9 @@ def weights_of(shape: Sequence[int], order: int, *, total: bool, seed: int = 3) 
 
 
 def persons(cells: int, rows: int, least: int) -> np.ndarray:
-    """int64[person, cell]: everything that one person can have, from `least` to `rows` rows; all in one cell where that is all that matters."""
+    """int64[person, cell]: everything that one person can have, from `least` to `rows` rows; all in one cell
+    where that is all that matters.
+    """
     found = [np.zeros(cells, dtype=np.int64)] if least == 0 else []
     for n in range(max(least, 1), rows + 1):
         for chosen in itertools.combinations_with_replacement(range(cells), n):
@@ -76,7 +81,9 @@ def persons(cells: int, rows: int, least: int) -> np.ndarray:
 def kron_answers(
     table: np.ndarray, shape: Sequence[int], composition: Composition, order: int
 ) -> dict[int, np.ndarray]:
-    """The answers of every subset by its definition: the Kronecker product of the questions times the marginal."""
+    """The answers of every subset by its definition: the Kronecker product of the questions times the
+    marginal.
+    """
     sizes = [k for k in shape if k > 1]
     found = {}
     for mask in range(2 ** len(sizes)):
@@ -114,12 +121,16 @@ def test_answers_are_the_kronecker_products(shape: Sequence[int], composition: C
 
 
 def greatest_change(shape: Sequence[int], weights: np.ndarray, unit: Unit, composition: Composition) -> int:
-    """The greatest change that reaches the sampler, over all neighbours, through `measure_residuals` itself."""
+    """The greatest change that reaches the sampler, over all neighbours, through `measure_residuals`
+    itself.
+    """
     cells, order = math.prod(shape), sum(k > 1 for k in shape)
     small = persons(cells, unit.contributions, 1 if unit.neighbours is Neighbours.REPLACE else 0)
     if (
         len(small) > 400
-    ):  # every pair of people whose rows lie in one cell each, which has the extremes; tried in full on the smaller shapes
+        # every pair of people whose rows lie in one cell each, which has the extremes; tried in full on the
+        # smaller shapes
+    ):
         small = np.array([p for p in small if (p > 0).sum() <= 1])
     base = np.ones(cells, dtype=np.int64)
     seen = []
@@ -158,7 +169,9 @@ def test_sensitivity_is_the_greatest_change_over_all_neighbours(
 
 @pytest.mark.parametrize("least", [0, 1])
 def test_persons_of_uneven_rows_stay_within_the_bound(least: int) -> None:
-    """Replace with 0 or 1 to 3 rows on either side: what the convexity argument in `sensitivity` says, in full on one shape."""
+    """Replace with 0 or 1 to 3 rows on either side: what the convexity argument in `sensitivity` says, in
+    full on one shape.
+    """
     unit, shape = Unit(Neighbours.REPLACE, 3, by_id=True), (2, 3)
     weights = weights_of(shape, 2, total=True)
     transform = Transform(shape, 2, gaussian=True)
@@ -168,7 +181,9 @@ def test_persons_of_uneven_rows_stay_within_the_bound(least: int) -> None:
 
 
 def test_planted_sensitivities_fail(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The usual mistakes: replace as add-remove, no contributions or their root, weights forgotten; and one unit too much."""
+    """The usual mistakes: replace as add-remove, no contributions or their root, weights forgotten; and one
+    unit too much.
+    """
     real = sensitivity
     planted = {
         "replace forgotten": lambda s, w, u, c: real(s, w, Unit(Neighbours.ADD_REMOVE, u.contributions), c),
@@ -198,7 +213,9 @@ def test_answers_with_one_row_more_stay_within_64_bits() -> None:
 
 
 def check_charge(unit: Unit, composition: Composition) -> None:
-    """One entry, made before the numbers are read; the sampler's scale is the entry's; what it cost follows from the entry and fits the budget."""
+    """One entry, made before the numbers are read; the sampler's scale is the entry's; what it cost follows
+    from the entry and fits the budget.
+    """
     shape = (2, 3, 2)
     order_of_events: list[str] = []
 
@@ -264,7 +281,9 @@ def test_nothing_is_read_where_the_budget_does_not_pay() -> None:
 
 
 def test_the_plan_reads_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two tables of the same total: the same weights, scale and entry. What is asked may depend on public facts alone."""
+    """Two tables of the same total: the same weights, scale and entry. What is asked may depend on public
+    facts alone.
+    """
     seen = []
     for table in (np.array([20, 0, 0, 0, 0, 0]), np.array([3, 3, 4, 3, 3, 4])):
         door = access(Composition.ZCDP)
@@ -277,7 +296,9 @@ def test_the_plan_reads_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def reconstruct(shape: Sequence[int], measured: Residuals) -> np.ndarray:
-    """Least squares without any constraint: the table (least norm) that explains the noisy answers, from the matrix of all questions."""
+    """Least squares without any constraint: the table (least norm) that explains the noisy answers, from the
+    matrix of all questions.
+    """
     transform = Transform(shape, measured.order, gaussian=measured.composition is Composition.ZCDP)
     per_answer = measured.weights[transform.masks]
     matrix = np.array([transform.forward(row) for row in np.eye(math.prod(shape))]).T * per_answer[:, None]
@@ -312,7 +333,9 @@ def test_without_noise_the_marginals_come_back_exactly(composition: Composition)
 def simulated(
     composition: Composition, shape: Sequence[int], order: int, runs: int
 ) -> tuple[np.ndarray, float]:
-    """(errors: float64[run, cells of all marginals], predicted mean L1 error in records) with seeded noise of the right scale."""
+    """(errors: float64[run, cells of all marginals], predicted mean L1 error in records) with seeded noise of
+    the right scale.
+    """
     rng = np.random.default_rng(7)
     table = rng.integers(30, 60, math.prod(shape))
     budget = BUDGET[composition]
@@ -353,7 +376,9 @@ def test_marginals_are_unbiased_and_err_as_predicted(shape: Sequence[int], compo
 @every_unit
 @both
 def test_the_weights_are_the_best_of_their_kind(unit: Unit, composition: Composition) -> None:
-    """Any residual's weight 20 % up or down, at the same cost: the predicted error does not fall (add-remove is what the form minimises)."""
+    """Any residual's weight 20 % up or down, at the same cost: the predicted error does not fall (add-remove
+    is what the form minimises).
+    """
     if unit.neighbours is Neighbours.REPLACE:
         return
     shape, order, amount = (2, 2, 3, 4), 2, 1.0
@@ -389,7 +414,9 @@ def test_the_weights_are_the_best_of_their_kind(unit: Unit, composition: Composi
 def test_the_fit_reaches_the_optimum(
     shape: Sequence[int], composition: Composition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its loss against scipy's, over the logs of the table, from answers so noisy that some cells want to be negative."""
+    """Its loss against scipy's, over the logs of the table, from answers so noisy that some cells want to be
+    negative.
+    """
     monkeypatch.setattr(residual, "STEPS", 3000)
     rng, cells = np.random.default_rng(4), math.prod(shape)
     table, order = rng.integers(0, 9, cells), 2

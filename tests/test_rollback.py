@@ -1,4 +1,6 @@
-"""An old copy of the ledger put back: the journals hold draws that it does not know, so it is refused, and nothing is touched."""
+"""An old copy of the ledger put back: the journals hold draws that it does not know, so it is refused, and
+nothing is touched.
+"""
 
 # ruff: noqa: F811 - fixtures come from other modules
 
@@ -43,7 +45,9 @@ def put_back(books: Path, **choices: Any) -> None:
 
 @pytest.mark.parametrize("run_id", ["r", "another"])
 def test_a_ledger_older_than_its_journals_is_refused(books: Path, run_id: str) -> None:
-    """The same id would empty the journal that holds the paid draws, and draw again; any other would spend what is spent."""
+    """The same id would empty the journal that holds the paid draws, and draw again; any other would spend
+    what is spent.
+    """
     put_back(books)
     before, noise = everything(books.parent), FakeNoise()
     for _ in range(2):
@@ -160,7 +164,9 @@ def test_a_run_beside_this_one_is_no_alarm(books: Path, monkeypatch: pytest.Monk
 def test_books_that_were_read_first_would_be_a_false_alarm(
     books: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The other way round, the run beside this one would look like a ledger put back: what the order of reading is for."""
+    """The other way round, the run beside this one would look like a ledger put back: what the order of
+    reading is for.
+    """
     known = LedgerFile(books).marks()
     died(books, "before draw", 3)
     monkeypatch.setattr(LedgerFile, "marks", lambda self: known)

@@ -1,4 +1,6 @@
-"""Runs that die and go on: what was drawn is drawn once, what is not the same run is refused, and a journal that cannot be trusted is not."""
+"""Runs that die and go on: what was drawn is drawn once, what is not the same run is refused, and a journal
+that cannot be trusted is not.
+"""
 
 from __future__ import annotations
 
@@ -217,7 +219,9 @@ def test_two_processes_do_not_share_a_run(books: Path) -> None:
 
 @pytest.mark.parametrize("point", ["after fit", "none"])
 def test_nothing_is_drawn_after_all_was_drawn(books: Path, point: str) -> None:
-    """Once the books say "spent", the journal held all draws: if its end is lost, a fresh draw would be a second answer to one charge."""
+    """Once the books say "spent", the journal held all draws: if its end is lost, a fresh draw would be a
+    second answer to one charge.
+    """
     if point == "none":
         go(books)
     else:
@@ -304,7 +308,9 @@ def test_a_lost_journal_is_not_drawn_again(books: Path) -> None:
 
 
 def test_a_journal_of_another_run_is_not_taken(books: Path) -> None:
-    """Two runs of the same parameters ask the same: with one's journal both would publish one draw and pay for two."""
+    """Two runs of the same parameters ask the same: with one's journal both would publish one draw and pay
+    for two.
+    """
     died(books, "before draw", 3, epsilon=0.5)
     died(books, "before draw", 3, epsilon=0.5, run_id="q")
     one, two = sorted(Path(f"{books}.journals").iterdir())
@@ -319,7 +325,9 @@ def test_a_journal_of_another_run_is_not_taken(books: Path) -> None:
 
 
 def test_a_journal_that_does_not_fit_ends_the_run(books: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another machine may compute otherwise: draws of one marginal must not be taken for another's, nor be forgotten."""
+    """Another machine may compute otherwise: draws of one marginal must not be taken for another's, nor be
+    forgotten.
+    """
     died(books, "before draw", 6)
     scale = journal_module.Journaled._facts
     monkeypatch.setattr(
@@ -342,7 +350,9 @@ def test_a_journal_that_does_not_fit_ends_the_run(books: Path, monkeypatch: pyte
 def test_a_record_of_another_question_does_not_fit(
     books: Path, monkeypatch: pytest.MonkeyPatch, fact: int
 ) -> None:
-    """Stage, mechanism, attributes, scale, sensitivity and delta of the charge: with any of them other, the draw answers another question."""
+    """Stage, mechanism, attributes, scale, sensitivity and delta of the charge: with any of them other, the
+    draw answers another question.
+    """
     died(books, "before draw", 4)
     facts = journal_module.Journaled._facts
 
@@ -414,8 +424,7 @@ def test_a_job_that_was_slower_is_refused_at_its_first_charge(books: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("word", "choices"),
-    [("--neighbours", {"neighbours": "replace"}), ("up to 2 rows", {"contributions": 1})],
+    ("word", "choices"), [("--neighbours", {"neighbours": "replace"}), ("up to 2 rows", {"contributions": 1})]
 )
 def test_the_terms_of_the_cap_hold(tmp_path: Path, word: str, choices: dict[str, Any]) -> None:
     file = LedgerFile.create(tmp_path / "books")
@@ -446,7 +455,9 @@ def test_half_of_the_books_is_refused(given: dict[str, str]) -> None:
 
 
 def test_limits_of_the_machine_may_change_between_attempts(books: Path) -> None:
-    """A learnt domain may turn out too large for --max-cells after its budget is spent: with more cells the same run goes on, and pays once."""
+    """A learnt domain may turn out too large for --max-cells after its budget is spent: with more cells the
+    same run goes on, and pays once.
+    """
     source = pa.table({"a": [f"k{i % 12}" for i in range(4000)], "b": [f"k{i % 7}" for i in range(4000)]})
     choices: dict[str, Any] = {"source": source, "domain": None, "epsilon": 1.0, "rounds": 2}
     noise = FakeNoise()
@@ -484,7 +495,9 @@ def test_a_run_that_does_not_fit_another_limit_says_which_one_fits(
 
 
 def test_what_was_asked_cannot_be_changed_after_the_first_noise(books: Path) -> None:
-    """A question that a learnt domain cannot answer: the advice must not be to change it and go on, for that is another release."""
+    """A question that a learnt domain cannot answer: the advice must not be to change it and go on, for that
+    is another release.
+    """
     (source := books.with_name("t.csv")).write_text(
         "a,b\n" + "x,u\ny,v\n" * 300
     )  # of a text file nobody knows before what a column is
@@ -510,7 +523,9 @@ def test_what_was_asked_cannot_be_changed_after_the_first_noise(books: Path) -> 
 
 
 def test_a_finished_run_needs_no_journal_and_no_same_version(books: Path, tmp_path: Path) -> None:
-    """Files that are as they were are the release, whatever became of the program since; only to make them again takes the journal."""
+    """Files that are as they were are the release, whatever became of the program since; only to make them
+    again takes the journal.
+    """
     out = tmp_path / "out"
     out.write_text("rows")
     request = Request.of(table(), 2, domain=DOMAIN, epsilon=1.0, engine="mwem", rounds=4)
@@ -544,7 +559,9 @@ def test_a_finished_run_needs_no_journal_and_no_same_version(books: Path, tmp_pa
 
 
 def test_one_entry_has_one_journal(books: Path, tmp_path: Path) -> None:
-    """A ledger under two paths has two folders of journals: what one job enters and draws, another must not draw again."""
+    """A ledger under two paths has two folders of journals: what one job enters and draws, another must not
+    draw again.
+    """
     other = tmp_path / "elsewhere" / "books"
     other.parent.mkdir()
     os.link(books, other)
@@ -615,7 +632,9 @@ def test_a_ledger_is_one_file_wherever_the_caller_goes(
 
 
 def test_a_child_process_does_not_keep_the_run(books: Path) -> None:
-    """A child that was forked meanwhile has the journal open too: the lock ends with the run, not with the child."""
+    """A child that was forked meanwhile has the journal open too: the lock ends with the run, not with the
+    child.
+    """
     request = Request.of(table(), 2, domain=DOMAIN, epsilon=1.0, engine="mwem", rounds=4)
     with Run.begin(request, books, "t", "r", version="1"):
         child = os.fork()
@@ -654,7 +673,9 @@ WHOLE = [({"first": 1}, []), *(({"draw": "add", "i": i}, list(range(i))) for i i
 
 
 def test_a_journal_torn_anywhere_keeps_what_is_whole(tmp_path: Path) -> None:
-    """Cut after every byte: never an error, always a prefix of the records, and the next record follows it."""
+    """Cut after every byte: never an error, always a prefix of the records, and the next record follows
+    it.
+    """
     data = written(tmp_path / "whole")
     for cut in range(len(data) + 1):
         path = tmp_path / "torn"

@@ -1,4 +1,6 @@
-"""Rows from a model: marginals as close as whole rows allow, components independent of each other, nothing else."""
+"""Rows from a model: marginals as close as whole rows allow, components independent of each other, nothing
+else.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,9 @@ def columns_of(batches: list[pa.RecordBatch]) -> list[np.ndarray]:
 @pytest.mark.parametrize("rows", [0, 1, 2, 7, 1000])
 @pytest.mark.parametrize("alpha", [0.05, 1.0, 50.0])
 def test_every_cell_comes_within_one_of_its_share(shape: tuple[int, ...], rows: int, alpha: float) -> None:
-    """Lumpy, random and almost uniform components: a cell of share p comes floor or ceil of p * rows times, never more or less."""
+    """Lumpy, random and almost uniform components: a cell of share p comes floor or ceil of p * rows times,
+    never more or less.
+    """
     blocks = [tuple(range(0, len(shape), 2)), tuple(range(1, len(shape), 2))]
     model = model_of(shape, [b for b in blocks if b], 1, alpha)
     for seed in range(3):
@@ -127,7 +131,9 @@ def test_components_are_independent(rows: int) -> None:
 
 
 def test_components_in_one_order_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The planted bug: without its own random order each component comes sorted, and the check above must say so."""
+    """The planted bug: without its own random order each component comes sorted, and the check above must say
+    so.
+    """
     model = model_of((3, 2, 4, 2), [(0, 2), (1, 3)], 5, alpha=5.0)
 
     class Sorted:
@@ -143,7 +149,9 @@ def test_components_in_one_order_would_be_noticed(monkeypatch: pytest.MonkeyPatc
 
 
 def test_components_stay_independent_across_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every batch has combs and orders of its own: the rows of many short batches, put together, are independent too."""
+    """Every batch has combs and orders of its own: the rows of many short batches, put together, are
+    independent too.
+    """
     monkeypatch.setattr(module, "BATCH", 50)
     model = model_of((3, 4), [(0,), (1,)], 6, alpha=5.0)
     codes = columns_of(list(batches_of(model, 20_000, np.random.default_rng(1))))
@@ -190,7 +198,9 @@ def test_a_seed_gives_the_same_rows_and_another_gives_others() -> None:
 
 
 def test_columns_are_those_of_the_model() -> None:
-    """Every attribute's one-way marginal, through `sample` and its decoding: no column takes another's place."""
+    """Every attribute's one-way marginal, through `sample` and its decoding: no column takes another's
+    place.
+    """
     model = model_of((2, 5, 3), [(0, 2), (1,)], 10)
     codes = columns_of(list(batches_of(model, 3000, np.random.default_rng(0))))
     for position, size in enumerate(model.domain.shape):
@@ -202,8 +212,9 @@ def test_columns_are_those_of_the_model() -> None:
 
 
 def tree_model(seed: int, kind: str = "fine") -> tuple[Forest, Domain]:
-    """A root with two children that share a separator, and a grandchild; random tables. "coarse": separators are coarser than the codes beyond
-    them; "below": than the codes that were drawn before."""
+    """A root with two children that share a separator, and a grandchild; random tables. "coarse": separators
+    are coarser than the codes beyond them; "below": than the codes that were drawn before.
+    """
     rng = np.random.default_rng(seed)
     shape = (4, 6, 3, 5, 2)
     levels = Levels.of(shape, [[], [[0, 0, 1, 1, 2, 2]], [], [], []])
@@ -232,8 +243,9 @@ def clique_counts(forest: Forest, clique: tuple[int, ...], codes: list[np.ndarra
 @pytest.mark.parametrize("kind", ["fine", "coarse", "below"])
 @pytest.mark.parametrize("rows", [0, 1, 2, 50, 3000])
 def test_every_cliques_cells_come_close_to_their_share(kind: str, rows: int) -> None:
-    """Root cells come within one row of their share. Below, a cell comes within one row of its conditional share of its separator's rows, and
-    those are off by what the cells above them are, so by less than one row for each cell that is added up, once more at every edge.
+    """Root cells come within one row of their share. Below, a cell comes within one row of its conditional
+    share of its separator's rows, and those are off by what the cells above them are, so by less than one row
+    for each cell that is added up, once more at every edge.
     """
     forest, _ = tree_model(1, kind)
     (part,) = forest.components
@@ -259,7 +271,9 @@ def test_every_cliques_cells_come_close_to_their_share(kind: str, rows: int) -> 
 
 
 def given_separator(codes: list[np.ndarray], left: int, right: int, given: np.ndarray) -> float:
-    """p-value of independence of two attributes within every value of `given`, all tables' chi-squares added up."""
+    """p-value of independence of two attributes within every value of `given`, all tables' chi-squares added
+    up.
+    """
     statistic, freedom = 0.0, 0
     for value in np.unique(given):
         inside = given == value
@@ -274,7 +288,9 @@ def given_separator(codes: list[np.ndarray], left: int, right: int, given: np.nd
 
 @pytest.mark.parametrize("kind", ["fine", "coarse"])
 def test_siblings_are_independent_given_their_separator(kind: str) -> None:
-    """Attributes 0, 2 and 3 hang on attribute 1 (or on its group): within each of its values they know nothing of each other."""
+    """Attributes 0, 2 and 3 hang on attribute 1 (or on its group): within each of its values they know
+    nothing of each other.
+    """
     forest, _ = tree_model(2, kind)
     for seed in range(4):
         codes = draw(forest, 20_000, np.random.default_rng(seed))
@@ -288,7 +304,9 @@ def test_siblings_are_independent_given_their_separator(kind: str) -> None:
 
 
 class Straight:
-    """A generator whose permutations are the identity after the first: what draws below the root would do without their shuffle."""
+    """A generator whose permutations are the identity after the first: what draws below the root would do
+    without their shuffle.
+    """
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.random, self._rng, self._shuffled = rng.random, rng, False
@@ -301,7 +319,9 @@ class Straight:
 
 
 def test_siblings_without_a_shuffle_would_be_noticed() -> None:
-    """The planted bug: in each separator's rows the codes of both children rise together, while every clique's cells are as they should be."""
+    """The planted bug: in each separator's rows the codes of both children rise together, while every
+    clique's cells are as they should be.
+    """
     forest, _ = tree_model(2)
     codes = draw(forest, 20_000, Straight(np.random.default_rng(0)))  # type: ignore[arg-type]
     below = [
@@ -313,7 +333,9 @@ def test_siblings_without_a_shuffle_would_be_noticed() -> None:
 
 @pytest.mark.parametrize("kind", ["fine", "coarse", "below"])
 def test_marginals_across_cliques_come_out_right(kind: str) -> None:
-    """Attributes of different cliques, whose joint no table holds, as the model says: by a chi-square over independent batches."""
+    """Attributes of different cliques, whose joint no table holds, as the model says: by a chi-square over
+    independent batches.
+    """
     forest, _ = tree_model(3, kind)
     codes = draw(forest, 40_000, np.random.default_rng(0))
     for view in ((0, 2), (0, 4), (2, 3, 4), (0, 2, 4)):

@@ -80,7 +80,9 @@ def tree_path(chained: Release, tmp_path: Path) -> Path:
 
 
 def test_trees_and_levels_are_kept(chained: Release, tree_path: Path) -> None:
-    """Levels, cliques, separators and tables, to the last bit; so the same rows and the same answers far apart in a tree."""
+    """Levels, cliques, separators and tables, to the last bit; so the same rows and the same answers far
+    apart in a tree.
+    """
     again = Release.load(tree_path)
     assert again.model.total == chained.model.total
     assert [g.tolist() for g in again.model.levels.groups] == [
@@ -121,7 +123,9 @@ def test_a_loaded_release_is_the_saved_one(made: Release, path: Path) -> None:
 def test_attributes_of_one_code_are_kept(
     sizes: list[int], neighbours: str, engine: str, tmp_path: Path
 ) -> None:
-    """Where a budget learns no category, every attribute has the one code `other`: such a model is read again like any other."""
+    """Where a budget learns no category, every attribute has the one code `other`: such a model is read again
+    like any other.
+    """
     names = [f"a{i}" for i in range(len(sizes))]
     columns = {name: [i % size for i in range(60)] for name, size in zip(names, sizes, strict=True)}
     domain = Domain.from_dict(dict(zip(names, sizes, strict=True)))

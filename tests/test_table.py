@@ -1,4 +1,6 @@
-"""Any table a user has opens, or is refused in one line; and no message quotes a cell, because cells are private."""
+"""Any table a user has opens, or is refused in one line; and no message quotes a cell, because cells are
+private.
+"""
 
 from __future__ import annotations
 
@@ -195,7 +197,9 @@ SOURCES: dict[str, Callable[[Path], Any]] = {
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_every_kind_of_table_gives_the_same_rows_twice(tmp_path: Path, name: str) -> None:
-    """Discovery and encoding each take a pass: a reader that can be read once must not come out empty the second time."""
+    """Discovery and encoding each take a pass: a reader that can be read once must not come out empty the
+    second time.
+    """
     table = open_table(SOURCES[name](tmp_path))
     assert table.schema.names == ["id", "name"]
     assert not table.text
@@ -263,7 +267,9 @@ PEOPLE = ["p", "q", "p", None, "p", "q", None, "r", None]
 )
 @pytest.mark.parametrize("most", [1, 2, 5])
 def test_a_person_keeps_at_most_k_rows(kind: pa.DataType, most: int) -> None:
-    """The privacy promise is about k rows a person: more of one person's rows would break it. Rows without an id are left out."""
+    """The privacy promise is about k rows a person: more of one person's rows would break it. Rows without an
+    id are left out.
+    """
     table = pa.table({"who": pa.array(PEOPLE).cast(kind), "row": list(range(len(PEOPLE)))})
     parts = pa.Table.from_batches(
         [b for at in range(0, len(PEOPLE), 2) for b in table.slice(at, 2).to_batches()]
@@ -281,7 +287,9 @@ def test_a_person_keeps_at_most_k_rows(kind: pa.DataType, most: int) -> None:
 
 
 def test_whose_rows_are_kept_depends_on_that_person_alone() -> None:
-    """Another person's rows must not decide which of mine count: else removing them would change more than k rows."""
+    """Another person's rows must not decide which of mine count: else removing them would change more than k
+    rows.
+    """
 
     def kept(people: list[str], of: str) -> list[int]:
         own = [i for i, person in enumerate(people) if person == of]
@@ -319,7 +327,9 @@ def test_one_person_under_two_dictionary_codes_is_one_person(dictionary: list[st
     ("content", "kept"), [("who,v\n,a\n,b\np,c\nNA,d\nNA,e\n", ["c"]), ('who,v\n"",a\n1,b,c\np,d\n', ["d"])]
 )
 def test_rows_without_an_id_are_nobodys(tmp_path: Path, content: str, kept: list[str]) -> None:
-    """Counted as one person, the first of them took the place of the second: two rows moved where one was charged. A malformed line has no id."""
+    """Counted as one person, the first of them took the place of the second: two rows moved where one was
+    charged. A malformed line has no id.
+    """
     (tmp_path / "t.csv").write_text(content)
     bounded = bound_contributions(open_table(tmp_path / "t.csv"), "who", 1, missing=("NA",))
     assert [row["v"] for row in rows_of(bounded)] == kept

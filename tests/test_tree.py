@@ -1,4 +1,6 @@
-"""Clique trees against the dense table: whatever was measured, at whatever levels, every marginal of a forest is that of one large table."""
+"""Clique trees against the dense table: whatever was measured, at whatever levels, every marginal of a forest
+is that of one large table.
+"""
 
 from __future__ import annotations
 
@@ -120,7 +122,9 @@ def close(found: np.ndarray, expected: Sequence[float]) -> None:
 @kinds
 @seeds
 def test_every_marginal_is_that_of_the_dense_table(kind: str, seed: int) -> None:
-    """Every subset of up to 5 attributes, each at a level drawn anew: inside a clique, far apart, and across components."""
+    """Every subset of up to 5 attributes, each at a level drawn anew: inside a clique, far apart, and across
+    components.
+    """
     forest, oracle, _, rng = model(kind, seed)
     for order in range(1, min(len(forest.levels.shape), 5) + 1):
         for attributes in itertools.combinations(range(len(forest.levels.shape)), order):
@@ -146,7 +150,9 @@ def test_marginals_in_bulk_are_those_one_by_one(seed: int) -> None:
 def test_variables_that_no_clique_sees_in_different_directions(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both ends of a chain twice: from every clique two of the four lie in the same direction. The slow way must have been taken."""
+    """Both ends of a chain twice: from every clique two of the four lie in the same direction. The slow way
+    must have been taken.
+    """
     taken = []
     wide = Joints._wide
     monkeypatch.setattr(Joints, "_wide", lambda self, view: (taken.append(view), wide(self, view))[1])
@@ -213,7 +219,9 @@ def fixed_by(tree: CliqueTree, v: int) -> set[int]:
 @kinds
 @seeds
 def test_cliques_that_fix_a_variable_hang_together(kind: str, seed: int) -> None:
-    """The running intersection property, for every level; and a separator is all that its two cliques both fix, as fine as both do."""
+    """The running intersection property, for every level; and a separator is all that its two cliques both
+    fix, as fine as both do.
+    """
     forest, _, views, _ = model(kind, seed)
     levels = forest.levels
     for part in forest.components:
@@ -257,7 +265,9 @@ def test_a_cycle_is_cut_where_cells_are_fewest() -> None:
 
 
 def test_a_clique_keeps_the_finest_level_of_an_attribute() -> None:
-    """Measured with the fine code here and with the coarse one there: one side has the code, the other only its group."""
+    """Measured with the fine code here and with the coarse one there: one side has the code, the other only
+    its group.
+    """
     levels = Levels.of((6, 2, 2), [[[0, 0, 1, 1, 2, 2]], [], []])
     tree = CliqueTree.of(levels, [(0,), (1,), (2,), (0, 1), (3, 2)])
     assert sorted(tree.cliques) == [(0, 1), (3, 2)] and tree.edges[0][2] == (3,)
@@ -267,7 +277,9 @@ def test_a_clique_keeps_the_finest_level_of_an_attribute() -> None:
 
 @pytest.mark.parametrize("seed", range(25))
 def test_the_elimination_is_the_slow_one(seed: int) -> None:
-    """Cells and cliques of the kernel's greedy elimination, and the best of its three rules is what a tree is made of."""
+    """Cells and cliques of the kernel's greedy elimination, and the best of its three rules is what a tree is
+    made of.
+    """
     rng = np.random.default_rng(seed)
     levels = random_levels(rng, int(rng.integers(2, 9)), most=1e6)
     views = random_views(str(rng.choice(KINDS)), levels, rng)
@@ -307,7 +319,9 @@ def graph_of(levels: Levels, views: Sequence[View]) -> dict[int, set[int]]:
     "seed", [*range(25), 159, 206, 214]
 )  # in the last three a level comes between two in use
 def test_joined_cells_bound_the_tree_that_a_measurement_makes(seed: int) -> None:
-    """What an offer holds against the limit: never less than the tree that comes of it, and what the slow elimination finds."""
+    """What an offer holds against the limit: never less than the tree that comes of it, and what the slow
+    elimination finds.
+    """
     rng = np.random.default_rng(seed + 1000)
     d = int(rng.integers(2, 8))
     levels = random_levels(rng, d, most=1e5)
@@ -385,7 +399,9 @@ def check_agreement(part: Component) -> None:
 @kinds
 @seeds
 def test_calibration_makes_cliques_agree(kind: str, seed: int) -> None:
-    """After any move of the parameters: cliques agree on separators, sum to 1, and are the table with the moved parameters."""
+    """After any move of the parameters: cliques agree on separators, sum to 1, and are the table with the
+    moved parameters.
+    """
     forest, oracle, views, rng = model(kind, seed)
     levels = forest.levels
     moved = dict(oracle.shares)

@@ -1,4 +1,6 @@
-"""`fmwem verify`: what must hold holds, with ratios that reach 1; planted bugs are found; the tap sees what the sampler saw."""
+"""`fmwem verify`: what must hold holds, with ratios that reach 1; planted bugs are found; the tap sees what
+the sampler saw.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +75,9 @@ QUICK = (
     (at_once("add-remove", 3, "arrow", delta=0.0), ("measure total", "measure 2 attributes")),
     *((made, ()) for made in crowded()),
 )
-"""Configurations, and the stages that must come close to what was charged for them: a check that never does has no power."""
+"""Configurations, and the stages that must come close to what was charged for them: a check that never does
+has no power.
+"""
 
 
 @pytest.mark.parametrize(("made", "tight"), QUICK, ids=[made.name for made, _ in QUICK])
@@ -334,7 +338,9 @@ def owners_of(tmp_path: Path, text: bytes, records: str) -> list[Any]:
 
 
 def test_ids_are_those_that_the_reader_finds(tmp_path: Path) -> None:
-    """A line that cannot be cut has none, nor has a cell that is no text; a quote counts where a cell begins with one."""
+    """A line that cannot be cut has none, nor has a cell that is no text; a quote counts where a cell begins
+    with one.
+    """
     odd = b'id,a\none,1,2\n"two,1\n"th""ree"x,1\n\xff,1\nfi"ve,1\n\r\nsix,1\r\nse\0ven,1'
     assert owners_of(tmp_path, odd, "lines") == [None, None, 'th"reex', None, 'fi"ve', "six", "se\0ven"]
     broken = b'id,a\n"o\nne",1\ntw"o,1\n"th""\n\n""ree",1\nfour,"1\n"\n'
@@ -357,7 +363,9 @@ def test_a_copy_of_a_line_that_cannot_be_cut_is_that_line(tmp_path: Path) -> Non
 @pytest.mark.parametrize("kind", ["int8", "uint8", "int16", "uint64", "int64"])
 @pytest.mark.parametrize("primed", [False, True])
 def test_strangers_get_ids_of_their_own(kind: str, primed: bool, tmp_path: Path) -> None:
-    """Within the type, whatever the number of rows; and nobody's twice, neither the table's nor another stranger's."""
+    """Within the type, whatever the number of rows; and nobody's twice, neither the table's nor another
+    stranger's.
+    """
     ids = np.arange(40_000) % 100
     table = pa.table({"id": pa.array(ids, getattr(pa, kind)()), "a": ["x"] * len(ids)})
     asked = Request.of(table, 1, privacy_id="id", contributions=3)
@@ -449,7 +457,9 @@ def test_hostile_cells_are_what_they_say() -> None:
 
 
 def test_a_refusal_of_an_open_quote_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the policy says that such a file is refused; an owner who said that lines are records must not hear of it."""
+    """Where the policy says that such a file is refused; an owner who said that lines are records must not
+    hear of it.
+    """
 
     def opened(source: Any, records: Any) -> Table:
         if isinstance(source, Path):
@@ -491,7 +501,9 @@ def test_what_cannot_be_verified_is_refused(tmp_path: Path) -> None:
 def test_what_a_release_refuses_is_refused_first(
     suffix: str, columns: list[str] | None, tmp_path: Path
 ) -> None:
-    """In the same words, and before a neighbour is made: there is none of a table whose only column is the id."""
+    """In the same words, and before a neighbour is made: there is none of a table whose only column is the
+    id.
+    """
     table: Any = pa.table({"id": [str(person) for person in range(50)]})
     if suffix == "csv":
         table = tmp_path / "a.csv"
@@ -587,8 +599,8 @@ def test_the_help_says_where_copies_go(
     _, out = run_command(capsys, monkeypatch, "verify", "--help")
     words = " ".join(out.split())
     assert (
-        "Copies of the table go to a private folder in TMPDIR, removed at the end; a killed run leaves it, and the next one removes it"
-        in words
+        "Copies of the table go to a private folder in TMPDIR, removed at the end; a killed run leaves it, "
+        "and the next one removes it" in words
     )
 
 

@@ -1,4 +1,6 @@
-"""The first run compiles every kernel ahead, with the types that calls have: nothing is compiled twice, nothing again in the next run."""
+"""The first run compiles every kernel ahead, with the types that calls have: nothing is compiled twice,
+nothing again in the next run.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ print(json.dumps({k.py_func.__name__: [list(k.signatures) == [types], sum(k.stat
 
 
 def release(cache: Path) -> dict[str, list[int]]:
-    """Of each entry kernel: whether it has the one signature it says it has, and what was not found on disk."""
+    """Of each entry kernel: whether it has the one signature it says it has, and what was not found on
+    disk.
+    """
     env = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
     done = subprocess.run(
         [sys.executable, "-c", RELEASE], env=env, check=True, capture_output=True, text=True

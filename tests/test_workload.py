@@ -65,7 +65,9 @@ def test_sizes_cells_and_orders() -> None:
 
 
 def test_a_huge_marginal_has_a_huge_number_of_cells() -> None:
-    """12 attributes of 10,000 values: 10^48 does not fit 64 bits, and must not wrap round to something that looks small."""
+    """12 attributes of 10,000 values: 10^48 does not fit 64 bits, and must not wrap round to something that
+    looks small.
+    """
     candidates = Workload.of([[f"a{i}" for i in range(12)]]).candidates(domain_of(*[10_000] * 12))
     assert candidates.cells.max() == pytest.approx(1e48)
 
@@ -157,7 +159,8 @@ def test_a_workload_that_does_not_fit_is_refused(workload: Workload, message: st
 def test_too_many_candidates_are_refused_at_once(d: int) -> None:
     """From the number of combinations alone: listing 36 million of them would fill the memory first.
 
-    All orders count, not the last only: of 20,000 attributes together there is one, of half of them a number of 6,000 digits.
+    All orders count, not the last only: of 20,000 attributes together there is one, of half of them a number
+    of 6,000 digits.
     """
     names, workload = [f"a{i}" for i in range(d)], Workload.marginals(3 if d == 600 else d)
     tracemalloc.start()
@@ -298,7 +301,9 @@ ADULT = Domain.from_dict(
 
 
 def test_what_kinds_ask_is_measured_through_the_marginals_inside() -> None:
-    """The candidates of a mix, and their weights: of all that hold a marginal the heaviest, over the heaviest of all."""
+    """The candidates of a mix, and their weights: of all that hold a marginal the heaviest, over the heaviest
+    of all.
+    """
     workload = (
         Workload.marginals(1)
         + Workload.cube("sex", "hours", "grade", order=2, weight=4.0)
@@ -319,7 +324,9 @@ def test_what_kinds_ask_is_measured_through_the_marginals_inside() -> None:
 
 
 def test_boxes_leave_missing_values_out() -> None:
-    """Of 40 codes for values and one for missing ones: all, prefix and random boxes end at the 40th; ordered categories count as ordered."""
+    """Of 40 codes for values and one for missing ones: all, prefix and random boxes end at the 40th; ordered
+    categories count as ordered.
+    """
     for which, count in (("all", 820), ("prefix", 40), ("random", 500)):
         asked = AskedRanges(attributes=("age",), which=which, count=500)  # type: ignore[arg-type]
         questions = asked.questions(ADULT)

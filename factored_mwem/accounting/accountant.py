@@ -1,7 +1,9 @@
-"""Ledger: what may be spent and what was spent, exactly. An entry is charged before its noise is drawn, and is never refunded.
+"""Ledger: what may be spent and what was spent, exactly. An entry is charged before its noise is drawn, and
+is never refunded.
 
-Costs are rationals on a grid of 2^-80, rounded up from what the mechanism's scale and sensitivity imply, so that anyone can
-recompute every cost and their sum from the entries alone. Record-wise a release touches everybody in every entry, so costs add.
+Costs are rationals on a grid of 2^-80, rounded up from what the mechanism's scale and sensitivity imply, so
+that anyone can recompute every cost and their sum from the entries alone. Record-wise a release touches
+everybody in every entry, so costs add.
 """
 
 from __future__ import annotations
@@ -38,11 +40,13 @@ def selecting(composition: Composition) -> Mechanism:
 
 
 def price(mechanism: Mechanism, *, scale: float, sensitivity: int) -> Fraction:
-    """Cost of noise of `scale`: rho for the Gaussian kinds and the exponential mechanism, epsilon for the pure kinds; rounded up.
+    """Cost of noise of `scale`: rho for the Gaussian kinds and the exponential mechanism, epsilon for the
+    pure kinds; rounded up.
 
-    `sensitivity` is the squared L2 norm for the Gaussian kinds, the L1 norm for Laplace, the largest change of a score for selection.
-    Gaussian: s^2 / (2 sigma^2) (Canonne, Kamath, Steinke 2020). Laplace: s / b. Selection with noise of scale b is an exponential
-    mechanism of epsilon = 2 s / b, which costs epsilon^2 / 8 of rho (Cesar, Rogers 2021).
+    `sensitivity` is the squared L2 norm for the Gaussian kinds, the L1 norm for Laplace, the largest change
+    of a score for selection. Gaussian: s^2 / (2 sigma^2) (Canonne, Kamath, Steinke 2020). Laplace: s / b.
+    Selection with noise of scale b is an exponential mechanism of epsilon = 2 s / b, which costs epsilon^2 /
+    8 of rho (Cesar, Rogers 2021).
     """
     exact = Fraction(scale)
     if mechanism in (Mechanism.GAUSSIAN, Mechanism.THRESHOLD):
@@ -88,7 +92,9 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The promise: (epsilon, delta), and what it amounts to inside (`amount` of rho or epsilon, `delta` apart for discovery)."""
+    """The promise: (epsilon, delta), and what it amounts to inside (`amount` of rho or epsilon, `delta` apart
+    for discovery).
+    """
 
     epsilon: float
     delta: float
@@ -98,14 +104,17 @@ class Budget:
 
     @classmethod
     def of(cls, epsilon: float, delta: float, *, discovery_share: Fraction = Fraction(0)) -> Budget:
-        """The budget for a promise; `discovery_share` of delta is kept for thresholded categories. InputError where it makes no sense."""
+        """The budget for a promise; `discovery_share` of delta is kept for thresholded categories. InputError
+        where it makes no sense.
+        """
         if not 1e-12 <= epsilon <= 1e100:
             raise InputError(
                 f"epsilon={epsilon}: must be a positive number, at least 1e-12; 1 is a common choice"
             )
         if not 0 <= delta < 1 or 0 < delta < 1e-200:
             raise InputError(
-                f"delta={delta}: must be 0, which is pure differential privacy, or from 1e-200 to below 1; 1e-9 is a common choice"
+                f"delta={delta}: must be 0, which is pure differential privacy, or from 1e-200 to below 1; "
+                "1e-9 is a common choice"
             )
         if delta == 0:
             return cls(epsilon, delta, Composition.PURE, grid_down(Fraction(epsilon)), Fraction(0))
@@ -124,7 +133,9 @@ def grid_down(value: Fraction) -> Fraction:
 
 @dataclass(slots=True)
 class Ledger:
-    """The entries so far and their exact sum. `opening` runs before the first entry: a ledger file then reserves the whole budget."""
+    """The entries so far and their exact sum. `opening` runs before the first entry: a ledger file then
+    reserves the whole budget.
+    """
 
     budget: Budget
     opening: Callable[[], None] = lambda: None
@@ -133,7 +144,9 @@ class Ledger:
     spent_delta: Fraction = Fraction(0)
 
     def charge(self, entry: Entry) -> None:
-        """Record a spend; call it before drawing the noise. BudgetExceeded, with nothing recorded, where the budget does not cover it."""
+        """Record a spend; call it before drawing the noise. BudgetExceeded, with nothing recorded, where the
+        budget does not cover it.
+        """
         cost = entry.cost
         if self.spent + cost > self.budget.amount:
             raise BudgetExceeded(f"{entry.stage} ({entry.mechanism})", asked=cost, left=self.left)
@@ -164,7 +177,8 @@ class Ledger:
 def guarantee(entries: Iterable[Entry], budget: Budget) -> tuple[float, float]:
     """(epsilon, delta) of a list of entries alone, as an auditor computes it.
 
-    delta-approximate zCDP adds its deltas to the one the conversion uses, so rho converts at what is left of delta.
+    delta-approximate zCDP adds its deltas to the one the conversion uses, so rho converts at what is left of
+    delta.
     """
     entries = list(entries)
     cost = sum((price(e.mechanism, scale=e.scale, sensitivity=e.sensitivity) for e in entries), Fraction(0))

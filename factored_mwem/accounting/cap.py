@@ -1,14 +1,18 @@
 """Cap: how much all releases of one dataset may cost together, and the rule by which their costs add up.
 
-Whoever asks for a release has seen the earlier ones, so the rule must hold for costs that are chosen as one goes: it is a privacy filter, with
-limits fixed before anything was seen. Two filters stand side by side, and a sequence of releases is admitted while either admits it:
+Whoever asks for a release has seen the earlier ones, so the rule must hold for costs that are chosen as one
+goes: it is a privacy filter, with limits fixed before anything was seen. Two filters stand side by side, and
+a sequence of releases is admitted while either admits it:
 
-- all releases so far are pure and their epsilons sum to at most E (Rogers, Roth, Ullman, Vadhan 2016; no delta is used);
-- the rhos sum to at most R and the deltas of learnt categories to at most D', with epsilon(R, D - D') <= E (Whitehouse, Ramdas, Rogers, Wu 2023);
-  a pure release of epsilon counts as epsilon^2 / 2 of rho (Bun and Steinke 2016, Proposition 1.4).
+- all releases so far are pure and their epsilons sum to at most E (Rogers, Roth, Ullman, Vadhan 2016; no
+  delta is used);
+- the rhos sum to at most R and the deltas of learnt categories to at most D', with epsilon(R, D - D') <= E
+  (Whitehouse, Ramdas, Rogers, Wu 2023); a pure release of epsilon counts as epsilon^2 / 2 of rho (Bun and
+  Steinke 2016, Proposition 1.4).
 
-Either may be the one that holds at the end: what ends under the first has no delta, so an event's delta is that of the second alone.
-R and D' follow from the cap and the *first* release, which nobody chose after seeing anything; they stay as they are from then on.
+Either may be the one that holds at the end: what ends under the first has no delta, so an event's delta is
+that of the second alone. R and D' follow from the cap and the *first* release, which nobody chose after
+seeing anything; they stay as they are from then on.
 """
 
 from __future__ import annotations
@@ -25,12 +29,16 @@ from factored_mwem.accounting.conversion import Composition, epsilon_of, float_d
 from factored_mwem.errors import InputError
 
 LEARNT_SHARE = Fraction(0.1)
-"""Share of a cap's delta that is kept for categories learnt from the data, where the first release leaves as much: the default of one."""
+"""Share of a cap's delta that is kept for categories learnt from the data, where the first release leaves as
+much: the default of one.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one release may spend, or has spent: `amount` of rho or, where it is pure, of epsilon; `delta` of learnt categories."""
+    """What one release may spend, or has spent: `amount` of rho or, where it is pure, of epsilon; `delta` of
+    learnt categories.
+    """
 
     composition: Composition
     amount: Fraction
@@ -71,7 +79,9 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Cap:
-    """What all releases together may cost: (epsilon, delta), or `rho` with a `delta` for learnt categories."""
+    """What all releases together may cost: (epsilon, delta), or `rho` with a `delta` for learnt
+    categories.
+    """
 
     epsilon: Fraction | None
     delta: Fraction
@@ -79,7 +89,9 @@ class Cap:
 
     @classmethod
     def of(cls, epsilon: float | None, delta: float, rho: float | None = None) -> Cap:
-        """The cap in typed numbers: floats, as those of a release are, so that a cap of one release's cost admits it. InputError for no number."""
+        """The cap in typed numbers: floats, as those of a release are, so that a cap of one release's cost
+        admits it. InputError for no number.
+        """
         for value in (epsilon, delta, rho):
             if value is not None and not math.isfinite(value):
                 raise InputError(f"{value:g} is no cap")
@@ -93,7 +105,8 @@ class Cap:
         assert amount is not None
         if not 0 < amount <= 10**9 or (self.rho is None and amount < Fraction(1e-12)):
             raise InputError(
-                f"{'epsilon' if self.rho is None else 'rho'}={float(amount):g}: a cap must be a positive number"
+                f"{'epsilon' if self.rho is None else 'rho'}={float(amount):g}: a cap must be a positive "
+                "number"
             )
         if not (self.delta == 0 or 1e-200 <= self.delta < 1):
             raise InputError(
@@ -101,7 +114,9 @@ class Cap:
             )
 
     def limits(self, first: Cost) -> Limits:
-        """The limits that the first release sets: a tenth of delta for learnt categories if it leaves that, else what it takes itself."""
+        """The limits that the first release sets: a tenth of delta for learnt categories if it leaves that,
+        else what it takes itself.
+        """
         if self.rho is not None:
             return Limits(self.rho, self.delta)
         if self.delta == 0 or self.epsilon is None:
@@ -136,7 +151,8 @@ class Cap:
         return min(summed, epsilon_of(rho, self.delta - limits.delta) if self.delta else math.inf)
 
     def left(self, costs: Sequence[Cost], limits: Limits | None, *, pure: bool) -> float:
-        """The largest epsilon (to four digits, rounded down) of one more release with a declared domain: a pure one, or one at the cap's delta.
+        """The largest epsilon (to four digits, rounded down) of one more release with a declared domain: a
+        pure one, or one at the cap's delta.
 
         Where the cap is in rho, the rho that is left for a release that is not pure.
         """
@@ -159,7 +175,9 @@ class Cap:
 
 @functools.lru_cache(maxsize=64)
 def _rho_at(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """As a release's own budget is found, so that one release fits. Kept, for it may take seconds, and a ledger is locked while it is asked."""
+    """As a release's own budget is found, so that one release fits. Kept, for it may take seconds, and a
+    ledger is locked while it is asked.
+    """
     return grid_down(rho_of(float(epsilon), delta))
 
 

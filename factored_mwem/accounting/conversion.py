@@ -1,4 +1,6 @@
-"""Conversions between rho and (epsilon, delta), by OpenDP, rounded to the safe side. Nothing here draws noise."""
+"""Conversions between rho and (epsilon, delta), by OpenDP, rounded to the safe side. Nothing here draws
+noise.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from fractions import Fraction
 from typing import Any
 
 LARGE_RHO = 64
-"""Above this rho the conversion is the closed form: OpenDP's overflows from an epsilon of about 700 on, and gains less than 2 % there."""
+"""Above this rho the conversion is the closed form: OpenDP's overflows from an epsilon of about 700 on, and
+gains less than 2 % there.
+"""
 
 
 class Composition(StrEnum):
@@ -20,11 +24,13 @@ class Composition(StrEnum):
 
 
 def threshold_delta(*, scale: float, threshold: int, l0: int, linf: int) -> float:
-    """The delta of counts over unknown keys with discrete Gaussian noise of `scale` and a threshold (Rogers 2023), rounded up.
+    """The delta of counts over unknown keys with discrete Gaussian noise of `scale` and a threshold (Rogers
+    2023), rounded up.
 
-    Neighbours differ in at most `l0` keys, each by at most `linf`: a key that only one of them has is kept with P[noise >= threshold - linf],
-    at most P[normal >= threshold - linf - 1] (Canonne, Kamath, Steinke 2020, tail bounds). OpenDP's own map forgets that a count equal to
-    the threshold is kept (its issue 2922) and can state a quarter of the true delta; tests/test_noise.py counts.
+    Neighbours differ in at most `l0` keys, each by at most `linf`: a key that only one of them has is kept
+    with P[noise >= threshold - linf], at most P[normal >= threshold - linf - 1] (Canonne, Kamath, Steinke
+    2020, tail bounds). OpenDP's own map forgets that a count equal to the threshold is kept (its issue 2922)
+    and can state a quarter of the true delta; tests/test_noise.py counts.
     """
     tail = 0.5 * math.erfc((threshold - linf - 1) / (scale * math.sqrt(2))) if threshold > linf else 1.0
     return min(1.0, l0 * tail * (1 + 1e-9) + 1e-300)
@@ -55,12 +61,14 @@ def epsilon_of(rho: Fraction, delta: Fraction) -> float:
 def rho_of(epsilon: float, delta: Fraction) -> Fraction:
     """The largest rho found (to one part in 2^30) whose conversion at `delta` stays within `epsilon`."""
     logs = _log_inverse(delta)
-    # Bun and Steinke 2016: always enough. The quotient is sqrt(epsilon + logs) - sqrt(logs) without its cancellation.
+    # Bun and Steinke 2016: always enough. The quotient is sqrt(epsilon + logs) - sqrt(logs) without its
+    # cancellation.
     low = Fraction((epsilon / (math.sqrt(epsilon + logs) + math.sqrt(logs))) ** 2 * (1 - 1e-9))
     high, more = max(low * 4, Fraction(1, 2**80)), 4
     while (above := epsilon_of(high, delta)) <= epsilon:
         low, high, more = high, high * more, min(more**2, 2**32)
-    # Regula falsi, Illinois rule: where the line through both ends crosses epsilon; an end that stays twice in turn counts half.
+    # Regula falsi, Illinois rule: where the line through both ends crosses epsilon; an end that stays twice
+    # in turn counts half.
     under, over, stayed, steps = epsilon - epsilon_of(low, delta), above - epsilon, "", 0
     while high - low > low / 2**30:
         steps += 1
@@ -98,7 +106,9 @@ _loading = threading.Lock()
 
 
 def load_opendp() -> Any:
-    """OpenDP, loaded at first use. Its discrete samplers stand behind the flag `contrib`: proven here, not yet vetted by a committee."""
+    """OpenDP, loaded at first use. Its discrete samplers stand behind the flag `contrib`: proven here, not
+    yet vetted by a committee.
+    """
     with _loading:
         import opendp.prelude as dp
 

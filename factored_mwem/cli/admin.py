@@ -1,4 +1,6 @@
-"""The smaller commands of the command line: domain, workload and ledger files, and public tables to try things on."""
+"""The smaller commands of the command line: domain, workload and ledger files, and public tables to try
+things on.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,8 @@ def domain_draft(
     found = draft(table, names_of(columns), records=records_from({"lines": lines, "multiline": multiline}))
     print(json.dumps(found.to_dict(), indent=1, ensure_ascii=False))
     typer.echo(
-        "NOT PRIVATE: this draft was read off the data. Review it: widen bounds to what is publicly known, drop rare categories; "
+        "NOT PRIVATE: this draft was read off the data. Review it: widen bounds to what is publicly known, "
+        "drop rare categories; "
         'then remove its line "draft": true, without which no release takes it.',
         err=True,
     )
@@ -138,7 +141,9 @@ def ledger_show(
 
 @ledger_app.command("export")
 def ledger_export(file: LedgerPath) -> None:
-    """Print all entries with their exact costs and parameters, and the chain, as JSON, for an auditor. No key and no fingerprint is in it."""
+    """Print all entries with their exact costs and parameters, and the chain, as JSON, for an auditor. No key
+    and no fingerprint is in it.
+    """
     from factored_mwem.ledger.report import export
 
     print(json.dumps(export(file), indent=1))
@@ -153,7 +158,9 @@ def ledger_verify(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The same as JSON.")] = False,
 ) -> None:
-    """Recompute the chain and the costs of all releases. Names what does not fit, then with exit code 2; an older copy of the ledger, too."""
+    """Recompute the chain and the costs of all releases. Names what does not fit, then with exit code 2; an
+    older copy of the ledger, too.
+    """
     from factored_mwem.cli import console
     from factored_mwem.ledger.check import check_books
 

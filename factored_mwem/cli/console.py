@@ -26,23 +26,31 @@ STARTED = time.monotonic()
 
 
 def stderr() -> Console:
-    """A console for people; rich itself respects NO_COLOR and a missing terminal. Text is text: a column may be called "[/b]" or ":smile:"."""
+    """A console for people; rich itself respects NO_COLOR and a missing terminal. Text is text: a column may
+    be called "[/b]" or ":smile:".
+    """
     return Console(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)
 
 
 def say(text: str) -> None:
-    """A message for people on stderr, which may be closed, full, or of an encoding without some letter: that ends no run."""
+    """A message for people on stderr, which may be closed, full, or of an encoding without some letter: that
+    ends no run.
+    """
     with contextlib.suppress(Exception):
         stderr().print(visible(text))
 
 
 def visible(text: str) -> str:
-    """Text with what would steer a terminal spelt out, as Python spells it: names of columns and files may hold anything."""
+    """Text with what would steer a terminal spelt out, as Python spells it: names of columns and files may
+    hold anything.
+    """
     return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
 
 
 def piece(text: object) -> str:
-    """A text out of a file that may be anybody's, within a line of ours: a line break of its own would begin a line that we did not say."""
+    """A text out of a file that may be anybody's, within a line of ours: a line break of its own would begin
+    a line that we did not say.
+    """
     return visible(str(text)).replace("\n", "\\n")
 
 
@@ -111,7 +119,8 @@ def summary(done: Done) -> str:
         f"  budget      {split}",
         f"  domain      {domain_from}"
         + (f"; {learnt} attributes learnt inside the budget" if learnt else ""),
-        f"  attributes  {len(manifest.attributes)} in {len(sizes)} components of {_run_lengths(sizes)} attributes, {len(manifest.cliques)} cliques",
+        f"  attributes  {len(manifest.attributes)} in {len(sizes)} components of {_run_lengths(sizes)} "
+        f"attributes, {len(manifest.cliques)} cliques",
         f"  rounds      {manifest.rounds}; {len(manifest.measurements)} noisy measurements"
         + "".join(
             f"; {r.answers:,} residual answers of {r.subsets:,} attribute sets at once"
@@ -126,7 +135,8 @@ def summary(done: Done) -> str:
         *(f"  note        {note}" for note in manifest.notes),
         *(f"  warning     {warning}" for warning in manifest.warnings),
         *(f"  file        {path}" for path in files),
-        f"  took        {time.monotonic() - STARTED:.1f} s, peak memory {peak_megabytes():.0f} MB (not in any file)",
+        f"  took        {time.monotonic() - STARTED:.1f} s, peak memory {peak_megabytes():.0f} MB (not in "
+        "any file)",
     ]
     return "\n".join(lines)
 
@@ -144,7 +154,8 @@ def _trusted(guarantee: Guarantee) -> list[str]:
     )
     return (
         [
-            f"  on trust    {', '.join(names)} (not enforced; the manifest's guarantee.assumptions says what each means)"
+            f"  on trust    {', '.join(names)} (not enforced; the manifest's guarantee.assumptions says what "
+            "each means)"
         ]
         if names
         else []
@@ -169,13 +180,16 @@ def forecast_text(found: Forecast, rows: int, unit: str) -> str:
     over = f"{found.left_out:,} exceed --max-cells and are left out; " if found.left_out else ""
     if found.at_once:
         plan = [
-            f"plan        no rounds: the domain is small, all is measured at once; predicted error of a marginal {found.predicted_error:.3f} (0 to 2)"
+            "plan        no rounds: the domain is small, all is measured at once; predicted error of a "
+            f"marginal {found.predicted_error:.3f} (0 to 2)"
         ]
     else:
         most = "at most " if found.engine == "tree" else ""
         plan = [
-            f"rounds      {most}{found.rounds} for a table of about {rows:,} rows (--assume-rows; a release uses a noisy count)",
-            f"noise       first measurements: {found.initial_noise:.1f} a cell on average ({found.initial_share:.0%} of the {unit} budget); "
+            f"rounds      {most}{found.rounds} for a table of about {rows:,} rows (--assume-rows; a release "
+            "uses a noisy count)",
+            f"noise       first measurements: {found.initial_noise:.1f} a cell on average "
+            f"({found.initial_share:.0%} of the {unit} budget); "
             f"chosen marginals: {found.round_noise:.1f} a cell"
             + (" in the first rounds, less later" if most else ""),
         ]
@@ -198,7 +212,8 @@ def books_text(found: dict[str, Any]) -> str:
         delta = f" at delta {d['delta']:g}" if d["delta"] else ""
         by = f", whom column {piece(repr(d['privacy_id']))} names" if d["privacy_id"] is not None else ""
         lines.append(
-            f"{piece(d['dataset'])}: cap {unit} {d[unit]:g}{delta}, {d['neighbours']}, up to {_rows(d['contributions'])} of one person{by}"
+            f"{piece(d['dataset'])}: cap {unit} {d[unit]:g}{delta}, {d['neighbours']}, up to "
+            f"{_rows(d['contributions'])} of one person{by}"
         )
         rest = ([f"{unit} {d['left']:g}{delta}"] if delta or unit == "rho" else []) + [
             f"epsilon {d['left_pure']:g} if it is pure"
@@ -221,13 +236,15 @@ def books_text(found: dict[str, Any]) -> str:
             )
     if any(r["state"] in ("reserved", "failed") for d in found["datasets"] for r in d["releases"]):
         lines.append(
-            "reserved: under way, or killed; failed: ended by an error. What they list counts; the same run id, if any, completes them."
+            "reserved: under way, or killed; failed: ended by an error. What they list counts; the same run "
+            "id, if any, completes them."
         )
     if found["older_than_its_journals"] is None:
         lines.append("WARNING: the journals could not be looked at: no release will start before they can be")
     elif found["older_than_its_journals"]:
         lines.append(
-            "WARNING: this ledger is older than its journals: what was spent since is missing from it, and no release will start"
+            "WARNING: this ledger is older than its journals: what was spent since is missing from it, and "
+            "no release will start"
         )
     return "\n".join(
         lines
@@ -244,7 +261,8 @@ def books_check_text(found: dict[str, Any]) -> str:
     lines = [f"{piece(found['ledger'])}: {chain}"]
     for d in found["datasets"]:
         lines.append(
-            f"  {d['dataset']!r}: {d['releases']} releases, spent {d['unit']} {d['spent']:.6g} of {d['cap']:g}"
+            f"  {d['dataset']!r}: {d['releases']} releases, spent {d['unit']} {d['spent']:.6g} of "
+            f"{d['cap']:g}"
         )
     known = (m for m in found["manifests"] if m["release"] is not None)
     lines += [f"  {piece(m['manifest'])}: release {piece(m['release'])} of {m['dataset']!r}" for m in known]
@@ -288,11 +306,13 @@ def counted(total: int, *, show: bool) -> Iterator[Callable[[int], None]]:
 def verified_text(found: Verified) -> str:
     lines = ["NOT PRIVATE: these numbers look at the real table; do not publish them"]
     lines.append(
-        f"{found.pairs:,} neighbours of the table, {found.draws:,} comparisons of a draw with what was charged for it"
+        f"{found.pairs:,} neighbours of the table, {found.draws:,} comparisons of a draw with what was "
+        "charged for it"
     )
     if found.refused:
         lines.append(
-            f"{found.refused:,} of the neighbours were refused before anything was drawn, as documented: a record's end is not clear"
+            f"{found.refused:,} of the neighbours were refused before anything was drawn, as documented: a "
+            "record's end is not clear"
         )
     width = max([len(stage.name) for stage in found.stages], default=0) + 3
     lines += [f"{'stage':{width}}{'draws':>9}   worst share of the charge"]

@@ -1,4 +1,6 @@
-"""Endings: how a command ends, whatever happens to it: one line, the documented exit code, and what has become of the budget."""
+"""Endings: how a command ends, whatever happens to it: one line, the documented exit code, and what has
+become of the budget.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,9 @@ def run(app: Callable[..., Any]) -> NoReturn:
 
 
 def _open_streams() -> None:
-    """Where a standard stream is closed, the next file that is opened would take its number, and whatever is printed."""
+    """Where a standard stream is closed, the next file that is opened would take its number, and whatever is
+    printed.
+    """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)
@@ -68,7 +72,9 @@ def _open_streams() -> None:
 
 
 def _listen() -> None:
-    """The first signal unwinds, so that temporary files go and the books are told; one soon after it would only disturb that."""
+    """The first signal unwinds, so that temporary files go and the books are told; one soon after it would
+    only disturb that.
+    """
     codes = {
         getattr(signal, name): code
         for name, code in (("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129))
@@ -105,7 +111,9 @@ def _place(error: BaseException) -> str:
 
 
 def _fail(error: BaseException, message: str, code: int, as_json: bool) -> NoReturn:
-    """One line and the exit code. A release tells its errors whether budget was spent; no other command spends any."""
+    """One line and the exit code. A release tells its errors whether budget was spent; no other command
+    spends any.
+    """
     known = told(error)
     spent, retryable = (getattr(known, fact, False) for fact in ("budget_spent", "retryable"))
     plain = "run the same command again" if retryable else "change what the message names, then run again"
@@ -135,7 +143,9 @@ def _fail(error: BaseException, message: str, code: int, as_json: bool) -> NoRet
 
 
 def _drop_output() -> None:
-    """Where standard output takes nothing any more, the interpreter would complain of it on its way out, with an exit code of its own."""
+    """Where standard output takes nothing any more, the interpreter would complain of it on its way out, with
+    an exit code of its own.
+    """
     try:
         sys.stdout.flush()
     except OSError:

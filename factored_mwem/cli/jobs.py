@@ -37,7 +37,9 @@ from factored_mwem.workload.workload import Workload
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A finished release: `facts` is the line for scripts. `reused`: it had been finished before, and its files are as they were."""
+    """A finished release: `facts` is the line for scripts. `reused`: it had been finished before, and its
+    files are as they were.
+    """
 
     manifest: Manifest
     files: list[Path]
@@ -47,7 +49,9 @@ class Done:
 
 
 def run(table: Path, settings: Mapping[str, Any], report: Callable[[Progress], None]) -> Done:
-    """Release `table` and write its files. Whatever can be refused is refused before the first row is read."""
+    """Release `table` and write its files. Whatever can be refused is refused before the first row is
+    read.
+    """
     policy, workload = policy_from(settings), workload_from(settings)
     output = Path(settings.get("output") or f"{stem(table)}.synthetic.parquet")
     check_format(output)
@@ -96,7 +100,9 @@ def _make(
     overwrite: bool,
     report: Callable[[Progress], None],
 ) -> Manifest:
-    """Release and write, the manifest last; the manifest of what was there before goes before anything else of it."""
+    """Release and write, the manifest last; the manifest of what was there before goes before anything else
+    of it.
+    """
     same = (
         held.goes_on and not overwrite
     )  # what an earlier attempt wrote may be there, and is what this one writes
@@ -122,14 +128,17 @@ def _make(
         raise
     if not _in_place(manifest, files):
         raise ResourceError(
-            f"another process wrote {files['data']} at the same time; give every job its own -o, and run this one again"
+            f"another process wrote {files['data']} at the same time; give every job its own -o, and run "
+            "this one again"
         )
     held.finish(files)
     return manifest
 
 
 def _in_place(manifest: Manifest, files: Mapping[str, Path]) -> bool:
-    """Whether data and manifest are the ones just written, and not those of another process that writes there too."""
+    """Whether data and manifest are the ones just written, and not those of another process that writes there
+    too.
+    """
     assert manifest.output is not None  # as of every manifest that was written
     with contextlib.suppress(OSError, ValueError):
         return _load(files["manifest"]) == manifest and sha256(files["data"]) == manifest.output.sha256
@@ -212,7 +221,8 @@ def workload_from(settings: Mapping[str, Any]) -> Workload:
         workload = workload + Workload.parities(settings["parities"])
     if workload == Workload():
         raise InputError(
-            "nothing to keep: give --marginals K, --cube A,B,C, --ranges A:1000, --parities K or --workload FILE"
+            "nothing to keep: give --marginals K, --cube A,B,C, --ranges A:1000, --parities K or --workload "
+            "FILE"
         )
     return workload
 

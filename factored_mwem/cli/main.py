@@ -1,4 +1,5 @@
-"""The command line `fmwem`: every command a few lines over the library. stdout is for machines, stderr for people.
+"""The command line `fmwem`: every command a few lines over the library. stdout is for machines, stderr for
+people.
 
 Heavy modules are imported inside the commands, so that `--help` and mistakes answer at once.
 """
@@ -271,7 +272,9 @@ def check(
     config: Config = None,
     json_only: Json = False,
 ) -> None:
-    """Dry run on public facts only: what a release would do and how noisy it would be. Reads no row, spends nothing."""
+    """Dry run on public facts only: what a release would do and how noisy it would be. Reads no row, spends
+    nothing.
+    """
     settings = _settings(locals())
     from dataclasses import asdict
 
@@ -323,7 +326,9 @@ def evaluate(
     multiline: Multiline = None,
     json_only: Json = False,
 ) -> None:
-    """NOT PRIVATE: errors of a synthetic table against the real one, by order, of what else is asked, and the worst ten marginals."""
+    """NOT PRIVATE: errors of a synthetic table against the real one, by order, of what else is asked, and the
+    worst ten marginals.
+    """
     settings = {**locals(), "columns": names_of(columns)}
     from factored_mwem.cli import console
     from factored_mwem.cli import jobs as job
@@ -366,10 +371,12 @@ def verify(
     json_only: Json = False,
     no_progress: NoProgress = False,
 ) -> None:
-    """NOT PRIVATE: release the table, replay that on neighbours of it, and compare what reached the noise with what was charged.
+    """NOT PRIVATE: release the table, replay that on neighbours of it, and compare what reached the noise
+    with what was charged.
 
-    Exit code 1 where something moved by more. Nothing is published or entered in a ledger. Copies of the table go to a private folder in TMPDIR,
-    removed at the end; a killed run leaves it, and the next one removes it.
+    Exit code 1 where something moved by more. Nothing is published or entered in a ledger. Copies of the
+    table go to a private folder in TMPDIR, removed at the end; a killed run leaves it, and the next one
+    removes it.
     """
     settings = _settings(locals())
     from factored_mwem.cli import console
@@ -383,7 +390,9 @@ def verify(
 
 
 def _settings(given: dict[str, Any]) -> dict[str, Any]:
-    """The settings in force, from all parameters of a command by name; those that are no settings are left out."""
+    """The settings in force, from all parameters of a command by name; those that are no settings are left
+    out.
+    """
     from factored_mwem.cli.settings import FLAGS, check_environment, merge, read_config
 
     check_environment()

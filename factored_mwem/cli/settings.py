@@ -46,7 +46,8 @@ FLAGS = (
     "engine",
     *LIMITS,
 )
-"""The settings with a flag and an FMWEM_ variable of their own; the rest of Policy is for files and Python."""
+"""The settings with a flag and an FMWEM_ variable of their own; the rest of Policy is for files and Python.
+"""
 NOT_SETTINGS = ("FMWEM_DATASETS", "FMWEM_CONFIG", "FMWEM_NO_PROGRESS")
 
 
@@ -81,7 +82,8 @@ def check_environment(environment: Mapping[str, str] = os.environ) -> None:
     for name in ("FMWEM_LEDGER", "FMWEM_DATASET", "FMWEM_RUN_ID"):
         if environment.get(name) == "":
             raise InputError(
-                f"{name} is empty: the release would go past the books, or be paid for again; set it or unset it"
+                f"{name} is empty: the release would go past the books, or be paid for again; set it or "
+                "unset it"
             )
     for name in environment:
         if name.startswith("FMWEM_") and name not in known:

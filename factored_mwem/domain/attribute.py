@@ -1,7 +1,8 @@
 """Attribute: a column and its finite set of codes, which a person declared or the budget paid for.
 
-Codes 0..size-1 number the listed values or the bins in order; the last code of a nullable attribute stands for null. The fields are
-those of a Frictionless Table Schema (v2), and three more: `bins` or `edges` cut numbers and moments, `other` takes unlisted values.
+Codes 0..size-1 number the listed values or the bins in order; the last code of a nullable attribute stands
+for null. The fields are those of a Frictionless Table Schema (v2), and three more: `bins` or `edges` cut
+numbers and moments, `other` takes unlisted values.
 """
 
 from __future__ import annotations
@@ -41,8 +42,9 @@ class Constraints(BaseModel):
 class Attribute(BaseModel):
     """A column and its finite set of codes.
 
-    Either `categories` lists the values (`other` names the one that takes whatever is unlisted), or the attribute is a number,
-    date or timestamp between `constraints.minimum` and `constraints.maximum`, cut into `bins` of equal width or at `edges`.
+    Either `categories` lists the values (`other` names the one that takes whatever is unlisted), or the
+    attribute is a number, date or timestamp between `constraints.minimum` and `constraints.maximum`, cut into
+    `bins` of equal width or at `edges`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)

@@ -1,4 +1,6 @@
-"""Domain: the attributes of a table together, a public statement; and its file, a Frictionless Table Schema or private-pgm's sizes."""
+"""Domain: the attributes of a table together, a public statement; and its file, a Frictionless Table Schema
+or private-pgm's sizes.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ _FILE_KEYS = (
 )
 _FIELD_KEYS = ("example", "examples", "rdfType")
 MOST_CODES = 2**24
-"""Codes of all attributes of a domain file together: a few words may declare as many as they like, and each takes 8 bytes in several places."""
+"""Codes of all attributes of a domain file together: a few words may declare as many as they like, and each
+takes 8 bytes in several places.
+"""
 
 
 class Domain:
@@ -43,7 +47,9 @@ class Domain:
     """
 
     def __init__(self, attributes: Iterable[Attribute], *, draft: str | None = None) -> None:
-        """`draft`: where the domain comes from, if it was read off the data and no person has reviewed it yet."""
+        """`draft`: where the domain comes from, if it was read off the data and no person has reviewed it
+        yet.
+        """
         self.draft: str | None = draft or (attributes.draft if isinstance(attributes, Domain) else None)
         self.attributes = tuple(attributes)
         self.names: Clique = tuple(a.name for a in self.attributes)
@@ -110,16 +116,21 @@ class Domain:
         return Domain(self.attributes)
 
     def check_reviewed(self) -> None:
-        """InputError where the domain is a draft: a release under it would call values of the data declared, and publish them for nothing."""
+        """InputError where the domain is a draft: a release under it would call values of the data declared,
+        and publish them for nothing.
+        """
         if self.draft is not None:
             raise InputError(
-                f"{self.draft} is a draft that was read off the data: rare categories and exact bounds in it may be one person's. "
+                f"{self.draft} is a draft that was read off the data: rare categories and exact bounds in it "
+                "may be one person's. "
                 'Review it, then remove its line "draft": true (in Python: domain.reviewed())'
             )
 
     @classmethod
     def load(cls, path: str | Path) -> Domain:
-        """Read a domain file: ours (Frictionless) or private-pgm's {"age": 85, ...}. InputError where it does not fit."""
+        """Read a domain file: ours (Frictionless) or private-pgm's {"age": 85, ...}. InputError where it does
+        not fit.
+        """
         try:
             data = json.loads(read_text(Path(path), "domain file"))
         except (ValueError, RecursionError) as error:
@@ -200,12 +211,15 @@ def _field(data: Any, position: int, where: str, missing_values: Sequence[str] |
 
 
 def _few_codes(attributes: Iterable[Attribute], where: str) -> Iterator[Attribute]:
-    """The attributes, one after the other; InputError at the one that is too many, before the next is made."""
+    """The attributes, one after the other; InputError at the one that is too many, before the next is
+    made.
+    """
     codes = 0
     for attribute in attributes:
         codes += attribute.size
         if codes > MOST_CODES:
             raise InputError(
-                f"{where}: up to {attribute.name!r} the attributes have {codes:,} codes, more than {MOST_CODES:,}; use fewer bins"
+                f"{where}: up to {attribute.name!r} the attributes have {codes:,} codes, more than "
+                f"{MOST_CODES:,}; use fewer bins"
             )
         yield attribute

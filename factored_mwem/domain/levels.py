@@ -1,8 +1,9 @@
-"""Levels: every attribute at its own codes and, where those are many, at nested coarser ones; found from noisy counts, so public.
+"""Levels: every attribute at its own codes and, where those are many, at nested coarser ones; found from
+noisy counts, so public.
 
-A *variable* is an attribute at one level. Variables 0 .. d - 1 are the attributes as they are, in the order of the domain, so that the
-position of an attribute names its finest variable, too; the coarser ones follow. A *view* is an ascending tuple of variables, one an
-attribute: a marginal whose axes are read at these levels.
+A *variable* is an attribute at one level. Variables 0 .. d - 1 are the attributes as they are, in the order
+of the domain, so that the position of an attribute names its finest variable, too; the coarser ones follow. A
+*view* is an ascending tuple of variables, one an attribute: a marginal whose axes are read at these levels.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ View = tuple[int, ...]
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """`groups[v]: int64[codes of v's attribute]`: the code of variable v for each code of its attribute; the attribute's own for v < d."""
+    """`groups[v]: int64[codes of v's attribute]`: the code of variable v for each code of its attribute; the
+    attribute's own for v < d.
+    """
 
     shape: tuple[int, ...]
     attribute: np.ndarray
@@ -31,7 +34,9 @@ class Levels:
 
     @classmethod
     def of(cls, shape: Sequence[int], coarser: Sequence[Sequence[np.ndarray]]) -> Levels:
-        """`coarser[a]`: the coarser levels of attribute a, each nested in the one before it, as int64[codes of a]."""
+        """`coarser[a]`: the coarser levels of attribute a, each nested in the one before it, as int64[codes
+        of a].
+        """
         attribute, groups = list(range(len(shape))), [np.arange(size, dtype=np.int64) for size in shape]
         for a, levels in enumerate(coarser):
             for group in levels:
@@ -89,13 +94,17 @@ class Levels:
         return count
 
     def between(self, fine: int, coarse: int) -> np.ndarray:
-        """int64[codes of `fine`]: the code of variable `coarse` for each code of `fine`, both of one attribute."""
+        """int64[codes of `fine`]: the code of variable `coarse` for each code of `fine`, both of one
+        attribute.
+        """
         found = np.zeros(int(self.sizes[fine]), dtype=np.int64)
         found[self.groups[fine]] = self.groups[coarse]
         return found
 
     def steps(self, axes: View, view: View) -> list[np.ndarray]:
-        """For each of `axes`, what each of its codes adds to the cell of `view` (row-major), all of which the axes must fix."""
+        """For each of `axes`, what each of its codes adds to the cell of `view` (row-major), all of which the
+        axes must fix.
+        """
         found, stride = [np.zeros(int(self.sizes[u]), dtype=np.int64) for u in axes], 1
         for v in reversed(view):
             u = self.holds(axes, v)
@@ -105,18 +114,21 @@ class Levels:
         return found
 
     def holds(self, clique: Iterable[int], v: int) -> int | None:
-        """The variable of `clique` that fixes v: v itself or a finer level of its attribute; None where there is none."""
+        """The variable of `clique` that fixes v: v itself or a finer level of its attribute; None where there
+        is none.
+        """
         return next((u for u in clique if self.attribute[u] == self.attribute[v] and u <= v), None)
 
 
 def coarsen(
     noisy: np.ndarray, stddev: float, *, ordered: bool, groups: Sequence[int], rare: float
 ) -> list[np.ndarray]:
-    """Nested coarser levels of an attribute from its noisy counts, from fine to coarse: int64[codes] each, possibly none.
+    """Nested coarser levels of an attribute from its noisy counts, from fine to coarse: int64[codes] each,
+    possibly none.
 
-    Groups of about equal mass, as many as each of `groups` says (falling), over neighbouring codes where they are `ordered`, else over codes by
-    falling count; before them a level that only merges, within each of the first groups, the codes that noise drowns (below `rare` of
-    its standard deviations).
+    Groups of about equal mass, as many as each of `groups` says (falling), over neighbouring codes where they
+    are `ordered`, else over codes by falling count; before them a level that only merges, within each of the
+    first groups, the codes that noise drowns (below `rare` of its standard deviations).
     """
     order = np.arange(len(noisy)) if ordered else np.argsort(-noisy, kind="stable")
     weights: np.ndarray = np.maximum(noisy[order].astype(np.float64), 0) + 1e-9

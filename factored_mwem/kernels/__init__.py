@@ -1,4 +1,6 @@
-"""Every compiled kernel: arrays in, arrays out; no randomness, no I/O, no Python objects. Compiled at first use and cached on disk."""
+"""Every compiled kernel: arrays in, arrays out; no randomness, no I/O, no Python objects. Compiled at first
+use and cached on disk.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,15 @@ from numba import njit
 from numba.core.sigutils import normalize_signature
 
 ENTRIES: list[tuple[Any, tuple[Any, ...]]] = []
-"""The kernels that a release calls from Python and the argument types of each: what the first run compiles ahead."""
+"""The kernels that a release calls from Python and the argument types of each: what the first run compiles
+ahead.
+"""
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The kernel, compiled at first use; kept on disk where a folder for that can be written, else compiled again in every process."""
+    """The kernel, compiled at first use; kept on disk where a folder for that can be written, else compiled
+    again in every process.
+    """
     try:
         return njit(cache=True, nogil=True)(function)
     except (
@@ -23,7 +29,9 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def entry(signature: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A kernel that Python calls with arguments of these types alone, in numba's short names: `f8[::1]` is a contiguous float64 array."""
+    """A kernel that Python calls with arguments of these types alone, in numba's short names: `f8[::1]` is a
+    contiguous float64 array.
+    """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         kernel = compiled(function)
@@ -36,6 +44,8 @@ def entry(signature: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 def part(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A part of other kernels, which Python cannot call: without the wrappers for that it compiles in half the time."""
+    """A part of other kernels, which Python cannot call: without the wrappers for that it compiles in half
+    the time.
+    """
     without: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     return njit(nogil=True, **without)(function)

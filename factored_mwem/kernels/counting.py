@@ -7,23 +7,31 @@ import numpy as np
 from factored_mwem.kernels import entry, part
 
 LARGEST = 2**31 - 1
-"""Counts stop here, at the most that 32 bits hold: one row still moves one count by at most 1, which wrapping round would not keep."""
+"""Counts stop here, at the most that 32 bits hold: one row still moves one count by at most 1, which wrapping
+round would not keep.
+"""
 SLICES = 128
-"""Cells of a candidate without any first value, at most, that are counted by bits: a word of 64 rows takes about .25 ns for each of them,
-a row counted by itself .5 to 2 ns."""
+"""Cells of a candidate without any first value, at most, that are counted by bits: a word of 64 rows takes
+about .25 ns for each of them, a row counted by itself .5 to 2 ns.
+"""
 LOCAL = 2**13
-"""Cells of a candidate, at most, that are counted in two tables of their own, for the rows in turn: where most rows fall into one cell,
-adding to it again at once would wait for the last addition to be stored."""
+"""Cells of a candidate, at most, that are counted in two tables of their own, for the rows in turn: where
+most rows fall into one cell, adding to it again at once would wait for the last addition to be stored.
+"""
 CHUNK = 1024
-"""Rows whose cells are found at a time: a loop without stores all over the memory, so vector instructions do it."""
+"""Rows whose cells are found at a time: a loop without stores all over the memory, so vector instructions do
+it.
+"""
 
 
 @entry("(u4[:, ::1], i8[::1], i4[:, ::1], i8[::1], u4[::1], i8[::1])")
 def add_rows(columns, sizes, members, offsets, out, which):
-    """Add rows, `columns: uint32[column, row]`, to the counts of the candidates `which` in `out: uint32[all cells]`, row after row.
+    """Add rows, `columns: uint32[column, row]`, to the counts of the candidates `which` in `out: uint32[all
+    cells]`, row after row.
 
-    Candidate c has the columns `members[c]` (padded with -1) and counts from `offsets[c]` on; `sizes: int64[column]`. The cell over all
-    but its last column is kept from one candidate to the next, and most often shared.
+    Candidate c has the columns `members[c]` (padded with -1) and counts from `offsets[c]` on; `sizes:
+    int64[column]`. The cell over all but its last column is kept from one candidate to the next, and most
+    often shared.
     """
     prefix = np.zeros(columns.shape[1], dtype=np.uint32)
     even, odd = np.zeros(LOCAL, dtype=np.uint32), np.zeros(LOCAL, dtype=np.uint32)
@@ -65,10 +73,11 @@ def _add(prefix, size, column, even, odd):
 
 @entry("(u8[:, ::1], i8[::1], i4[:, ::1], i8[::1], u4[::1], i8[::1])")
 def add_bits(bits, first, members, offsets, out, which):
-    """Add rows to the cells without any first value of the candidates `which` in `out: uint32[all cells]`, by population count.
+    """Add rows to the cells without any first value of the candidates `which` in `out: uint32[all cells]`, by
+    population count.
 
-    `bits: uint64[slice, word]` holds a bit a row; value v > 0 of column m is slice `first[m] + v - 1`, and `first[m + 1]` ends them.
-    Padding is 0 everywhere. `complete` fills in the other cells.
+    `bits: uint64[slice, word]` holds a bit a row; value v > 0 of column m is slice `first[m] + v - 1`, and
+    `first[m + 1]` ends them. Padding is 0 everywhere. `complete` fills in the other cells.
     """
     rows = np.empty((SLICES, bits.shape[1]), dtype=np.uint64)
     cells = np.zeros(SLICES, dtype=np.int64)
@@ -93,7 +102,9 @@ def add_bits(bits, first, members, offsets, out, which):
 
 @part
 def _expand(rows, cells, prefixes, slices):
-    """In place, from the end: what prefixes `rows` and their `cells` become with one more column of these slices."""
+    """In place, from the end: what prefixes `rows` and their `cells` become with one more column of these
+    slices.
+    """
     for p in range(prefixes - 1, -1, -1):
         before = cells[p]
         for v in range(len(slices) - 1, -1, -1):
@@ -121,10 +132,12 @@ def _in_both(left, right):
 
 @entry("(i8[::1], i4[:, ::1], i8[:, ::1], i8[::1], u4[::1], i8[::1])")
 def complete(sizes, members, facets, offsets, out, which):
-    """Fill in the cells with a first value somewhere, of candidates whose other cells are counted, in `out: uint32[all cells]`.
+    """Fill in the cells with a first value somewhere, of candidates whose other cells are counted, in `out:
+    uint32[all cells]`.
 
-    `facets: int64[candidate, slot]` is where the counts of the candidate without that column begin; they must be complete. A cell with the
-    first value of column j is the facet's cell less those with the other values. What is computed too early is overwritten later.
+    `facets: int64[candidate, slot]` is where the counts of the candidate without that column begin; they must
+    be complete. A cell with the first value of column j is the facet's cell less those with the other values.
+    What is computed too early is overwritten later.
     """
     for c in which:
         table = out[offsets[c] : offsets[c + 1]]

@@ -1,4 +1,6 @@
-"""Kernels that triangulate the graph of measured variables. Sets of variables are bits of `uint64[word]`, 64 variables a word."""
+"""Kernels that triangulate the graph of measured variables. Sets of variables are bits of `uint64[word]`, 64
+variables a word.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,9 @@ import numpy as np
 from factored_mwem.kernels import entry, part
 
 CELLS, FILL, WEIGHTED_FILL = 0, 1, 2
-"""What the next variable to eliminate has least of: cells of its clique, new edges, cells that new edges make."""
+"""What the next variable to eliminate has least of: cells of its clique, new edges, cells that new edges
+make.
+"""
 
 
 @part
@@ -24,7 +28,9 @@ def lowest_bit(word):
 
 @part
 def members_of(bits, out):
-    """The positions of the set bits of `bits: uint64[word]`, ascending, into `out: int64`; returns how many."""
+    """The positions of the set bits of `bits: uint64[word]`, ascending, into `out: int64`; returns how
+    many.
+    """
     count = 0
     for w in range(len(bits)):
         word = bits[w]
@@ -37,7 +43,8 @@ def members_of(bits, out):
 
 @part
 def collapsed_log(members, count, attribute, logs):
-    """log2 of the cells of a clique: of each attribute only its finest variable counts, which fixes the coarser ones.
+    """log2 of the cells of a clique: of each attribute only its finest variable counts, which fixes the
+    coarser ones.
 
     `members` ascend; the variables of an attribute need not be neighbours, but finer ones have lower numbers.
     """
@@ -57,8 +64,9 @@ def collapsed_log(members, count, attribute, logs):
 def eliminate(neighbours, alive, attribute, logs, rule, cliques):
     """Eliminate the variables in `alive: uint64[word]` greedily; returns the cells of all maximal cliques.
 
-    `neighbours: uint64[variable, word]` and `alive` are used up. The clique of each elimination goes into `cliques: uint64[variable, word]`, in
-    order; a clique inside an earlier one stays all zero. Ties go to the lowest number.
+    `neighbours: uint64[variable, word]` and `alive` are used up. The clique of each elimination goes into
+    `cliques: uint64[variable, word]`, in order; a clique inside an earlier one stays all zero. Ties go to the
+    lowest number.
     """
     words = len(alive)
     list_ = np.empty(64 * words, dtype=np.int64)
@@ -132,16 +140,19 @@ def _fill(neighbours, around, size, logs, rule):
 
 
 @entry(
-    "(u8[:, ::1], b1[::1], u8[:, ::1], i8[::1], i8[::1], i8[::1], i8[::1], f8[::1], i8[:, ::1], i8, u8[:, ::1], f8[::1])"
+    "(u8[:, ::1], b1[::1], u8[:, ::1], i8[::1], i8[::1], i8[::1], i8[::1], f8[::1], i8[:, ::1], i8, u8[:, "
+    "::1], f8[::1])"
 )
 def joined_cells(
     neighbours, used, parts, part_of, coarser, finer, attribute, logs, members, rule, cliques, out
 ):
-    """Cells of the trees that measuring each of the views `members: int64[view, slot]` (padded with -1) would make of those it touches.
+    """Cells of the trees that measuring each of the views `members: int64[view, slot]` (padded with -1) would
+    make of those it touches.
 
-    `neighbours: uint64[variable, word]` is the graph so far, `used: bool[variable]`, `parts: uint64[component, word]` the variables of each
-    component, `part_of: int64[attribute]` the component of an attribute; `finer[v]`, `coarser[v]` number the next level of v's attribute, or -1.
-    `cliques: uint64[variable, word]` holds those of the last view, see `eliminate`.
+    `neighbours: uint64[variable, word]` is the graph so far, `used: bool[variable]`, `parts:
+    uint64[component, word]` the variables of each component, `part_of: int64[attribute]` the component of an
+    attribute; `finer[v]`, `coarser[v]` number the next level of v's attribute, or -1. `cliques:
+    uint64[variable, word]` holds those of the last view, see `eliminate`.
     """
     count, words = neighbours.shape
     graph = np.zeros((count, words), dtype=np.uint64)

@@ -1,8 +1,10 @@
-"""Kernels that read joint marginals off a calibrated clique tree, many in one pass, whether or not one clique holds their variables.
+"""Kernels that read joint marginals off a calibrated clique tree, many in one pass, whether or not one clique
+holds their variables.
 
-For a clique M and a variable w outside it, the separator on the way to w makes w independent of the rest of M: `conditionals` holds
-P(w | separator) for all pairs, and a marginal over variables that lie in different directions from M is M's table contracted with
-one conditional after the other. `steps` says, axis by axis, what each code of M adds to the cell of a separator or to the code of a variable.
+For a clique M and a variable w outside it, the separator on the way to w makes w independent of the rest of
+M: `conditionals` holds P(w | separator) for all pairs, and a marginal over variables that lie in different
+directions from M is M's table contracted with one conditional after the other. `steps` says, axis by axis,
+what each code of M adds to the cell of a separator or to the code of a variable.
 """
 
 from __future__ import annotations
@@ -17,11 +19,13 @@ from factored_mwem.kernels.dense import marginal_into
 
 @entry("(f8[::1], f8[::1], i8[:, ::1], i8[::1], i8[::1], i8[::1], i8[:, ::1], i8[:, ::1], f8[::1])")
 def fill_conditionals(beliefs, separators, cliques, axes, axis_of, steps, directions, blocks, conditionals):
-    """The conditionals of every direction in the tree: far ends first, so that each is made from those beyond it; in place.
+    """The conditionals of every direction in the tree: far ends first, so that each is made from those beyond
+    it; in place.
 
-    A direction leads from a clique M to its neighbour K. `directions: int64[direction, 8]` holds (K, separator's start and length, where the
-    conditional begins, its columns, K's steps towards the separator, first and last block): the conditional is a table with a row for each cell
-    of the separator, and columns for all variables beyond it. `blocks: int64[block, 4]` holds (first column, K's steps towards the next
+    A direction leads from a clique M to its neighbour K. `directions: int64[direction, 8]` holds (K,
+    separator's start and length, where the conditional begins, its columns, K's steps towards the separator,
+    first and last block): the conditional is a table with a row for each cell of the separator, and columns
+    for all variables beyond it. `blocks: int64[block, 4]` holds (first column, K's steps towards the next
     separator or a variable's code, where the next conditional begins or -1, its columns).
     """
     for d in range(len(directions)):
@@ -78,7 +82,9 @@ def _mark(sizes, steps, needed):
 
 @entry("(i8[:, ::1], f8[::1], i8[::1], i8[:, ::1], i8[::1])")
 def choose_medians(toward, cells, sizes, views, out):
-    """For each view the clique of least cost from which its variables lie in different directions, `toward: int64[clique, variable]`."""
+    """For each view the clique of least cost from which its variables lie in different directions, `toward:
+    int64[clique, variable]`.
+    """
     width = views.shape[1]
     for v in range(len(views)):
         least = np.inf
@@ -98,7 +104,8 @@ def choose_medians(toward, cells, sizes, views, out):
 
 
 @entry(
-    "(f8[::1], i8[:, ::1], i8[::1], i8[::1], i8[::1], i8[:, ::1], i8[::1], i8[:, ::1], i8[:, ::1], i8[:, ::1], i8[:, ::1], i8[::1], "
+    "(f8[::1], i8[:, ::1], i8[::1], i8[::1], i8[::1], i8[:, ::1], i8[::1], i8[:, ::1], i8[:, ::1], i8[:, "
+    "::1], i8[:, ::1], i8[::1], "
     "f8[::1], i8[::1], f8[::1])"
 )
 def joint_marginals(
@@ -118,13 +125,14 @@ def joint_marginals(
     starts,
     out,
 ):
-    """The marginal of each of `views: int64[view, slot]` (padded with -1), row-major, from `starts[view]` on in `out`, in shares.
+    """The marginal of each of `views: int64[view, slot]` (padded with -1), row-major, from `starts[view]` on
+    in `out`, in shares.
 
-    `medians: int64[view]` names a clique from which the view's variables lie in different directions (or inside); views
-    without one (-1) are left out. `axes: int64` lists the
-    sizes of clique k's axes from `axis_of[k]` to `axis_of[k + 1]`. `step_of[k, w]` is where the steps of clique k towards variable w begin, and
-    `given_of[k, w]` where the conditional of w begins, or -1 where the clique fixes w; `stride_of[k, w]` lies between its rows, of which there
-    are `rows_of[k, w]`.
+    `medians: int64[view]` names a clique from which the view's variables lie in different directions (or
+    inside); views without one (-1) are left out. `axes: int64` lists the sizes of clique k's axes from
+    `axis_of[k]` to `axis_of[k + 1]`. `step_of[k, w]` is where the steps of clique k towards variable w begin,
+    and `given_of[k, w]` where the conditional of w begins, or -1 where the clique fixes w; `stride_of[k, w]`
+    lies between its rows, of which there are `rows_of[k, w]`.
     """
     slots = np.empty(views.shape[1], dtype=np.int64)
     for v in range(len(views)):
@@ -247,9 +255,11 @@ def _reduce(beliefs, clique, axes, steps, out):
 
 @part
 def _contract(table, columns, at, next_, rows, size, given, stride, conditionals):
-    """Bring one more variable in, as the first of the columns' axes: cell u of `table` goes to row `next_[u]`, times its conditional's entries.
+    """Bring one more variable in, as the first of the columns' axes: cell u of `table` goes to row
+    `next_[u]`, times its conditional's entries.
 
-    `at[u]` names the row of the conditional or, where the clique fixes the variable, its code. Slices keep the inner loops free of index checks.
+    `at[u]` names the row of the conditional or, where the clique fixes the variable, its code. Slices keep
+    the inner loops free of index checks.
     """
     fresh = np.zeros(rows * columns * size)
     for u in range(len(at)):
@@ -277,7 +287,9 @@ def _contract(table, columns, at, next_, rows, size, given, stride, conditionals
 
 @part
 def _permute(table, view, slots, sizes, out):
-    """Write a table with axes in the reverse order of `slots` into `out`, whose axes are in the order of the view."""
+    """Write a table with axes in the reverse order of `slots` into `out`, whose axes are in the order of the
+    view.
+    """
     width = len(slots)
     strides, digits = np.empty(width, dtype=np.int64), np.zeros(width, dtype=np.int64)
     for j in range(width):

@@ -1,6 +1,8 @@
-"""Kernels of linear queries: a query's value at a cell is a product over the axes, each 0, 1 or -1, so no vector over all cells is ever made.
+"""Kernels of linear queries: a query's value at a cell is a product over the axes, each 0, 1 or -1, so no
+vector over all cells is ever made.
 
-Over the cells of a component the product splits once more, into values over the head and over the tail of a cell's number (see kernels/dense.py).
+Over the cells of a component the product splits once more, into values over the head and over the tail of a
+cell's number (see kernels/dense.py).
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ from factored_mwem.kernels.dense import FLOOR
 
 @compiled
 def product_answer(weights, head, tail):
-    """The answer of the query with values `head: int8[rows]` times `tail: int8[columns]` on `weights: float64[rows * columns]`."""
+    """The answer of the query with values `head: int8[rows]` times `tail: int8[columns]` on `weights:
+    float64[rows * columns]`.
+    """
     width, answer = len(tail), 0.0
     for h in range(len(head)):
         if head[h] == 0:
@@ -29,7 +33,9 @@ def product_answer(weights, head, tail):
 
 @compiled
 def product_step(weights, head, tail, exponent):
-    """Multiply each weight by exp(exponent times the query's value there), down to FLOOR, and scale all back to sum 1; in place."""
+    """Multiply each weight by exp(exponent times the query's value there), down to FLOOR, and scale all back
+    to sum 1; in place.
+    """
     width = len(tail)
     up, down = math.exp(exponent), math.exp(-exponent)
     for h in range(len(head)):
@@ -50,7 +56,9 @@ def product_step(weights, head, tail, exponent):
 
 @compiled
 def walsh(table):
-    """The fast Walsh-Hadamard transform of `table: float64[2^d]`, in place: entry m becomes the sum over x of (-1)^popcount(m & x) table[x]."""
+    """The fast Walsh-Hadamard transform of `table: float64[2^d]`, in place: entry m becomes the sum over x of
+    (-1)^popcount(m & x) table[x].
+    """
     half = 1
     while half < len(table):
         for start in range(0, len(table), 2 * half):
@@ -62,10 +70,11 @@ def walsh(table):
 
 @compiled
 def parity_sums(bits, rows, members, out):
-    """Into `out: int64[query]` the sum over rows of (-1)^(sum of the query's bits): rows less twice those of odd parity.
+    """Into `out: int64[query]` the sum over rows of (-1)^(sum of the query's bits): rows less twice those of
+    odd parity.
 
-    `bits: uint64[attribute, word]` holds 64 rows a word, padding 0; `members: int32[query, slot]`, padded with -1. The exclusive or of all but the
-    last attribute is kept from one query to the next.
+    `bits: uint64[attribute, word]` holds 64 rows a word, padding 0; `members: int32[query, slot]`, padded
+    with -1. The exclusive or of all but the last attribute is kept from one query to the next.
     """
     words, slots = bits.shape[1], members.shape[1]
     prefix = np.zeros(words, dtype=np.uint64)

@@ -1,11 +1,14 @@
-"""Kernels that refine rows: which values of a column stand in over-full cells, and the best value for each of them.
+"""Kernels that refine rows: which values of a column stand in over-full cells, and the best value for each of
+them.
 
-A pass looks at one column. Its tables lie one after the other in `residual: float32[cells]`, target less count in records, the column's own
-axis last: all values that a row could take are neighbours in memory. `views: int32[view, row]` holds the codes of every attribute at every
-level, `column: int32[level, row]` those of the column. Table t has `layout[t] = (start, level of the column, then a view and its stride for
-each other axis)`; a stride of 0 pads.
+A pass looks at one column. Its tables lie one after the other in `residual: float32[cells]`, target less
+count in records, the column's own axis last: all values that a row could take are neighbours in memory.
+`views: int32[view, row]` holds the codes of every attribute at every level, `column: int32[level, row]` those
+of the column. Table t has `layout[t] = (start, level of the column, then a view and its stride for each other
+axis)`; a stride of 0 pads.
 
-With x = target - count, one record less in a cell changes |x| by min(1 + 2x, 1), at least -1; one more by min(1 - 2x, 1), at least -1.
+With x = target - count, one record less in a cell changes |x| by min(1 + 2x, 1), at least -1; one more by
+min(1 - 2x, 1), at least -1.
 """
 
 from __future__ import annotations
@@ -20,7 +23,8 @@ SLACK = np.float32(1e-5)
 
 @entry("(i4[:, ::1], i4[:, ::1], i8[:, ::1], f4[::1], i8[::1], f4[::1])")
 def charge(views, column, layout, residual, cells, cost):
-    """Take the rows' counts off `residual`; into `cost: float32[row]`, what the tables' L1 would change by were the row's value taken away.
+    """Take the rows' counts off `residual`; into `cost: float32[row]`, what the tables' L1 would change by
+    were the row's value taken away.
 
     `cells: int64[row]` is scratch. Table after table, so that each stays in the cache for all rows.
     """
@@ -44,10 +48,12 @@ def charge(views, column, layout, residual, cells, cost):
 
 @entry("(i4[:, ::1], i4[:, ::1], i8[:, ::1], i4[:, ::1], f4[::1], i8[:, ::1])")
 def improve(views, column, layout, groups, residual, picks):
-    """Give each row of `picks[0]`, in turn, the value that lowers the tables' L1 most, if any does; how many rows changed.
+    """Give each row of `picks[0]`, in turn, the value that lowers the tables' L1 most, if any does; how many
+    rows changed.
 
-    `groups: int32[level, value]` is a value's code at each level. The search starts at the value that row `picks[1]` has: of values that no
-    table tells apart the first one met is taken. Loops over all tables are apart so that their reads of memory overlap.
+    `groups: int32[level, value]` is a value's code at each level. The search starts at the value that row
+    `picks[1]` has: of values that no table tells apart the first one met is taken. Loops over all tables are
+    apart so that their reads of memory overlap.
     """
     one, zero = np.float32(1), np.float32(0)
     levels, size = groups.shape

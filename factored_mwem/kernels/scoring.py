@@ -10,17 +10,20 @@ from factored_mwem.kernels import entry, part
 
 
 @entry(
-    "(i8[::1], i8[:, ::1], i8[:, ::1], i8[:, ::1], i8[:, ::1], f8[::1], f8, i4[::1], i8[::1], f8, i8[::1], i8[:, ::1], i4[::1], i8[::1])"
+    "(i8[::1], i8[:, ::1], i8[:, ::1], i8[:, ::1], i8[:, ::1], f8[::1], f8, i4[::1], i8[::1], f8, i8[::1], "
+    "i8[:, ::1], i4[::1], i8[::1])"
 )
 def distances(
     which, sizes, slots, strides, starts, parts, total, counts, offsets, grid, first, coarse, steps, out
 ):
-    """L1 distance between private counts and the model, in units of 1 / `grid`, of each base in `which` and of all that is added up from it.
+    """L1 distance between private counts and the model, in units of 1 / `grid`, of each base in `which` and
+    of all that is added up from it.
 
-    The model's marginal of a base is a product over its components: attribute slot j of the base in row c (of `which` and of all
-    two-dimensional arrays) reads the table that begins at `starts[c, slots[c, j]]` of `parts`, with stride `strides[c, j]`. Its cells are
-    rounded to the grid, so a distance is an integer and moves by at most `grid` when one record enters or leaves one cell; sums of cells
-    are sums of these integers. `first`, `coarse`, `steps`: see Candidates.coarse. `out: int64[candidate]`.
+    The model's marginal of a base is a product over its components: attribute slot j of the base in row c (of
+    `which` and of all two-dimensional arrays) reads the table that begins at `starts[c, slots[c, j]]` of
+    `parts`, with stride `strides[c, j]`. Its cells are rounded to the grid, so a distance is an integer and
+    moves by at most `grid` when one record enters or leaves one cell; sums of cells are sums of these
+    integers. `first`, `coarse`, `steps`: see Candidates.coarse. `out: int64[candidate]`.
     """
     width = sizes.shape[1]
     digits = np.zeros(width, dtype=np.int64)

@@ -1,9 +1,10 @@
 """Kernels of a clique tree: calibration, and the descent that fits it to noisy marginals.
 
-All tables of a tree lie in flat arrays. `cliques: int64[clique, 3]` holds (start in beliefs, head length, tail length). A map from a clique's
-cells to those of a smaller table is a head and a tail, as in kernels/dense.py, and lies in `index: int64`. `edges: int64[edge, 8]` holds,
-parents before children, (child, parent, start in separators, length, child's head, child's tail, parent's head, parent's tail).
-`tables: int64[measurement, 5]` holds (clique, head, tail, start in the flat arrays of all measured cells, cells).
+All tables of a tree lie in flat arrays. `cliques: int64[clique, 3]` holds (start in beliefs, head length,
+tail length). A map from a clique's cells to those of a smaller table is a head and a tail, as in
+kernels/dense.py, and lies in `index: int64`. `edges: int64[edge, 8]` holds, parents before children, (child,
+parent, start in separators, length, child's head, child's tail, parent's head, parent's tail). `tables:
+int64[measurement, 5]` holds (clique, head, tail, start in the flat arrays of all measured cells, cells).
 """
 
 from __future__ import annotations
@@ -16,12 +17,16 @@ from factored_mwem.kernels import entry, part
 from factored_mwem.kernels.dense import FLOOR, marginal_into, multiply_by
 
 LARGEST_STEP, LARGEST_MOVE = 30.0, 600.0
-"""No parameter moves further than the first in one step, and those of all tables together no further than the second: exp stays far from overflow."""
+"""No parameter moves further than the first in one step, and those of all tables together no further than the
+second: exp stays far from overflow.
+"""
 
 
 @part
 def calibrate(beliefs, separators, cliques, edges, index, root):
-    """Make all cliques agree on their separators and sum to 1, by one pass up and one down with separator ratios (Hugin); in place."""
+    """Make all cliques agree on their separators and sum to 1, by one pass up and one down with separator
+    ratios (Hugin); in place.
+    """
     last = len(edges) - 1
     for i in range(2 * len(edges) + 1):
         if i <= last:  # up: child to parent
@@ -46,7 +51,9 @@ def _normalise(beliefs, start, end):
 
 @part
 def _pass(beliefs, separators, cliques, edge, index, sender, receiver, from_, to):
-    """Send the marginal of clique `sender` over the edge to clique `receiver`; edge columns `from_` and `to` hold their maps."""
+    """Send the marginal of clique `sender` over the edge to clique `receiver`; edge columns `from_` and `to`
+    hold their maps.
+    """
     old = separators[edge[2] : edge[2] + edge[3]]
     fresh = np.zeros(edge[3])
     start, heads, tails = cliques[sender, 0], cliques[sender, 1], cliques[sender, 2]
@@ -87,7 +94,9 @@ def shift(beliefs, cliques, index, tables, moves):
 
 @part
 def gaps(beliefs, cliques, index, tables, target, weight, gradient):
-    """The gradient of the loss, sum of weight (answer - target)^2 / 2 over all measured cells in shares, into `gradient`; returns the loss."""
+    """The gradient of the loss, sum of weight (answer - target)^2 / 2 over all measured cells in shares, into
+    `gradient`; returns the loss.
+    """
     loss = 0.0
     for c in range(len(gradient)):
         gradient[c] = 0.0
@@ -109,15 +118,18 @@ def gaps(beliefs, cliques, index, tables, target, weight, gradient):
 
 
 @entry(
-    "(f8[::1], f8[::1], i8[:, ::1], i8[:, ::1], i8[::1], i8, i8[:, ::1], f8[::1], f8[::1], f8[::1], f8, i8, f8)"
+    "(f8[::1], f8[::1], i8[:, ::1], i8[:, ::1], i8[::1], i8, i8[:, ::1], f8[::1], f8[::1], f8[::1], f8, i8, "
+    "f8)"
 )
 def descend(
     beliefs, separators, cliques, edges, index, root, tables, target, weight, theta, step, iterations, enough
 ):
-    """Fit calibrated beliefs to noisy marginals by accelerated mirror descent; in place. Returns (iterations, step, loss).
+    """Fit calibrated beliefs to noisy marginals by accelerated mirror descent; in place. Returns (iterations,
+    step, loss).
 
-    `theta: float64[measured cells]` are the log-linear parameters that the beliefs stand for. A step that raises the loss is taken back, and
-    Nesterov momentum starts over with a smaller step. Stops where ten steps lower the loss by less than `enough`.
+    `theta: float64[measured cells]` are the log-linear parameters that the beliefs stand for. A step that
+    raises the loss is taken back, and Nesterov momentum starts over with a smaller step. Stops where ten
+    steps lower the loss by less than `enough`.
     """
     gradient, move, trailing = np.empty(len(theta)), np.zeros(len(theta)), np.empty(len(theta))
     momentum, fails = 0.0, False
@@ -173,7 +185,9 @@ def descend(
 
 @entry("(f8[::1], f8[::1], i8[:, ::1], i8[:, ::1], i8[::1], i8, i8[:, ::1], f8[::1])")
 def rebuild(beliefs, separators, cliques, edges, index, root, tables, theta):
-    """Calibrated beliefs of the log-linear model with parameters `theta`, from nothing, in log space; into `beliefs` and `separators`."""
+    """Calibrated beliefs of the log-linear model with parameters `theta`, from nothing, in log space; into
+    `beliefs` and `separators`.
+    """
     for c in range(len(beliefs)):
         beliefs[c] = 0.0
     for m in range(len(tables)):

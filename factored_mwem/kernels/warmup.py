@@ -1,4 +1,6 @@
-"""Warm-up: the first run after an installation compiles all kernels, in two processes at once; later runs find them on disk."""
+"""Warm-up: the first run after an installation compiles all kernels, in two processes at once; later runs
+find them on disk.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ HELPER = "import sys; sys.path[:] = sys.argv[1:]; from factored_mwem.kernels imp
 
 @functools.cache
 def is_cold() -> bool:
-    """Whether kernels can be kept on disk but are not there yet: asked of one that the other process compiles last, and without compiling it."""
+    """Whether kernels can be kept on disk but are not there yet: asked of one that the other process compiles
+    last, and without compiling it.
+    """
     kernel: Any = joint_marginals
     kept = getattr(getattr(kernel, "stats", None), "cache_path", None)
     if kept is None:  # nowhere to keep them, or compilation is switched off
@@ -53,7 +57,8 @@ def warm_up() -> None:
 def compile_all(modules: Iterable[str]) -> None:
     """Compile every entry kernel of these modules, or load it from the cache."""
     collecting = gc.isenabled()
-    gc.disable()  # compilation makes millions of small objects that live on: looking through them takes a tenth of its time
+    # compilation makes millions of small objects that live on: looking through them takes a tenth of its time
+    gc.disable()
     try:
         for name in (f"factored_mwem.kernels.{module}" for module in modules):
             import_module(name)
@@ -66,7 +71,9 @@ def compile_all(modules: Iterable[str]) -> None:
 
 
 def _other_process() -> subprocess.Popen[bytes] | None:
-    """A process that compiles the second half into the cache; where there is none, those kernels are compiled when first called."""
+    """A process that compiles the second half into the cache; where there is none, those kernels are compiled
+    when first called.
+    """
     if not Path(sys.executable or "").name.startswith("python") or (os.cpu_count() or 1) < 2:
         return None
     quiet = subprocess.DEVNULL

@@ -1,12 +1,16 @@
-"""Chain: the events of a ledger file, each bound to all before it by a hash, so that what was changed or taken out of the books shows.
+"""Chain: the events of a ledger file, each bound to all before it by a hash, so that what was changed or
+taken out of the books shows.
 
     head = sha256(head before it + event), both as text; before the first event the head is 64 zeros
 
-An event is canonical JSON of what the rows that it writes then hold. The heads of reservations are published, in manifests, so:
+An event is canonical JSON of what the rows that it writes then hold. The heads of reservations are published,
+in manifests, so:
 
-- a reservation holds its release's random mark: whoever sees a head and not the ledger cannot test a guess at what else was entered;
-- nothing that was computed from a private table is hashed. The fingerprint of a release's input stays out of the events, which an auditor gets in
-  an export and can recompute from it alone; a code made with the ledger's key, beside each head, binds the fingerprints, and stays in the ledger.
+- a reservation holds its release's random mark: whoever sees a head and not the ledger cannot test a guess at
+  what else was entered;
+- nothing that was computed from a private table is hashed. The fingerprint of a release's input stays out of
+  the events, which an auditor gets in an export and can recompute from it alone; a code made with the
+  ledger's key, beside each head, binds the fingerprints, and stays in the ledger.
 """
 
 from __future__ import annotations
@@ -31,7 +35,9 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A row of the table `events`. `reserved`: the number of the release that it enters, if it does; `code`: keyed, over head and fingerprints."""
+    """A row of the table `events`. `reserved`: the number of the release that it enters, if it does; `code`:
+    keyed, over head and fingerprints.
+    """
 
     number: int
     reserved: int | None
@@ -85,7 +91,9 @@ def taken_up(datasets: Sequence[Row], releases: Sequence[Row]) -> Row:
 
 
 def append(db: sqlite3.Connection, key: bytes, facts: Row, releases: Sequence[Row] = ()) -> None:
-    """Write an event, in the transaction that writes the rows it is about. `releases`: the rows of those that it enters."""
+    """Write an event, in the transaction that writes the rows it is about. `releases`: the rows of those that
+    it enters.
+    """
     last = db.execute("SELECT head FROM events ORDER BY number DESC LIMIT 1").fetchone()
     text = canonical(facts)
     head = next_head(last[0] if last is not None else START, text)

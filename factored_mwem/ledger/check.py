@@ -1,6 +1,8 @@
-"""Verification: whether a ledger's chain, its rows, its journals and the manifests of its releases say the same. It names what does not fit.
+"""Verification: whether a ledger's chain, its rows, its journals and the manifests of its releases say the
+same. It names what does not fit.
 
-Whoever can write the ledger can write a chain to go with it: against that only the heads in published manifests help.
+Whoever can write the ledger can write a chain to go with it: against that only the heads in published
+manifests help.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ DAMAGED = (KeyError, ValueError, TypeError, AttributeError, ArithmeticError, Rec
 
 
 def check_books(path: Path, manifests: Sequence[Path] = ()) -> dict[str, Any]:
-    """Plain facts: what was looked at, `problems`, a line for each thing that does not fit, and `notes`. Nothing is written."""
+    """Plain facts: what was looked at, `problems`, a line for each thing that does not fit, and `notes`.
+    Nothing is written.
+    """
     file = LedgerFile(path)
     journals = list(_journals(file))  # before the books are read: see `unknown`
     kept = file.snapshot()
@@ -85,7 +89,8 @@ def _broken(kept: Snapshot, key: bytes) -> Iterator[str]:
                 key, event.head, [rows[number] for number in entered if number in rows]
             ):
                 which = (
-                    f" or the fingerprint of {f'release {entered[0]}' if len(entered) == 1 else 'one of its releases'}"
+                    " or the fingerprint of "
+                    f"{f'release {entered[0]}' if len(entered) == 1 else 'one of its releases'}"
                     if entered
                     else ""
                 )
@@ -201,7 +206,9 @@ def _text(value: Any) -> str:
 
 
 def _sums(kept: Snapshot) -> tuple[list[dict[str, Any]], list[str]]:
-    """What the releases of each dataset add up to, exactly; and where the cap does not admit them in their order, under its limits."""
+    """What the releases of each dataset add up to, exactly; and where the cap does not admit them in their
+    order, under its limits.
+    """
     sums, problems = [], []
     for row in kept.datasets:
         name = f"dataset {row['name']!r}"
@@ -214,7 +221,8 @@ def _sums(kept: Snapshot) -> tuple[list[dict[str, Any]], list[str]]:
             sums.append(_sum(dataset, [entry.cost for entry in entries]))
         except DAMAGED:
             problems.append(
-                f"{name}: its row, or that of one of its releases, is not as this program writes it, so its costs cannot be added up"
+                f"{name}: its row, or that of one of its releases, is not as this program writes it, so its "
+                "costs cannot be added up"
             )
     names = [row["name"] for row in kept.datasets]
     problems += [

@@ -1,4 +1,6 @@
-"""Entries: what the rows of a ledger file mean. A row that is not as we write them is a ValueError: the file may be anybody's."""
+"""Entries: what the rows of a ledger file mean. A row that is not as we write them is a ValueError: the file
+may be anybody's.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,15 @@ from factored_mwem.accounting.unit import Neighbours
 from factored_mwem.ledger.chain import Event, Row
 
 STATES = ("reserved", "spent", "finished", "failed")
-"""reserved: noise may have been drawn; spent: all of it was; finished: the files are in place; failed: ended by an error. All of them count."""
+"""reserved: noise may have been drawn; spent: all of it was; finished: the files are in place; failed: ended
+by an error. All of them count.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """A table by the name that its owner gives it, and what may be spent on it. `contributions`: most rows of one person that the cap is about.
+    """A table by the name that its owner gives it, and what may be spent on it. `contributions`: most rows of
+    one person that the cap is about.
 
     `privacy_id`: the column that, as its owner says, names the person.
     """
@@ -36,7 +41,8 @@ class Dataset:
 class Entry:
     """A release in the books.
 
-    `files`: of each time it was finished, sha256 by role; `fingerprint`: keyed, of the input, where it has a run id; `mark`: a number of its own.
+    `files`: of each time it was finished, sha256 by role; `fingerprint`: keyed, of the input, where it has a
+    run id; `mark`: a number of its own.
     """
 
     number: int
@@ -60,7 +66,9 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All rows of a ledger as they stand in the file, which may be anybody's. `whole`: SQLite finds no fault in the file itself."""
+    """All rows of a ledger as they stand in the file, which may be anybody's. `whole`: SQLite finds no fault
+    in the file itself.
+    """
 
     version: int
     whole: bool
@@ -126,7 +134,9 @@ def entry_of(row: Row) -> Entry:
 
 
 def fraction_of(text: Any) -> Fraction:
-    """A cost as we write it. Not Fraction's own grammar, in which "1e999999999" is a number that takes all memory."""
+    """A cost as we write it. Not Fraction's own grammar, in which "1e999999999" is a number that takes all
+    memory.
+    """
     if not isinstance(text, str) or len(text) > 1000 or not re.fullmatch("[0-9]+(/[0-9]+)?", text):
         raise ValueError("fraction")
     return Fraction(text)

@@ -1,8 +1,10 @@
-"""The ledger file: what all releases of a dataset have cost, in one SQLite file that its owner keeps private and on a local disk.
+"""The ledger file: what all releases of a dataset have cost, in one SQLite file that its owner keeps private
+and on a local disk.
 
-A release is an entry from before its first noise until for ever: nothing takes an entry or a cost back. Every change is one transaction, which
-looks at the cap and writes the entry in the same breath, so that jobs at the same time cannot spend the same budget; and the event of the chain that
-says so with it. The file holds names, parameters, costs and keyed fingerprints, and no private value.
+A release is an entry from before its first noise until for ever: nothing takes an entry or a cost back. Every
+change is one transaction, which looks at the cap and writes the entry in the same breath, so that jobs at the
+same time cannot spend the same budget; and the event of the chain that says so with it. The file holds names,
+parameters, costs and keyed fingerprints, and no private value.
 """
 
 from __future__ import annotations
@@ -52,12 +54,15 @@ except sqlite3.OperationalError:
 
 
 class LedgerFile:
-    """An open ledger file. Every method is one transaction; InputError where the file is no ledger, Busy where it stays locked."""
+    """An open ledger file. Every method is one transaction; InputError where the file is no ledger, Busy
+    where it stays locked.
+    """
 
     def __init__(self, path: Path) -> None:
         if not path.is_file():
             raise InputError(
-                f"no ledger {path}; put it back, or, if there never was one, make it with `fmwem ledger init {shlex.quote(str(path))}`"
+                f"no ledger {path}; put it back, or, if there never was one, make it with `fmwem ledger init "
+                f"{shlex.quote(str(path))}`"
             )
         self.path = path
         self._place = path.absolute()  # a caller may change its folder
@@ -71,7 +76,9 @@ class LedgerFile:
 
     @classmethod
     def create(cls, path: Path) -> LedgerFile:
-        """A new, empty ledger, readable by its owner alone. InputError where there is a file, or the disk keeps no locks."""
+        """A new, empty ledger, readable by its owner alone. InputError where there is a file, or the disk
+        keeps no locks.
+        """
         if not os.path.lexists(path):
             refuse_journals(path)
         try:
@@ -90,7 +97,8 @@ class LedgerFile:
                     != 7
                 ):
                     raise InputError(
-                        f"{path.parent} is on a file system that keeps no locks; put the ledger on a local disk"
+                        f"{path.parent} is on a file system that keeps no locks; put the ledger on a local "
+                        "disk"
                     )
         except BaseException:
             path.unlink(missing_ok=True)
@@ -100,7 +108,9 @@ class LedgerFile:
     def add(
         self, name: str, cap: Cap, neighbours: Neighbours, contributions: int, privacy_id: str | None = None
     ) -> None:
-        """Put a dataset on the books. InputError where its name is taken: a cap is set once. `privacy_id`: the column that names the person."""
+        """Put a dataset on the books. InputError where its name is taken: a cap is set once. `privacy_id`:
+        the column that names the person.
+        """
         if not name or len(name) > 200 or not name.isprintable():
             raise InputError("a dataset's name must be 1 to 200 printable characters")
         if contributions < 1:
@@ -143,7 +153,9 @@ class LedgerFile:
             return {mark for (mark,) in db.execute("SELECT mark FROM releases").fetchall()}
 
     def head(self, number: int) -> str | None:
-        """The head of the chain right after this release was reserved; None where that was before the ledger kept a chain."""
+        """The head of the chain right after this release was reserved; None where that was before the ledger
+        kept a chain.
+        """
         with self._reading() as db:
             if check_form(db, self.path) < VERSION:
                 return None
@@ -176,9 +188,11 @@ class LedgerFile:
         fingerprint: bytes | None,
         tool_version: str,
     ) -> int:
-        """Enter a release, before its first noise; its number. `mark`: a random number of its own, which is in the head of its journal, too.
+        """Enter a release, before its first noise; its number. `mark`: a random number of its own, which is
+        in the head of its journal, too.
 
-        BudgetExceeded, with nothing written, where the cap does not admit it; Busy where another process has entered the same run.
+        BudgetExceeded, with nothing written, where the cap does not admit it; Busy where another process has
+        entered the same run.
         """
         reach("before reserve")
         with self._writing() as db:
@@ -225,14 +239,17 @@ class LedgerFile:
         files: list[dict[str, str]] | None = None,
         patience: float = PATIENCE,
     ) -> None:
-        """Move a release on: to spent, with what it cost, to finished, with its files, or to failed. What is finished stays so."""
+        """Move a release on: to spent, with what it cost, to finished, with its files, or to failed. What is
+        finished stays so.
+        """
         assert state in STATES
         with self._writing(patience) as db:
             before = rows(db, "releases", "WHERE id = ?", number)
             if spent is not None:
                 facts = (str(spent.amount), str(spent.delta), number)
                 db.execute(
-                    "UPDATE releases SET spent_amount = ?, spent_delta = ? WHERE id = ? AND spent_amount IS NULL",
+                    "UPDATE releases SET spent_amount = ?, spent_delta = ? WHERE id = ? AND spent_amount IS "
+                    "NULL",
                     facts,
                 )
             if files is not None:
@@ -319,7 +336,9 @@ def _entries(db: sqlite3.Connection, dataset: str, more: str = "", *values: str)
 
 
 def _costs(db: sqlite3.Connection, dataset: str) -> list[Cost]:
-    """What counts of every release, in order: what was spent once that is known, until then all that was reserved."""
+    """What counts of every release, in order: what was spent once that is known, until then all that was
+    reserved.
+    """
     fields = "composition, coalesce(spent_amount, amount), coalesce(spent_delta, delta)"
     found = db.execute(f"SELECT {fields} FROM releases WHERE dataset = ? ORDER BY id", (dataset,)).fetchall()
     return [Cost(Composition(kind), fraction_of(amount), fraction_of(delta)) for kind, amount, delta in found]

@@ -12,7 +12,9 @@ from factored_mwem.tables.source import Table
 
 
 def fingerprint(private: Table, key: bytes) -> bytes:
-    """What tells one input from another: keyed, for the private ledger alone. A file counts byte by byte, anything else as an Arrow stream."""
+    """What tells one input from another: keyed, for the private ledger alone. A file counts byte by byte,
+    anything else as an Arrow stream.
+    """
     code = hmac.new(key, digestmod="sha256")
     if isinstance(private.origin, InputFile):
         stream = private.origin.stream()

@@ -17,22 +17,30 @@ MARK = 0x666D776C
 """SQLite's application id of our files: "fmwl"."""
 ROWS = (
     "CREATE TABLE secret (key BLOB NOT NULL)",
-    "CREATE TABLE datasets (name TEXT PRIMARY KEY, epsilon REAL, delta REAL NOT NULL, rho REAL, neighbours TEXT NOT NULL, "
+    "CREATE TABLE datasets (name TEXT PRIMARY KEY, epsilon REAL, delta REAL NOT NULL, rho REAL, neighbours "
+    "TEXT NOT NULL, "
     "contributions INTEGER NOT NULL, privacy_id TEXT, limit_rho TEXT, limit_delta TEXT, added TEXT NOT NULL)",
-    "CREATE TABLE releases (id INTEGER PRIMARY KEY, dataset TEXT NOT NULL REFERENCES datasets, run_id TEXT, state TEXT NOT NULL, "
-    "composition TEXT NOT NULL, amount TEXT NOT NULL, delta TEXT NOT NULL, spent_amount TEXT, spent_delta TEXT, parameters TEXT NOT NULL, "
-    "fingerprint BLOB, mark TEXT, files TEXT NOT NULL, tool_version TEXT NOT NULL, reserved TEXT NOT NULL, changed TEXT NOT NULL, "
+    "CREATE TABLE releases (id INTEGER PRIMARY KEY, dataset TEXT NOT NULL REFERENCES datasets, run_id TEXT, "
+    "state TEXT NOT NULL, "
+    "composition TEXT NOT NULL, amount TEXT NOT NULL, delta TEXT NOT NULL, spent_amount TEXT, spent_delta "
+    "TEXT, parameters TEXT NOT NULL, "
+    "fingerprint BLOB, mark TEXT, files TEXT NOT NULL, tool_version TEXT NOT NULL, reserved TEXT NOT NULL, "
+    "changed TEXT NOT NULL, "
     "UNIQUE (dataset, run_id))",
 )
 CHAIN = "CREATE TABLE events (number INTEGER PRIMARY KEY, reserved INTEGER UNIQUE, event TEXT NOT NULL, head TEXT NOT NULL, code BLOB NOT NULL)"
 TABLES = {1: set(ROWS), 2: {*ROWS, CHAIN}}
 """By version. Version 1 keeps no chain."""
 JOURNAL = re.compile(r"[0-9a-f]{32}\.journal")
-"""Names of journals. Whatever else lies in their folder, a system's own files among them, is not ours, and its name may not even be text."""
+"""Names of journals. Whatever else lies in their folder, a system's own files among them, is not ours, and
+its name may not even be text.
+"""
 
 
 def check_form(db: sqlite3.Connection, path: Path) -> int:
-    """The file's version. InputError where it is a later one, or holds more or less than our tables: a trigger would change what is written."""
+    """The file's version. InputError where it is a later one, or holds more or less than our tables: a
+    trigger would change what is written.
+    """
     mark, version = (
         db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
     )
@@ -56,7 +64,9 @@ def lay_out(db: sqlite3.Connection, key: bytes) -> None:
 
 
 def take_up(db: sqlite3.Connection, key: bytes) -> None:
-    """Begin the chain of a ledger of version 1, with all its rows as they are, in the transaction that first writes to it again."""
+    """Begin the chain of a ledger of version 1, with all its rows as they are, in the transaction that first
+    writes to it again.
+    """
     db.execute(CHAIN)
     releases = rows(db, "releases", "ORDER BY id")
     chain.append(db, key, chain.taken_up(rows(db, "datasets", "ORDER BY rowid"), releases), releases)
@@ -79,7 +89,8 @@ def clear(path: Path) -> Iterator[None]:
     except sqlite3.IntegrityError as error:
         if "events." in str(error):  # the chain knows a release of this number, whose row is gone
             raise InputError(
-                f"the ledger {path} is damaged: `fmwem ledger verify` says where; put back its newest whole copy"
+                f"the ledger {path} is damaged: `fmwem ledger verify` says where; put back its newest whole "
+                "copy"
             ) from None
         raise Busy(f"another process entered this run in the ledger {path}; try again") from None
     except sqlite3.OperationalError as error:
@@ -89,11 +100,13 @@ def clear(path: Path) -> Iterator[None]:
         if "full" in text or "disk I/O" in text:
             raise Busy(f"no space left to write the ledger {path}; free some and try again") from None
         raise InputError(
-            f"cannot read or write the ledger {path}: {'it is read-only' if 'readonly' in text else 'it is damaged or cannot be opened'}"
+            f"cannot read or write the ledger {path}: "
+            f"{'it is read-only' if 'readonly' in text else 'it is damaged or cannot be opened'}"
         ) from None
     except (sqlite3.Error, ValueError, TypeError, ArithmeticError, RecursionError):
         raise InputError(
-            f"{path} is not a ledger, or is damaged; put back a whole copy (a new or an older one forgets what was spent)"
+            f"{path} is not a ledger, or is damaged; put back a whole copy (a new or an older one forgets "
+            "what was spent)"
         ) from None
 
 
@@ -104,7 +117,9 @@ def journals_of(path: Path) -> Path:
 
 
 def refuse_journals(path: Path) -> None:
-    """InputError where there are journals of an earlier ledger: what they hold was paid for there, and a new one would not know it."""
+    """InputError where there are journals of an earlier ledger: what they hold was paid for there, and a new
+    one would not know it.
+    """
     folder = journals_of(path)
     try:
         left = any(JOURNAL.fullmatch(name) for name in os.listdir(folder))
@@ -116,5 +131,6 @@ def refuse_journals(path: Path) -> None:
         ) from None
     if left:
         raise InputError(
-            f"{folder} holds the journals of an earlier ledger; put that ledger back as {path}, or choose another name for a new one"
+            f"{folder} holds the journals of an earlier ledger; put that ledger back as {path}, or choose "
+            "another name for a new one"
         )

@@ -1,8 +1,10 @@
-"""Journal: every noisy draw of a run, on disk before anything uses it, so that a run that dies can go on without drawing twice.
+"""Journal: every noisy draw of a run, on disk before anything uses it, so that a run that dies can go on
+without drawing twice.
 
-A record is a line of JSON and an array of integers, in a frame with its number, its length and a code made with the ledger's key. Draws are noisy:
-what the journal holds was paid for. A draw whose record did not reach the disk was seen by nobody, so it is drawn again under the same charge; this
-assumes that crashes do not depend on what is drawn.
+A record is a line of JSON and an array of integers, in a frame with its number, its length and a code made
+with the ledger's key. Draws are noisy: what the journal holds was paid for. A draw whose record did not reach
+the disk was seen by nobody, so it is drawn again under the same charge; this assumes that crashes do not
+depend on what is drawn.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ Record = tuple[dict[str, Any], np.ndarray]
 
 
 class Journal:
-    """The records of one run, in a file that this process has locked. Busy where another has; Lost where the file is damaged."""
+    """The records of one run, in a file that this process has locked. Busy where another has; Lost where the
+    file is damaged.
+    """
 
     def __init__(self, path: Path, key: bytes) -> None:
         self._key, self._written, self._end = key, 0, 0
@@ -49,7 +53,8 @@ class Journal:
         except OSError:
             os.close(self._handle)
             raise Busy(
-                "this run is under way in another process; wait for it (another --run-id is another release, and pays again)"
+                "this run is under way in another process; wait for it (another --run-id is another release, "
+                "and pays again)"
             ) from None
         try:
             self._records = self._read(path)
@@ -64,7 +69,9 @@ class Journal:
 
     @classmethod
     def glimpse(cls, path: Path, key: bytes) -> dict[str, Any] | None:
-        """The header of a journal that holds a whole draw, from no more of the file than that takes; None of any other file. It may be in use."""
+        """The header of a journal that holds a whole draw, from no more of the file than that takes; None of
+        any other file. It may be in use.
+        """
         reader = cls.__new__(cls)
         reader._key = key
         with open(path, "rb") as file:
@@ -100,7 +107,9 @@ class Journal:
         return bool(self._records)
 
     def make_room(self, size: int) -> None:
-        """Space for a record of up to `size` bytes, before it is drawn: on a full disk it would depend on the draw whether it is drawn again."""
+        """Space for a record of up to `size` bytes, before it is drawn: on a full disk it would depend on the
+        draw whether it is drawn again.
+        """
         try:
             os.ftruncate(self._handle, self._end)  # a torn record of an earlier attempt goes
             if hasattr(os, "posix_fallocate"):
@@ -132,7 +141,9 @@ class Journal:
         return hmac.new(self._key, head + body, hashlib.sha256).digest()[:CODE]
 
     def _read(self, path: Path) -> list[Record]:
-        """All whole records. A torn last one is left out; Lost where something follows it, for that would be drawn again. Nothing is changed yet."""
+        """All whole records. A torn last one is left out; Lost where something follows it, for that would be
+        drawn again. Nothing is changed yet.
+        """
         data, at = _content(self._handle), 0
         records: list[Record] = []
         while (body := self._frame(data, at)) is not None and HEAD.unpack_from(data, at)[1] == len(records):
@@ -142,7 +153,8 @@ class Journal:
         while later >= 0:
             if self._frame(data, later) is not None:
                 raise Lost(
-                    f"the journal {path} is damaged: this run cannot go on, and what it spent stays spent; give another --run-id"
+                    f"the journal {path} is damaged: this run cannot go on, and what it spent stays spent; "
+                    "give another --run-id"
                 )
             later = data.find(MAGIC, later + 1)
         self._written, self._end = len(records), at
@@ -187,13 +199,17 @@ def _write(handle: int, data: bytes) -> None:
 
 
 class Journaled:
-    """Noise whose draws are journaled before they are used. On a resumed run the journal's draws come first, as long as they fit what is charged.
+    """Noise whose draws are journaled before they are used. On a resumed run the journal's draws come first,
+    as long as they fit what is charged.
 
-    Every draw follows a charge (`Access.open`), so the last entry of `ledger` says what is drawn; it and the scale must be as they were.
+    Every draw follows a charge (`Access.open`), so the last entry of `ledger` says what is drawn; it and the
+    scale must be as they were.
     """
 
     def __init__(self, noise: Noise, journal: Journal, ledger: Ledger, *, complete: bool) -> None:
-        """`complete`: an earlier attempt has drawn all there was to draw, so that nothing may be drawn any more."""
+        """`complete`: an earlier attempt has drawn all there was to draw, so that nothing may be drawn any
+        more.
+        """
         self.composition = noise.composition
         self.replayed = 0
         self._complete = complete
@@ -236,7 +252,8 @@ class Journaled:
         if found is None:
             if self._complete:
                 raise Lost(
-                    "the journal of this run has lost its end: nothing is drawn twice, so its files cannot be made again; give another --run-id"
+                    "the journal of this run has lost its end: nothing is drawn twice, so its files cannot "
+                    "be made again; give another --run-id"
                 )
             self._journal.make_room(len(json.dumps(facts)) + 32 + size)
             reach("before draw")
@@ -253,6 +270,7 @@ class Journaled:
 def does_not_fit() -> Lost:
     """The journal and the mechanism disagree: another machine or library computed otherwise."""
     return Lost(
-        "this run cannot go on from its journal: the libraries, the machine, --max-cells or --max-memory are not what they were when it began; "
+        "this run cannot go on from its journal: the libraries, the machine, --max-cells or --max-memory are "
+        "not what they were when it began; "
         "make them so, or give another --run-id, which spends again"
     )

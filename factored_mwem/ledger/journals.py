@@ -1,7 +1,9 @@
-"""Journals: the folder beside a ledger, with a file for each of its runs; and what they prove where an old copy of the ledger was put back.
+"""Journals: the folder beside a ledger, with a file for each of its runs; and what they prove where an old
+copy of the ledger was put back.
 
-A run's mark is in the books before it draws. So a journal that holds a draw under a mark which the books do not know was written with a newer copy of
-the ledger. One that holds no draw proves nothing: a crash between `Journal.begin` and `LedgerFile.reserve` leaves that, and nothing was paid for.
+A run's mark is in the books before it draws. So a journal that holds a draw under a mark which the books do
+not know was written with a newer copy of the ledger. One that holds no draw proves nothing: a crash between
+`Journal.begin` and `LedgerFile.reserve` leaves that, and nothing was paid for.
 """
 
 from __future__ import annotations
@@ -41,9 +43,11 @@ class Unreadable(InputError):
 
 
 def unknown(file: LedgerFile) -> list[Path]:
-    """The journals that hold draws of releases which the books do not know. Unreadable where they cannot be looked at."""
-    # Journals first, books second: what another process enters meanwhile is in the books before it is in its journal. The other way round,
-    # its journal would be taken for one of a newer copy.
+    """The journals that hold draws of releases which the books do not know. Unreadable where they cannot be
+    looked at.
+    """
+    # Journals first, books second: what another process enters meanwhile is in the books before it is in its
+    # journal. The other way round, its journal would be taken for one of a newer copy.
     found = [(path, mark) for path in _files(file) if (mark := _mark(file, path)) is not None]
     known = file.marks() if found else set()
     return [path for path, mark in found if mark not in known]

@@ -16,7 +16,8 @@ from factored_mwem.ledger.journals import Unreadable, unknown
 
 
 def books(path: Path) -> dict[str, Any]:
-    """Every dataset's cap, cost and rest, and a line for each release; and whether journals hold draws that these books know nothing of.
+    """Every dataset's cap, cost and rest, and a line for each release; and whether journals hold draws that
+    these books know nothing of.
 
     None where the journals could not be looked at: what the books say can still be shown.
     """
@@ -41,7 +42,9 @@ def books(path: Path) -> dict[str, Any]:
 
 
 def export(path: Path) -> dict[str, Any]:
-    """All that is needed to add up the costs again, and to recompute the chain: exact fractions, limits and parameters; events and heads."""
+    """All that is needed to add up the costs again, and to recompute the chain: exact fractions, limits and
+    parameters; events and heads.
+    """
     found, kept = [], LedgerFile(path).snapshot()
     with clear(path):
         for dataset in map(dataset_of, kept.datasets):

@@ -1,9 +1,10 @@
-"""Run: one release's hold on the budget of a dataset, from before its first noise until its files are in place.
+"""Run: one release's hold on the budget of a dataset, from before its first noise until its files are in
+place.
 
     begin -> (finished before? verify, and spend nothing) -> reserve, at the first charge -> draws, journaled -> drawn -> files -> finish
 
-Without a ledger file a run keeps no books and only remembers whether anything was charged. With a run id it has a journal, and the same id again
-goes on where the run died.
+Without a ledger file a run keeps no books and only remembers whether anything was charged. With a run id it
+has a journal, and the same id again goes on where the run died.
 """
 
 from __future__ import annotations
@@ -36,9 +37,11 @@ PATIENCE = 5.0
 
 
 class Run:
-    """What `begin` hands over. `charged`: whether noise was paid for, by this attempt or by an earlier one of the same run id.
+    """What `begin` hands over. `charged`: whether noise was paid for, by this attempt or by an earlier one of
+    the same run id.
 
-    `chain_head`: the head of the ledger's chain right after the release was reserved, the same for every attempt; None without one.
+    `chain_head`: the head of the ledger's chain right after the release was reserved, the same for every
+    attempt; None without one.
     """
 
     def __init__(self) -> None:
@@ -67,9 +70,9 @@ class Run:
     ) -> Iterator[Run]:
         """A run for this request; the books are told how it ends. Without a ledger file it keeps none.
 
-        RolledBack where the ledger is older than its journals; InputError where it does not know the dataset, protects it under other terms, or
-        knows the run id with other data or parameters; BudgetExceeded where the cap has no room; Busy where another process holds the run. Nothing
-        is spent by any of them.
+        RolledBack where the ledger is older than its journals; InputError where it does not know the dataset,
+        protects it under other terms, or knows the run id with other data or parameters; BudgetExceeded where
+        the cap has no room; Busy where another process holds the run. Nothing is spent by any of them.
         """
         run = cls()
         try:
@@ -116,7 +119,8 @@ class Run:
         if entry is None:
             if self._journal is None:
                 raise InputError(
-                    f"the journal of run {run_id!r} is damaged, and the run is not in the books; give another --run-id"
+                    f"the journal of run {run_id!r} is damaged, and the run is not in the books; give "
+                    "another --run-id"
                 )
             if (
                 self._journal.waiting
@@ -140,7 +144,8 @@ class Run:
             raise Lost(f"{run} other data; give another --run-id")
         if entry.tool_version != self._facts["tool_version"]:
             self._stuck = Lost(
-                f"{run} another version of this program or of its libraries; use that one, or give another --run-id"
+                f"{run} another version of this program or of its libraries; use that one, or give another "
+                "--run-id"
             )
         elif self._journal is not None and (self._journal.header or {}).get("entry") != entry.mark:
             self._stuck = Lost(f"the journal of run {run_id!r} is gone; give another --run-id")
@@ -151,7 +156,9 @@ class Run:
         self._number, self.chain_head = entry.number, file.head(entry.number)
 
     def pin(self, facts: dict[str, Any]) -> dict[str, Any]:
-        """`facts` about this attempt that a later one of the same run must share; an earlier one's, if there was one. Lost where it cannot go on."""
+        """`facts` about this attempt that a later one of the same run must share; an earlier one's, if there
+        was one. Lost where it cannot go on.
+        """
         if self._stuck is not None:
             raise self._stuck
         self._pinned = {**facts, **self._pinned}
@@ -176,7 +183,9 @@ class Run:
         self.charged = True
 
     def _entered(self, file: LedgerFile, mark: str) -> bool:
-        """Whether the books hold the entry, which a signal may have kept from being heard of; yes where they do not answer."""
+        """Whether the books hold the entry, which a signal may have kept from being heard of; yes where they
+        do not answer.
+        """
         try:
             return any(entry.mark == mark for entry in file.entries(self._name))
         except FmwemError:
@@ -261,7 +270,9 @@ class Run:
                 self._file.change(self._number, "failed", patience=PATIENCE)
 
     def _outlook(self, error: BaseException) -> tuple[bool, str]:
-        """Whether the same command may succeed without paying again, and what to do, after noise was paid for."""
+        """Whether the same command may succeed without paying again, and what to do, after noise was paid
+        for.
+        """
         if self._finished:
             return self._journal is not None, COMPLETE
         if isinstance(error, Changed) and self._journal is not None:
@@ -269,7 +280,8 @@ class Run:
         if isinstance(error, Lost) and self._drawing and self._began:
             return (
                 False,
-                f"give {' and '.join(self._began)}, as when it began, and the same run id: it goes on from what was measured",
+                f"give {' and '.join(self._began)}, as when it began, and the same run id: it goes on from "
+                "what was measured",
             )
         if isinstance(error, Lost) or (
             self._drawing and isinstance(error, InputError) and not isinstance(error, Changed)
@@ -286,7 +298,9 @@ class Run:
 
 
 def _split(parameters: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The parameters that no attempt of a run may change, and those that one may. The books' may be anything."""
+    """The parameters that no attempt of a run may change, and those that one may. The books' may be
+    anything.
+    """
     lasting, bearable = split_policy(parameters.get("policy"))
     return {**parameters, "policy": lasting}, bearable
 
@@ -295,7 +309,8 @@ def _check_terms(dataset: Dataset, policy: Policy) -> None:
     """InputError where a release would protect others than the cap is about."""
     if policy.neighbours is not dataset.neighbours:
         raise InputError(
-            f"dataset {dataset.name!r} is kept under --neighbours {dataset.neighbours}, this release says {policy.neighbours}"
+            f"dataset {dataset.name!r} is kept under --neighbours {dataset.neighbours}, this release says "
+            f"{policy.neighbours}"
         )
     if (
         policy.privacy_id is not None
@@ -308,13 +323,15 @@ def _check_terms(dataset: Dataset, policy: Policy) -> None:
                 else f"goes by --privacy-id {shlex.quote(known)}"
             )
             raise InputError(
-                f"dataset {dataset.name!r} {goes_by}, this release says {policy.privacy_id!r}; see `fmwem ledger add --help`"
+                f"dataset {dataset.name!r} {goes_by}, this release says {policy.privacy_id!r}; see `fmwem "
+                "ledger add --help`"
             )
     elif policy.contributions < dataset.contributions:
         known = (
             f" or --privacy-id {shlex.quote(dataset.privacy_id)}" if dataset.privacy_id is not None else ""
         )
         raise InputError(
-            f"dataset {dataset.name!r} has up to {dataset.contributions} rows of one person, this release assumes {policy.contributions}; "
+            f"dataset {dataset.name!r} has up to {dataset.contributions} rows of one person, this release "
+            f"assumes {policy.contributions}; "
             f"use --contributions {dataset.contributions}{known}"
         )

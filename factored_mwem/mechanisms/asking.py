@@ -1,4 +1,6 @@
-"""Asking: the paper's loop (HLM12 Fig. 1) over single questions of any kind, on growing components: `--engine mwem` with ranges, cubes, parities."""
+"""Asking: the paper's loop (HLM12 Fig. 1) over single questions of any kind, on growing components: `--engine
+mwem` with ranges, cubes, parities.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ from factored_mwem.workload.queries.cuboids import Cuboids
 from factored_mwem.workload.workload import Workload
 
 SWEEPS = 100
-"""Most sweeps over a component's measurements after each round, as in the paper's code; they end once all fit within their noise."""
+"""Most sweeps over a component's measurements after each round, as in the paper's code; they end once all fit
+within their noise.
+"""
 MOST_STEPS = 2**28
 """Cells that the sweeps after one round touch, about, at most: on a million cells fewer sweeps must do."""
 MOST_ANSWERS = 2**27
@@ -42,7 +46,9 @@ MOST_ANSWERS = 2**27
 
 @dataclass(slots=True, eq=False)
 class Asking:
-    """The questions, by kind and numbered over all kinds, and what was measured of them: (kind, number within it, noisy answers, their deviation)."""
+    """The questions, by kind and numbered over all kinds, and what was measured of them: (kind, number within
+    it, noisy answers, their deviation).
+    """
 
     kinds: list[Questions]
     weights: np.ndarray
@@ -65,7 +71,8 @@ class Asking:
         need = sum(float(kind.cells.sum()) for kind in kinds)
         if need > MOST_ANSWERS:
             raise ResourceError(
-                f"the questions need {need:.3g} counts, more than {MOST_ANSWERS:,}; ask for fewer, or use --columns"
+                f"the questions need {need:.3g} counts, more than {MOST_ANSWERS:,}; ask for fewer, or use "
+                "--columns"
             )
         sets = [kind.positions(q) for kind in kinds for q in range(len(kind.cells))]
         members = np.full((len(sets), max(map(len, sets))), -1, dtype=np.int64)
@@ -95,7 +102,9 @@ class Asking:
         return found
 
     def update(self, model: ProductModel, positions: Sequence[int], *, replay: bool) -> None:
-        """Merge what the newest measurement spans, step towards it, and replay what lies in its component until all fits its noise."""
+        """Merge what the newest measurement spans, step towards it, and replay what lies in its component
+        until all fits its noise.
+        """
         merged = model.merge(positions)
         part = Factor(merged.positions, merged.shape, merged.weights.copy())
         inside = set(part.positions)
@@ -125,7 +134,9 @@ def ask(
     known_total: int | None,
     report: Report = lambda _: None,
 ) -> Outcome:
-    """Fit a product model to the questions with what is left in the ledger; `candidates` are the marginals that hold them, for the plan."""
+    """Fit a product model to the questions with what is left in the ledger; `candidates` are the marginals
+    that hold them, for the plan.
+    """
     fit = Fit(
         ProductModel.uniform(candidates.domain, 1.0, joined=policy.components == "one"), policy, known_total
     )

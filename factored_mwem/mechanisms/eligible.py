@@ -1,4 +1,6 @@
-"""Offer: which views a round may choose, and whose scores are stale. Public facts about the trees and past measurements only."""
+"""Offer: which views a round may choose, and whose scores are stale. Public facts about the trees and past
+measurements only.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,10 @@ from factored_mwem.model.forest import Forest
 from factored_mwem.workload.candidates import Candidates, over_components
 
 MOST, FEWEST, WORK = 2**14, 2**10, 1.5e7
-"""Views that a round looks at, at most: WORK over the square of the largest component's attributes, between FEWEST and MOST. Where there are more,
-rounds take turns. A round then takes some tenths of a second, and OpenDP's selection less than a tenth."""
+"""Views that a round looks at, at most: WORK over the square of the largest component's attributes, between
+FEWEST and MOST. Where there are more, rounds take turns. A round then takes some tenths of a second, and
+OpenDP's selection less than a tenth.
+"""
 
 
 class Offer:
@@ -49,7 +53,9 @@ class Offer:
         return found
 
     def _fitting(self, estimate: Estimate, turn: np.ndarray) -> np.ndarray:
-        """The views of a turn that fit. Cells are bounded by putting the view into every clique it touches; where that is too much, counted."""
+        """The views of a turn that fit. Cells are bounded by putting the view into every clique it touches;
+        where that is too much, counted.
+        """
         forest = estimate.forest
         parts = forest.components_by_id
         self._unsized |= self._holding(
@@ -86,7 +92,9 @@ class Offer:
         return found
 
     def _joined(self, estimate: Estimate, touched: np.ndarray) -> np.ndarray:
-        """float64[view]: cells of the trees that measuring each of `touched` would make of those it lies in."""
+        """float64[view]: cells of the trees that measuring each of `touched` would make of those it lies
+        in.
+        """
         forest, levels = estimate.forest, self.views.levels
         words = (len(levels) + 63) // 64
         graph, masks = (
@@ -121,7 +129,9 @@ class Offer:
         return out
 
     def stale(self, offered: np.ndarray) -> np.ndarray:
-        """int64[k]: the bases to score again so that every view in `offered` has a fresh score; calling this marks them fresh."""
+        """int64[k]: the bases to score again so that every view in `offered` has a fresh score; calling this
+        marks them fresh.
+        """
         bases = np.unique(self.views.base_of[offered])
         bases = bases[self._stale[bases]]
         self._stale[bases] = False
@@ -134,7 +144,9 @@ class Offer:
 
 
 def _coprime(count: int) -> int:
-    """A stride near the golden section that visits all of `count` places: turns of neighbouring views would be much alike."""
+    """A stride near the golden section that visits all of `count` places: turns of neighbouring views would
+    be much alike.
+    """
     stride = max(int(count * 0.618), 1)
     while math.gcd(stride, count) > 1:
         stride -= 1
@@ -142,6 +154,8 @@ def _coprime(count: int) -> int:
 
 
 def worthwhile(offered: np.ndarray, noise: np.ndarray, total: float) -> np.ndarray:
-    """The candidates whose expected noise stays below the largest error there can be, 2 n; all of them where none does."""
+    """The candidates whose expected noise stays below the largest error there can be, 2 n; all of them where
+    none does.
+    """
     useful = offered[noise <= 2 * total]
     return useful if len(useful) else offered

@@ -1,6 +1,7 @@
 """Limits: what a run may take, turned into cells and rounds by a public cost model before any row is read.
 
-Neither the clock nor the size of the process decides anything while private rows are in play, for both depend on them.
+Neither the clock nor the size of the process decides anything while private rows are in play, for both depend
+on them.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from factored_mwem.policy import TUNED, Policy
 from factored_mwem.workload.candidates import Candidates
 
 BYTES_A_CELL = 80.0
-"""Of a tree's cells: beliefs and their copies, index arrays, what scoring and sampling lay out beside them."""
+"""Of a tree's cells: beliefs and their copies, index arrays, what scoring and sampling lay out beside them.
+"""
 FIXED_BYTES = 5e7
 """Of counting, whatever the candidates: blocks of rows and each thread's own tables."""
 BYTES_A_CANDIDATE = 250.0
@@ -34,24 +36,32 @@ FEWEST_CELLS = 2**10
 LATE = 1.5
 """A run may take this many times what was asked before it is called late."""
 COST = (1.4e4, 9e3, 2.5e4)
-"""A round's cost in steps over one cell: for each cell of the trees, for each candidate, and once. See `predicted`."""
+"""A round's cost in steps over one cell: for each cell of the trees, for each candidate, and once. See
+`predicted`.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What this machine has: bytes that tables may take, and the seconds of one step over a cell (0 where no time is set)."""
+    """What this machine has: bytes that tables may take, and the seconds of one step over a cell (0 where no
+    time is set).
+    """
 
     memory: float
     step: float
 
     @classmethod
     def of(cls, policy: Policy) -> Machine:
-        """Look at the machine: before any private row is in memory, for what is found decides cells and rounds."""
+        """Look at the machine: before any private row is in memory, for what is found decides cells and
+        rounds.
+        """
         return cls(memory_limit(), seconds_a_step() if policy.time_budget else 0.0)
 
 
 def memory_limit() -> float:
-    """Bytes that the tables may take: half of the memory that the machine, or the container around us, has."""
+    """Bytes that the tables may take: half of the memory that the machine, or the container around us,
+    has.
+    """
     whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     with contextlib.suppress(OSError, ValueError):  # no such file, or "max"
         whole = min(whole, int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
@@ -60,7 +70,8 @@ def memory_limit() -> float:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Cells of all trees together, bytes of the counts, rounds (the first division of the budget, where `adaptive`).
+    """Cells of all trees together, bytes of the counts, rounds (the first division of the budget, where
+    `adaptive`).
 
     `seconds` is what the cost model predicts where a time was set, else 0.
     """
@@ -78,7 +89,9 @@ class Limits:
         return f"--time-budget {policy.time_budget:g} is too short for this table: about {self.seconds:.0f} s are predicted, whatever the rows"
 
     def memory_needed(self, candidates: Candidates) -> float:
-        """Bytes that tables take at most, as far as public facts say: counts at levels that are not known yet are as large as they may be."""
+        """Bytes that tables take at most, as far as public facts say: counts at levels that are not known yet
+        are as large as they may be.
+        """
         counts = 4.0 * float(np.minimum(candidates.cells, self.cells).sum())
         return (
             min(self.memory, FIXED_BYTES + counts + BYTES_A_CANDIDATE * len(candidates))
@@ -87,7 +100,8 @@ class Limits:
 
 
 def limits_of(candidates: Candidates, policy: Policy, machine: Machine) -> Limits:
-    """The limits that a policy sets for these candidates, on a machine that was looked at before any row was read.
+    """The limits that a policy sets for these candidates, on a machine that was looked at before any row was
+    read.
 
     ResourceError where the attributes alone do not fit.
     """
@@ -98,16 +112,19 @@ def limits_of(candidates: Candidates, policy: Policy, machine: Machine) -> Limit
     for attribute in domain:
         if attribute.size > policy.cells:
             raise ResourceError(
-                f"attribute {attribute.name!r} has {attribute.size:,} codes, more than --max-cells {policy.cells:,}; use fewer bins or raise it"
+                f"attribute {attribute.name!r} has {attribute.size:,} codes, more than --max-cells "
+                f"{policy.cells:,}; use fewer bins or raise it"
             )
     if codes > policy.cells:
         raise ResourceError(
-            f"the attributes have {codes:,} codes together, more than --max-cells {policy.cells:,}; raise it or use fewer columns"
+            f"the attributes have {codes:,} codes together, more than --max-cells {policy.cells:,}; raise it "
+            "or use fewer columns"
         )
     if codes > cells:
         need = 2 * BYTES_A_CELL * codes + index
         raise ResourceError(
-            f"{len(domain)} attributes with {codes:,} codes and {len(candidates):,} candidate marginals need {need / 1e6:,.0f} MB, more than the "
+            f"{len(domain)} attributes with {codes:,} codes and {len(candidates):,} candidate marginals need "
+            f"{need / 1e6:,.0f} MB, more than the "
             f"{memory / 1e6:,.0f} MB allowed; raise --max-memory, lower --marginals or use --columns"
         )
     rounds = (
@@ -128,7 +145,9 @@ def limits_of(candidates: Candidates, policy: Policy, machine: Machine) -> Limit
 def _in_time(
     candidates: Candidates, cells: int, rounds: int, seconds: float, speed: float
 ) -> tuple[int, int]:
-    """The most cells, then the most rounds, that the cost model says fit into `seconds`; `speed`: seconds a step."""
+    """The most cells, then the most rounds, that the cost model says fit into `seconds`; `speed`: seconds a
+    step.
+    """
     left = max(seconds - START, 0.1 * seconds)
     while cells > FEWEST_CELLS and predicted(candidates, cells, rounds) * speed > left:
         cells //= 2
@@ -144,7 +163,9 @@ def predicted(candidates: Candidates, cells: int, rounds: int) -> float:
 
 
 def seconds_a_step() -> float:
-    """How long this machine takes to pass over a cell once in a fit, measured on a made-up tree: nothing of the data is in it."""
+    """How long this machine takes to pass over a cell once in a fit, measured on a made-up tree: nothing of
+    the data is in it.
+    """
     levels = Levels.fine((16,) * 4)
     views = [(0, 1, 2), (1, 2, 3)]
     part = Component.log_linear(CliqueTree.of(levels, views), views, np.zeros(2 * 16**3))

@@ -1,4 +1,6 @@
-"""The loop: select the marginal that the model answers worst, measure it, update the model (HLM12 Fig. 1) on growing components."""
+"""The loop: select the marginal that the model answers worst, measure it, update the model (HLM12 Fig. 1) on
+growing components.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,9 @@ class Fit:
         )
 
     def refresh_total(self) -> bool:
-        """Estimate the number of rows again once that halves its variance; True where it moved (every cached score is stale then)."""
+        """Estimate the number of rows again once that halves its variance; True where it moved (every cached
+        score is stale then).
+        """
         if self.known_total is not None:
             known = max(1.0, float(self.known_total))  # steps divide by it
             moved, self.model.total, self.total_error = self.model.total != known, known, 0.0
@@ -162,7 +166,9 @@ def initialise(fit: Fit, counts: PrivateCounts | PrivateRows, chosen: Plan, acce
 
 
 class Offer:
-    """Which candidates a round may choose, and whose scores are stale: public facts about the model's components and past measurements."""
+    """Which candidates a round may choose, and whose scores are stale: public facts about the model's
+    components and past measurements.
+    """
 
     def __init__(self, candidates: Candidates, max_cells: int, fit: Fit) -> None:
         self._candidates, self._limit = candidates, np.log2(max_cells) + 1e-9
@@ -175,7 +181,9 @@ class Offer:
         self._fits = np.ones(len(candidates), dtype=bool)
 
     def open(self, model: ProductModel) -> np.ndarray:
-        """int64[k]: candidates whose merged component fits the cap and that were not measured (all that fit, once all were)."""
+        """int64[k]: candidates whose merged component fits the cap and that were not measured (all that fit,
+        once all were).
+        """
         touched = np.flatnonzero(self._stale)  # no other's components have changed
         self._fits[touched] = _merged_size(self._candidates.members[touched], model) <= self._limit
         left = np.flatnonzero(self._fits & ~self._measured)
@@ -185,13 +193,17 @@ class Offer:
         return left
 
     def stale(self) -> np.ndarray:
-        """int64[k]: candidates to score again now; calling this marks them fresh. What no longer fits never needs a score again."""
+        """int64[k]: candidates to score again now; calling this marks them fresh. What no longer fits never
+        needs a score again.
+        """
         which = np.flatnonzero(self._stale & self._fits)
         self._stale[which] = False
         return which
 
     def measured(self, candidate: int, model: ProductModel, *, everything: bool) -> None:
-        """Note a measurement: it is not offered again, and what touches its component is stale (or `everything` is)."""
+        """Note a measurement: it is not offered again, and what touches its component is stale (or
+        `everything` is).
+        """
         self._measured[candidate] = True
         changed = np.zeros(len(model.domain) + 1, dtype=bool)
         changed[list(model.factor(self._candidates.positions(candidate)[0]).positions)] = True

@@ -1,8 +1,10 @@
-"""One-shot residuals: where the whole domain is small, measure what every small set of attributes adds to its subsets, once, and fit one table.
+"""One-shot residuals: where the whole domain is small, measure what every small set of attributes adds to its
+subsets, once, and fit one table.
 
-The residual of attributes S is the part of their marginal that no marginal over fewer of them shows; the marginals of order K are sums of the
-residuals of at most K attributes. Adaptive rounds pay for selection and measure the lower orders again and again; residuals are orthogonal, so
-every question is paid for once. Source: ResidualPlanner (Xiao, He, Zhang, Kifer 2023, arXiv 2305.08175), of the family of HDMM (McKenna,
+The residual of attributes S is the part of their marginal that no marginal over fewer of them shows; the
+marginals of order K are sums of the residuals of at most K attributes. Adaptive rounds pay for selection and
+measure the lower orders again and again; residuals are orthogonal, so every question is paid for once.
+Source: ResidualPlanner (Xiao, He, Zhang, Kifer 2023, arXiv 2305.08175), of the family of HDMM (McKenna,
 Miklau, Hay, Machanavajjhala 2018).
 
 Attribute subsets are bit masks here: bit i is the i-th attribute with more than one code.
@@ -31,17 +33,23 @@ from factored_mwem.privacy.session import Access
 from factored_mwem.workload.residual_basis import Transform
 
 LIMIT, LIMIT_BITS, LIMIT_PAIRS = 0.03, 0.02, 0.5
-"""Most L1 error (shares) that the noise of a residual of three or more attributes (where all have two codes; of a pair) may add; beyond,
-it is not asked. Of two codes: triples are in on nltcs at epsilon 1 (.0091 against .0122 without), out at .3 (.0269 against .0237). Of more, on
-parts of Adult at 1 and 10: .03 gives .0528, .0189, .0103 and .0144, .015 gives .0537, .0174, .0185 and .0174."""
+"""Most L1 error (shares) that the noise of a residual of three or more attributes (where all have two codes;
+of a pair) may add; beyond, it is not asked. Of two codes: triples are in on nltcs at epsilon 1 (.0091 against
+.0122 without), out at .3 (.0269 against .0237). Of more, on parts of Adult at 1 and 10: .03 gives .0528,
+.0189, .0103 and .0144, .015 gives .0537, .0174, .0185 and .0174.
+"""
 MOST_ERROR = 0.2
-"""Where an attribute has more than two codes: most predicted error for which one shot is chosen. Against the tree engine on small parts of Adult
-and on transfusion it was within 8 % or better up to .11 (.0200 against .0189, .0992 against .1044) and worse from .26 on (.247 against .216)."""
+"""Where an attribute has more than two codes: most predicted error for which one shot is chosen. Against the
+tree engine on small parts of Adult and on transfusion it was within 8 % or better up to .11 (.0200 against
+.0189, .0992 against .1044) and worse from .26 on (.247 against .216).
+"""
 MOST_CELLS = 2**18
 """Cells of the largest dense table: a step of the fit passes over it about 15 times."""
 ENTROPY = 2.0
-"""The fit charges ENTROPY over the plan's predicted error times the relative entropy to uniform, against half of chi squared. The best charges
-found on seven tables of 70 to 50,000 rows at epsilon 0.1, 1 and 10 follow that: 30 for a predicted .053 (nltcs .1), 3 for .9 (rochdale .1)."""
+"""The fit charges ENTROPY over the plan's predicted error times the relative entropy to uniform, against half
+of chi squared. The best charges found on seven tables of 70 to 50,000 rows at epsilon 0.1, 1 and 10 follow
+that: 30 for a predicted .053 (nltcs .1), 3 for .9 (rochdale .1).
+"""
 STEPS = 400
 FINEST = 32
 """Weight of the least weighty residual: rounding to whole weights then costs nothing."""
@@ -51,7 +59,9 @@ LARGEST = 2**26
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """The `weights: int64[mask]` of the residuals to measure (0: not at all), and the L1 error of a marginal (shares) that their noise makes."""
+    """The `weights: int64[mask]` of the residuals to measure (0: not at all), and the L1 error of a marginal
+    (shares) that their noise makes.
+    """
 
     weights: np.ndarray
     error: float
@@ -67,10 +77,12 @@ def plan(
     *,
     known: bool,
 ) -> Plan:
-    """Weights that minimise the summed expected L1 error of all marginals of `order`, from public facts and the noisy `total`.
+    """Weights that minimise the summed expected L1 error of all marginals of `order`, from public facts and
+    the noisy `total`.
 
-    A marginal's error is sqrt(2 / pi sum of v_S s_S) over the S inside it: v_S the variance of an answer over its weight, s_S = prod k (k - 1) / k^2.
-    With u_S the marginals that hold S, each over its error, the least sum at a given cost has the closed form below (cost under add-remove).
+    A marginal's error is sqrt(2 / pi sum of v_S s_S) over the S inside it: v_S the variance of an answer over
+    its weight, s_S = prod k (k - 1) / k^2. With u_S the marginals that hold S, each over its error, the least
+    sum at a given cost has the closed form below (cost under add-remove).
     """
     sizes = [k for k in shape if k > 1]
     gaussian = composition is Composition.ZCDP
@@ -124,10 +136,12 @@ def _whole(raw: np.ndarray, asked: np.ndarray, sizes: Sequence[int]) -> np.ndarr
 
 
 def fit(shape: Sequence[int], measured: Residuals, total: float, *, charge: float) -> np.ndarray:
-    """float64[cells]: the table of shares with the least chi^2 / 2 + charge KL(. | uniform), row-major; public in, public out.
+    """float64[cells]: the table of shares with the least chi^2 / 2 + charge KL(. | uniform), row-major;
+    public in, public out.
 
-    Noise orthogonal to what answers can be only adds a constant: no projection is needed. Accelerated mirror descent (Tseng 2008), where the step
-    halves until the quadratic bound holds and momentum starts again whenever the loss rises.
+    Noise orthogonal to what answers can be only adds a constant: no projection is needed. Accelerated mirror
+    descent (Tseng 2008), where the step halves until the quadratic bound holds and momentum starts again
+    whenever the loss rises.
     """
     transform, cells = (
         Transform(shape, measured.order, gaussian=measured.composition is Composition.ZCDP),
@@ -164,7 +178,9 @@ def fit(shape: Sequence[int], measured: Residuals, total: float, *, charge: floa
 
 
 def _normal(logs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(logs, shares) after normalising; shares keep a floor of about e^-130, where arithmetic is still fast."""
+    """(logs, shares) after normalising; shares keep a floor of about e^-130, where arithmetic is still
+    fast.
+    """
     logs = np.maximum(logs - logs.max(), -130.0)
     shares = np.exp(logs)
     mass = shares.sum()
@@ -174,10 +190,12 @@ def _normal(logs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def worth_one_shot(
     shape: Sequence[int], order: int, budget: Budget, unit: Unit, total: float, max_cells: int
 ) -> bool:
-    """Whether to measure residuals once rather than in rounds: public facts only (`total`: a public or noisy number of rows).
+    """Whether to measure residuals once rather than in rounds: public facts only (`total`: a public or noisy
+    number of rows).
 
-    Always where all attributes have two codes: one shot won on all such tables and budgets tried, by 13 to 53 %. Else where no pair is too noisy
-    to be asked and the predicted error is at most MOST_ERROR: rounds can choose among pairs, and merge codes, where one shot drowns.
+    Always where all attributes have two codes: one shot won on all such tables and budgets tried, by 13 to 53
+    %. Else where no pair is too noisy to be asked and the predicted error is at most MOST_ERROR: rounds can
+    choose among pairs, and merge codes, where one shot drowns.
     """
     if order < 1 or math.prod(shape) > min(max_cells, MOST_CELLS):
         return False
@@ -199,9 +217,11 @@ def one_shot(
     total_error: float = 0.0,
     access: Access,
 ) -> tuple[np.ndarray, list[Residuals], float]:
-    """(weights: float64[cells] row-major with sum 1, measurements, records), for all that is left in the ledger.
+    """(weights: float64[cells] row-major with sum 1, measurements, records), for all that is left in the
+    ledger.
 
-    `total` is a public number of rows, or a noisy one with standard deviation `total_error`; then it is measured again among the residuals.
+    `total` is a public number of rows, or a noisy one with standard deviation `total_error`; then it is
+    measured again among the residuals.
     """
     order = min(order, sum(k > 1 for k in shape))
     composition, cost = access.ledger.budget.composition, access.ledger.left

@@ -38,7 +38,8 @@ class Answered:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
-    """The fitted model, the measurements it is made from (marginals, or residuals at once), the rounds, the standard error of its number of rows.
+    """The fitted model, the measurements it is made from (marginals, or residuals at once), the rounds, the
+    standard error of its number of rows.
 
     `notes`: what a reader should know of the plan, from public facts.
     """

@@ -20,10 +20,12 @@ class Round:
 
 @dataclass(slots=True)
 class Schedule:
-    """Hands out rounds while the budget lasts. `note` tells it what a measurement showed; fixed schedules ignore that.
+    """Hands out rounds while the budget lasts. `note` tells it what a measurement showed; fixed schedules
+    ignore that.
 
-    Adaptive (HLM12 section 2.3.3): start with cheap questions; when a measurement shows no more than `quiet` times its noise, double the price
-    of a question. Every round is checked against what is left, so the sum never exceeds the budget whatever the data answer.
+    Adaptive (HLM12 section 2.3.3): start with cheap questions; when a measurement shows no more than `quiet`
+    times its noise, double the price of a question. Every round is checked against what is left, so the sum
+    never exceeds the budget whatever the data answer.
     """
 
     ledger: Ledger
@@ -59,7 +61,10 @@ class Schedule:
         return float(self.ledger.spent / self.ledger.budget.amount)
 
     def note(self, signal: float, noise: float) -> None:
-        """`signal`: L1 gap between a measurement and the model before it; `noise`: the gap that noise alone is expected to make."""
+        """`signal`: L1 gap between a measurement and the model before it; `noise`: the gap that noise alone
+        is expected to make.
+        """
         if self.adaptive and signal <= noise * self.quiet:
-            # Never below the first price: what rounding left over after the last round is no budget for another.
+            # Never below the first price: what rounding left over after the last round is no budget for
+            # another.
             self._price = min(self._price * 2, max(self.ledger.left, self._least))

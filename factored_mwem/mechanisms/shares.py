@@ -13,9 +13,7 @@ from factored_mwem.accounting.accountant import Budget
 from factored_mwem.domain.domain import Domain
 from factored_mwem.mechanisms.hierarchy import Hierarchy
 from factored_mwem.policy import Policy
-from factored_mwem.privacy.session import (
-    Access,
-)
+from factored_mwem.privacy.session import Access
 from factored_mwem.workload.candidates import Candidates
 
 MAX_ROUNDS = 128
@@ -39,11 +37,12 @@ def plan(
     *,
     questions: int | None = None,
 ) -> Plan:
-    """How many rounds, and what goes before them, from public facts; `rows` is a public or noisy count, `questions` how many
-    there are where single questions are asked.
+    """How many rounds, and what goes before them, from public facts; `rows` is a public or noisy count,
+    `questions` how many there are where single questions are asked.
 
-    The share of the one-way marginals follows d, their sizes and the problem's scale; rounds grow with its cube root from d at 10^4.
-    Tuned on Adult at epsilon 0.1, 1 and 10, where half or twice as many rounds were never better by more than 2 %.
+    The share of the one-way marginals follows d, their sizes and the problem's scale; rounds grow with its
+    cube root from d at 10^4. Tuned on Adult at epsilon 0.1, 1 and 10, where half or twice as many rounds were
+    never better by more than 2 %.
     """
     choices = int((candidates.cells <= policy.cells).sum())
     if policy.initial == "one-way":
@@ -63,7 +62,9 @@ def plan(
 
 
 def one_way_share(domain: Domain, policy: Policy, budget: Budget, rows: float) -> Fraction:
-    """The share of the budget that the first measurements get, where rounds come after them, from public facts."""
+    """The share of the budget that the first measurements get, where rounds come after them, from public
+    facts.
+    """
     if policy.initial_share is not None:
         return Fraction(policy.initial_share)
     size = sum(s ** (2 / 3) for s in domain.shape) / len(domain)
@@ -72,13 +73,17 @@ def one_way_share(domain: Domain, policy: Policy, budget: Budget, rows: float) -
 
 
 def signal(budget: Budget, rows: float) -> float:
-    """The scale of a problem: rows * sqrt(2 rho), the rows over the noise of a measurement that takes all of the budget."""
+    """The scale of a problem: rows * sqrt(2 rho), the rows over the noise of a measurement that takes all of
+    the budget.
+    """
     double = 2 * float(budget.amount) if budget.unit == "rho" else float(budget.amount) ** 2
     return max(rows, 1.0) * math.sqrt(double)
 
 
 def initial_shares(shape: Sequence[int]) -> list[Fraction]:
-    """How the one-way marginals share their budget: in proportion to size^(2/3), which evens out their relative errors."""
+    """How the one-way marginals share their budget: in proportion to size^(2/3), which evens out their
+    relative errors.
+    """
     weights = [Fraction(round(size ** (2 / 3) * 1024), 1024) for size in shape]
     total = sum(weights)
     return [weight / total for weight in weights]
@@ -88,7 +93,9 @@ UNASKED = Fraction(1, 10)
 
 
 def single_shares(candidates: Candidates) -> list[Fraction]:
-    """How the single attributes share their budget, by their weights; one that no marginal asked for holds gets UNASKED of what it would."""
+    """How the single attributes share their budget, by their weights; one that no marginal asked for holds
+    gets UNASKED of what it would.
+    """
     weight = np.full(len(candidates.domain), float(UNASKED))
     alone = np.flatnonzero(candidates.orders == 1)
     weight[candidates.members[alone, 0]] = (
@@ -102,7 +109,9 @@ def single_shares(candidates: Candidates) -> list[Fraction]:
 
 
 def level_shares(candidates: Candidates, groups: dict[int, Hierarchy]) -> list[Fraction]:
-    """The part of each attribute's share that goes to its single values, and to each level above them where it has a hierarchy."""
+    """The part of each attribute's share that goes to its single values, and to each level above them where
+    it has a hierarchy.
+    """
     return [
         part / (groups[a].levels if a in groups else 1) for a, part in enumerate(single_shares(candidates))
     ]

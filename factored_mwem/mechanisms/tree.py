@@ -1,4 +1,6 @@
-"""The engine: select the marginal that the model answers worst, measure it, fit the clique trees to all that was measured."""
+"""The engine: select the marginal that the model answers worst, measure it, fit the clique trees to all that
+was measured.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +91,9 @@ def fit_forest(
 def first_total(
     rows: PrivateRows, access: Access, known_total: int | None
 ) -> tuple[float, float, list[Measurement]]:
-    """(number of rows, its standard error, the measurement it comes from). Cost: TOTAL_SHARE of what is left, where the number is private."""
+    """(number of rows, its standard error, the measurement it comes from). Cost: TOTAL_SHARE of what is left,
+    where the number is private.
+    """
     if known_total is not None:
         return max(1.0, float(known_total)), 0.0, []
     found = [measure(rows, (), cost=access.ledger.left * TOTAL_SHARE, access=access)]
@@ -99,7 +103,9 @@ def first_total(
 def one_shot_suits(
     candidates: Candidates, policy: Policy, access: Access, total: float, limits: Limits
 ) -> bool:
-    """Whether all marginals up to an order are asked for, over a domain that is better measured at once; public facts only."""
+    """Whether all marginals up to an order are asked for, over a domain that is better measured at once;
+    public facts only.
+    """
     shape, order = candidates.domain.shape, candidates.members.shape[1]
     everything = len(candidates) == sum(math.comb(len(shape), k) for k in range(1, order + 1))
     if (
@@ -114,7 +120,9 @@ def one_shot_suits(
 
 
 def predicted_error(candidates: Candidates, access: Access, total: float) -> float:
-    """The L1 error (0 to 2) of a largest marginal that one shot would make, before the fit, from public facts."""
+    """The L1 error (0 to 2) of a largest marginal that one shot would make, before the fit, from public
+    facts.
+    """
     budget, unit = access.ledger.budget, access.unit
     shape, order = candidates.domain.shape, candidates.members.shape[1]
     return plan(
@@ -141,7 +149,9 @@ def at_once(
 
 
 def hierarchies(candidates: Candidates, access: Access) -> dict[int, Hierarchy]:
-    """By attribute over which ranges are asked: the groups that are worth measuring beside the single values, where any are. Public."""
+    """By attribute over which ranges are asked: the groups that are worth measuring beside the single values,
+    where any are. Public.
+    """
     composition = access.ledger.budget.composition
     found = {a: hierarchy(candidates.domain.attributes[a], composition) for a in candidates.ranged}
     return {a: h for a, h in found.items() if h.groups}
@@ -173,7 +183,9 @@ def measure_groups(
     access: Access,
     groups: dict[int, Hierarchy],
 ) -> list[Measurement]:
-    """Noisy counts of every level above the single values of the attributes that have a hierarchy. Cost: the rest of `amount`."""
+    """Noisy counts of every level above the single values of the attributes that have a hierarchy. Cost: the
+    rest of `amount`.
+    """
     above = [v for a in groups for v in levels.chains[a][1:]]
     if not above:
         return []
@@ -185,16 +197,21 @@ def measure_groups(
 
 
 def told(candidates: Candidates, groups: dict[int, Hierarchy]) -> tuple[str, ...]:
-    """A line for each hierarchy: what is measured and how much better than single values it is predicted to be."""
+    """A line for each hierarchy: what is measured and how much better than single values it is predicted to
+    be.
+    """
     return tuple(
-        f"ranges over {candidates.domain.names[a]!r}: measured as single values and in {', '.join(str(int(g.max()) + 1) for g in h.groups)} groups, "
+        f"ranges over {candidates.domain.names[a]!r}: measured as single values and in "
+        f"{', '.join(str(int(g.max()) + 1) for g in h.groups)} groups, "
         f"predicted squared error {h.gain:.1f} times less than of single values alone"
         for a, h in groups.items()
     )
 
 
 def most_cells(policy: Policy, limits: Limits, *, domain_codes: int, scale: float) -> int:
-    """Cells of all trees: what a user says, else no more than the problem's scale can fill with more than noise."""
+    """Cells of all trees: what a user says, else no more than the problem's scale can fill with more than
+    noise.
+    """
     return (
         limits.cells
         if policy.max_cells
@@ -205,7 +222,9 @@ def most_cells(policy: Policy, limits: Limits, *, domain_codes: int, scale: floa
 def find_levels(
     candidates: Candidates, singles: Sequence[Measurement], groups: dict[int, Hierarchy]
 ) -> Levels:
-    """Coarser levels: the hierarchy where ranges are asked, else found in the noisy one-way marginals; free."""
+    """Coarser levels: the hierarchy where ranges are asked, else found in the noisy one-way marginals;
+    free.
+    """
     domain = candidates.domain
     found = [
         list(groups[i].groups)
@@ -217,7 +236,9 @@ def find_levels(
 
 
 def find_views(candidates: Candidates, levels: Levels, most_cells: float, memory: float) -> Candidates:
-    """The views to choose from: all combinations of levels, of fewer levels where those are too many, of fewer cells where counts take too much."""
+    """The views to choose from: all combinations of levels, of fewer levels where those are too many, of
+    fewer cells where counts take too much.
+    """
     ends = [chain if len(chain) < 3 else (chain[0], chain[-1]) for chain in levels.chains]
     coarsest = [chain[-1:] for chain in levels.chains]
     chains = next((c for c in (levels.chains, ends) if candidates.combinations(c) <= MOST_VIEWS), coarsest)
@@ -264,7 +285,9 @@ def _rounds(
 
 
 def _top_up(estimate: Estimate, rows: PrivateRows, candidates: Candidates, access: Access) -> None:
-    """Where noise drowned all there was to choose, or nothing fitted: what is left makes the single attributes better."""
+    """Where noise drowned all there was to choose, or nothing fitted: what is left makes the single
+    attributes better.
+    """
     amount = access.ledger.left
     if amount * 100 > access.ledger.budget.amount:
         for a, part in enumerate(single_shares(candidates)):

@@ -1,4 +1,6 @@
-"""Answers: the model's marginals of many candidates at once, laid out for the scoring kernel. Public: derived from the model alone."""
+"""Answers: the model's marginals of many candidates at once, laid out for the scoring kernel. Public: derived
+from the model alone.
+"""
 
 from __future__ import annotations
 
@@ -105,7 +107,9 @@ class Answerer:
         return self._sources[id_][1]
 
     def _joints(self, part: Component) -> Joints:
-        """The way to a component's marginals: where only its beliefs have changed, the one that is laid out already."""
+        """The way to a component's marginals: where only its beliefs have changed, the one that is laid out
+        already.
+        """
         for old, source in self._sources.values():
             if isinstance(old, Component) and old.tree is part.tree:
                 source.refresh(part.beliefs, part.separators)

@@ -1,8 +1,10 @@
-"""CliqueTree: the cliques along which a component's model factors, found by triangulating the graph of what was measured.
+"""CliqueTree: the cliques along which a component's model factors, found by triangulating the graph of what
+was measured.
 
-Two variables are neighbours where a measured view holds both; so are the levels of one attribute, each with the next. Cliques of the
-triangulated graph form a tree in which the cliques that hold a variable hang together (Lauritzen, Spiegelhalter 1988). A clique keeps
-only the finest variable of an attribute: that one fixes the coarser ones.
+Two variables are neighbours where a measured view holds both; so are the levels of one attribute, each with
+the next. Cliques of the triangulated graph form a tree in which the cliques that hold a variable hang
+together (Lauritzen, Spiegelhalter 1988). A clique keeps only the finest variable of an attribute: that one
+fixes the coarser ones.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ from factored_mwem.kernels.graph import CELLS, FILL, WEIGHTED_FILL, joined_cells
 
 
 def grid(steps: Sequence[np.ndarray]) -> np.ndarray:
-    """int64[product of lengths]: the sum of one entry of each of `steps`, for every combination, row-major."""
+    """int64[product of lengths]: the sum of one entry of each of `steps`, for every combination,
+    row-major.
+    """
     index = np.zeros(1, dtype=np.int64)
     for step in steps:
         index = (index[:, None] + step[None, :]).ravel()
@@ -39,7 +43,9 @@ def split(shape: Sequence[int]) -> int:
 def arranged(
     table: np.ndarray, order: Sequence[int], wanted: Sequence[int], sizes: Sequence[int] | np.ndarray
 ) -> np.ndarray:
-    """A flat table whose axes are the variables in `order`, with axes as in `wanted`, flat again; `sizes[v]`: codes of variable v."""
+    """A flat table whose axes are the variables in `order`, with axes as in `wanted`, flat again; `sizes[v]`:
+    codes of variable v.
+    """
     order = [
         v for v in order if sizes[v] > 1
     ]  # an axis of one code is in no other's way, and numpy takes up to 64 axes
@@ -49,7 +55,9 @@ def arranged(
 
 @dataclass(frozen=True, eq=False)
 class CliqueTree:
-    """`cliques`: views; `edges`: (child, parent, separator), parents before children; clique 0 is the root."""
+    """`cliques`: views; `edges`: (child, parent, separator), parents before children; clique 0 is the
+    root.
+    """
 
     levels: Levels
     cliques: tuple[View, ...]
@@ -57,7 +65,9 @@ class CliqueTree:
 
     @classmethod
     def of(cls, levels: Levels, views: Iterable[View]) -> CliqueTree:
-        """The smallest tree found that holds all `views`, which must hang together and hold their attributes' own variables, too."""
+        """The smallest tree found that holds all `views`, which must hang together and hold their attributes'
+        own variables, too.
+        """
         best: tuple[float, list[set[int]]] | None = None
         for rule in (CELLS, WEIGHTED_FILL, FILL):
             found = triangulate(levels, views, rule)
@@ -95,15 +105,21 @@ class CliqueTree:
         return all(self.levels.holds(self.cliques[clique], v) is not None for v in view)
 
     def steps(self, clique: int, view: View) -> list[np.ndarray]:
-        """For each axis of the clique, what each of its codes adds to the cell of `view` (row-major), which the clique must fix."""
+        """For each axis of the clique, what each of its codes adds to the cell of `view` (row-major), which
+        the clique must fix.
+        """
         return self.levels.steps(self.cliques[clique], view)
 
     def split(self, clique: int) -> int:
-        """Where to cut the axes of a clique so that head and tail are both about the square root of its cells."""
+        """Where to cut the axes of a clique so that head and tail are both about the square root of its
+        cells.
+        """
         return split([int(self.levels.sizes[v]) for v in self.cliques[clique]])
 
     def index(self, clique: int, view: View) -> tuple[np.ndarray, np.ndarray]:
-        """(head, tail) of the map from the clique's cells to those of `view`, as kernels/dense.py describes."""
+        """(head, tail) of the map from the clique's cells to those of `view`, as kernels/dense.py
+        describes.
+        """
         steps, at = self.steps(clique, view), self.split(clique)
         return grid(steps[:at]), grid(steps[at:])
 
@@ -141,7 +157,9 @@ def chained(levels: Levels, variables: Iterable[int]) -> set[tuple[int, int]]:
 
 
 def _tree(levels: Levels, cliques: list[set[int]]) -> CliqueTree:
-    """A maximum-weight spanning tree over what cliques share, rooted near its middle; cliques that a neighbour fixes go into it."""
+    """A maximum-weight spanning tree over what cliques share, rooted near its middle; cliques that a
+    neighbour fixes go into it.
+    """
     links: list[tuple[int, int]] = []
     inside, best = [False] * len(cliques), [(-1, 0)] * len(cliques)
     at = 0

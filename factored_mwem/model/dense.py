@@ -1,7 +1,9 @@
-"""ProductModel: a distribution kept as a product of independent components, each a dense table over its own attributes.
+"""ProductModel: a distribution kept as a product of independent components, each a dense table over its own
+attributes.
 
-A component is a set of attributes tied together by measurements. Merging two components multiplies their tables out, which
-changes no marginal; so the model may start with every attribute alone and grow exactly as far as the measurements demand.
+A component is a set of attributes tied together by measurements. Merging two components multiplies their
+tables out, which changes no marginal; so the model may start with every attribute alone and grow exactly as
+far as the measurements demand.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ from factored_mwem.workload.queries.base import Questions
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Factor:
-    """One component: `positions` of its attributes (ascending), their `shape`, and `weights: float64[cells]` with sum 1, row-major."""
+    """One component: `positions` of its attributes (ascending), their `shape`, and `weights: float64[cells]`
+    with sum 1, row-major.
+    """
 
     positions: tuple[int, ...]
     shape: tuple[int, ...]
@@ -57,7 +61,9 @@ class Factor:
         return out
 
     def small_marginals(self, order: int) -> dict[tuple[int, ...], np.ndarray]:
-        """Every marginal of at most `order` attributes, all in one pass that keeps or sums out one attribute after the other."""
+        """Every marginal of at most `order` attributes, all in one pass that keeps or sums out one attribute
+        after the other.
+        """
         found: dict[tuple[int, ...], np.ndarray] = {}
         pending: list[tuple[tuple[int, ...], np.ndarray, int]] = [((), self.weights.reshape(1, -1), 0)]
         while pending:
@@ -75,7 +81,9 @@ class Factor:
 
 
 class ProductModel:
-    """Independent components over a domain, scaled to `total` records. Tables are replaced, never changed in place."""
+    """Independent components over a domain, scaled to `total` records. Tables are replaced, never changed in
+    place.
+    """
 
     def __init__(self, domain: Domain, factors: Iterable[Factor], total: float) -> None:
         self.domain, self.total = domain, total
@@ -131,7 +139,9 @@ class ProductModel:
         return factor
 
     def marginal(self, positions: Sequence[int]) -> np.ndarray:
-        """float64[cells]: records over `positions` (ascending): the product of its components' marginals, exactly."""
+        """float64[cells]: records over `positions` (ascending): the product of its components' marginals,
+        exactly.
+        """
         table = np.full(1, self.total)
         order: list[int] = []
         for id_ in sorted({int(self.factor_of[p]) for p in positions}):
@@ -142,13 +152,17 @@ class ProductModel:
 
 
 SWEEPS = {PAPER: 100, SCALED: 5}
-"""The paper's code sweeps 100 times. Scaled steps start warm every round: 5, 10 and 30 gave the same error on Adult."""
+"""The paper's code sweeps 100 times. Scaled steps start warm every round: 5, 10 and 30 gave the same error on
+Adult.
+"""
 
 
 def update(
     factor: Factor, measurements: Sequence[Measurement], total: float, *, sweeps: int, rule: int
 ) -> Factor:
-    """The component after at most `sweeps` sweeps over `measurements`, in their order; all must lie inside it. Source: HLM12 Fig. 1, 2(c)."""
+    """The component after at most `sweeps` sweeps over `measurements`, in their order; all must lie inside
+    it. Source: HLM12 Fig. 1, 2(c).
+    """
     index, layout, at, row = [], [], 0, 0
     for m in measurements:
         head, tail = factor.index(m.positions)
@@ -176,10 +190,12 @@ def update(
 def step(
     part: Factor, kind: Questions, question: int, noisy: np.ndarray, total: float, *, guard: float
 ) -> None:
-    """One step of a component towards noisy answers (records), in place; none where all lie within `guard` records.
+    """One step of a component towards noisy answers (records), in place; none where all lie within `guard`
+    records.
 
-    Weights times exp(q(x) (m - q(A)) / (2 n)), the measurement clipped to what the query can be. All cells of a whole marginal step at
-    once: they are disjoint, so one step for each is one step for the table. Source: HLM12 Fig. 1, step 2(c).
+    Weights times exp(q(x) (m - q(A)) / (2 n)), the measurement clipped to what the query can be. All cells of
+    a whole marginal step at once: they are disjoint, so one step for each is one step for the table. Source:
+    HLM12 Fig. 1, step 2(c).
     """
     values = kind.axis_values(question)
     if values is None:
@@ -207,7 +223,9 @@ def step(
 
 
 def over_axes(part: Factor, values: dict[int, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """(head, tail): int8 values of a product query over a component's cells, from its values on some attributes; the others count 1."""
+    """(head, tail): int8 values of a product query over a component's cells, from its values on some
+    attributes; the others count 1.
+    """
     axes = [
         values.get(p, np.ones(size, dtype=np.int8))
         for p, size in zip(part.positions, part.shape, strict=True)

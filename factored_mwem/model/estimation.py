@@ -1,4 +1,6 @@
-"""The estimator: the forest that fits noisy marginals best, each weighted by its precision. Free: it reads no private number."""
+"""The estimator: the forest that fits noisy marginals best, each weighted by its precision. Free: it reads no
+private number.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,13 @@ from factored_mwem.model.layout import Layout
 from factored_mwem.privacy.session import Measurement
 
 ITERATIONS, FINAL = 25, 300
-"""Most steps after a round, and at the end: rounds start warm, so 25, 40 and 100 gave the same error on Adult."""
+"""Most steps after a round, and at the end: rounds start warm, so 25, 40 and 100 gave the same error on
+Adult.
+"""
 ENOUGH = 2e-3
-"""A component is fitted for now once ten steps lower its loss by less than this for each measured cell (noise alone makes it about 0.5 for each);
-at the end a tenth of it."""
+"""A component is fitted for now once ten steps lower its loss by less than this for each measured cell (noise
+alone makes it about 0.5 for each); at the end a tenth of it.
+"""
 
 
 class Estimate:
@@ -62,7 +67,9 @@ class Estimate:
                 self.fit(part.attributes[:1], iterations=FINAL, enough=ENOUGH / 10)
 
     def fit(self, attributes: Sequence[int], *, iterations: int, enough: float = ENOUGH) -> None:
-        """Fit the component that holds `attributes`, joined if they are several, to all measurements inside it."""
+        """Fit the component that holds `attributes`, joined if they are several, to all measurements inside
+        it.
+        """
         forest = self.forest
         old = {int(forest.part_of[a]) for a in attributes}
         inside = {a for id_ in old for a in forest.components_by_id[id_].attributes}
@@ -109,7 +116,9 @@ class Estimate:
 
 
 def from_histogram(factor: Factor, noisy: np.ndarray, stddev: float) -> Factor:
-    """The component whose every cell was measured: the nearest table without negative cells, where no cell is quite ruled out."""
+    """The component whose every cell was measured: the nearest table without negative cells, where no cell is
+    quite ruled out.
+    """
     total = max(float(noisy.sum()), 1.0)
     floor = min(stddev / 20, total / 10 / len(noisy))
     weights = np.maximum(nearest_counts(noisy, total), floor)
@@ -117,7 +126,9 @@ def from_histogram(factor: Factor, noisy: np.ndarray, stddev: float) -> Factor:
 
 
 def nearest_counts(noisy: np.ndarray, total: float) -> np.ndarray:
-    """float64[cells]: the point nearest to `noisy` (least squares) with no negative cell and the sum `total`."""
+    """float64[cells]: the point nearest to `noisy` (least squares) with no negative cell and the sum
+    `total`.
+    """
     descending = np.sort(noisy.astype(np.float64))[::-1]
     excess = (np.cumsum(descending) - total) / np.arange(1, len(noisy) + 1)
     last = np.flatnonzero(descending >= excess)[

@@ -1,7 +1,9 @@
-"""Forest: the model as a product of clique trees, one for each set of attributes that measurements tie together.
+"""Forest: the model as a product of clique trees, one for each set of attributes that measurements tie
+together.
 
-A component's distribution is log-linear in what was measured, so it factors along a clique tree: memory is the sum of the cliques' tables,
-not the product of the attributes. A dense table is the case of a single clique.
+A component's distribution is log-linear in what was measured, so it factors along a clique tree: memory is
+the sum of the cliques' tables, not the product of the attributes. A dense table is the case of a single
+clique.
 """
 
 from __future__ import annotations
@@ -20,14 +22,18 @@ from factored_mwem.model.marginals import Joints
 
 
 class Component:
-    """One clique tree with calibrated beliefs: `beliefs: float64[all cells]`, every clique summing to 1, and its separators' tables."""
+    """One clique tree with calibrated beliefs: `beliefs: float64[all cells]`, every clique summing to 1, and
+    its separators' tables.
+    """
 
     def __init__(self, tree: CliqueTree, beliefs: np.ndarray, separators: np.ndarray, layout: Layout) -> None:
         self.tree, self.beliefs, self.separators, self.layout = tree, beliefs, separators, layout
 
     @classmethod
     def log_linear(cls, tree: CliqueTree, views: Sequence[View], theta: np.ndarray) -> Component:
-        """The distribution in proportion to exp of the sum of `theta: float64[cells of all views]` over a row's cells."""
+        """The distribution in proportion to exp of the sum of `theta: float64[cells of all views]` over a
+        row's cells.
+        """
         layout = Layout.of(tree, views)
         beliefs, separators = np.zeros(sum(tree.cells)), np.zeros(int(layout.edges[:, 3].sum()))
         rebuild(beliefs, separators, layout.cliques, layout.edges, layout.index, 0, layout.tables, theta)
@@ -35,7 +41,9 @@ class Component:
 
     @classmethod
     def of(cls, tree: CliqueTree, beliefs: np.ndarray) -> Component:
-        """The distribution whose cliques' marginals, one after the other, are `beliefs`; they must agree on their separators."""
+        """The distribution whose cliques' marginals, one after the other, are `beliefs`; they must agree on
+        their separators.
+        """
         layout = Layout.of(tree, [])
         separators = np.zeros(int(layout.edges[:, 3].sum()))
         for child, _, at, cells, head, tail, *_ in layout.edges.tolist():
@@ -94,7 +102,9 @@ class Forest:
         self._next += 1
 
     def marginal(self, view: View) -> np.ndarray:
-        """float64[cells]: records over the variables of `view`: the product of its components' marginals, exactly."""
+        """float64[cells]: records over the variables of `view`: the product of its components' marginals,
+        exactly.
+        """
         return self.marginals([view])[0]
 
     def marginals(self, views: Sequence[View]) -> list[np.ndarray]:

@@ -21,7 +21,9 @@ FEW = 2**14
 
 
 class Joints:
-    """Marginals over subsets of `variables`, read off calibrated beliefs; what depends on the tree alone is laid out once."""
+    """Marginals over subsets of `variables`, read off calibrated beliefs; what depends on the tree alone is
+    laid out once.
+    """
 
     def __init__(
         self,
@@ -91,7 +93,9 @@ class Joints:
         return out, starts
 
     def _through_gates(self, table: np.ndarray, gated: np.ndarray, view: np.ndarray) -> np.ndarray:
-        """A marginal over gates, split up to the finer variables of `view`: within a gate's code they do not depend on anything else."""
+        """A marginal over gates, split up to the finer variables of `view`: within a gate's code they do not
+        depend on anything else.
+        """
         levels = self.tree.levels
         axes = table.reshape(levels.sizes[gated[gated >= 0]])
         for axis, (g, v) in enumerate(zip(gated[gated >= 0].tolist(), view[view >= 0].tolist(), strict=True)):
@@ -102,7 +106,9 @@ class Joints:
         return axes.ravel()
 
     def _gates(self, variables: set[int]) -> np.ndarray:
-        """int64[variable]: where only a coarser variable of its attribute meets others in a clique, that one; itself elsewhere; -1: not asked for."""
+        """int64[variable]: where only a coarser variable of its attribute meets others in a clique, that one;
+        itself elsewhere; -1: not asked for.
+        """
         levels = self.tree.levels
         gate = np.full(len(levels), -1, dtype=np.int64)
         for v in variables:
@@ -141,12 +147,16 @@ class Joints:
         )  # fmt: skip
 
     def _wide(self, view: tuple[int, ...]) -> np.ndarray:
-        """A marginal for which no clique has all variables in different directions, as can happen from four variables on."""
+        """A marginal for which no clique has all variables in different directions, as can happen from four
+        variables on.
+        """
         table = self._given(0, -1, view)[0]
         return arranged(table, self._by_direction(0, view), view, self.tree.levels.sizes)
 
     def _by_direction(self, clique: int, view: tuple[int, ...]) -> list[int]:
-        """The variables of `view` in the order in which `_given` leaves their axes: inside the clique first."""
+        """The variables of `view` in the order in which `_given` leaves their axes: inside the clique
+        first.
+        """
         inside = [v for v in view if self._toward[clique, v] < 0]
         ways = dict.fromkeys(int(self._toward[clique, v]) for v in view if self._toward[clique, v] >= 0)
         return inside + [
@@ -156,7 +166,9 @@ class Joints:
         ]
 
     def _given(self, clique: int, sender: int, view: tuple[int, ...]) -> np.ndarray:
-        """float64[cells of the separator to `sender`, cells of `view`]: P(view | separator), from the far side of the tree (no sender: one row)."""
+        """float64[cells of the separator to `sender`, cells of `view`]: P(view | separator), from the far
+        side of the tree (no sender: one row).
+        """
         between = () if sender < 0 else self._separator[clique, sender]
         inside = tuple(v for v in view if self._toward[clique, v] < 0)
         ways = dict.fromkeys(int(self._toward[clique, v]) for v in view if self._toward[clique, v] >= 0)
@@ -183,7 +195,8 @@ class Joints:
         return found / found.sum(axis=1, keepdims=True) if sender >= 0 else found
 
     def medians(self, views: np.ndarray) -> np.ndarray:
-        """int64[view]: the cheapest clique that fixes a view's variables or from which they lie in different directions; -1 where none does.
+        """int64[view]: the cheapest clique that fixes a view's variables or from which they lie in different
+        directions; -1 where none does.
 
         Up to three variables always have one: where the paths between them meet.
         """
@@ -194,7 +207,9 @@ class Joints:
         return found
 
     def _find_ways(self) -> None:
-        """For each clique and variable the neighbour on the way, -1 where the clique fixes it; and each variable's order of distance."""
+        """For each clique and variable the neighbour on the way, -1 where the clique fixes it; and each
+        variable's order of distance.
+        """
         tree, count = self.tree, len(self.tree.cliques)
         neighbours: list[list[int]] = [[] for _ in range(count)]
         for child, parent, _ in tree.edges:
@@ -244,7 +259,9 @@ class Joints:
         self._steps = np.concatenate(parts)
 
     def _lay_out_conditionals(self) -> None:
-        """The directions and blocks of `fill_conditionals`, and where each clique finds the conditional of each variable outside it."""
+        """The directions and blocks of `fill_conditionals`, and where each clique finds the conditional of
+        each variable outside it.
+        """
         tree, edges = self.tree, self.layout.edges
         down = [(p, c, e) for e, (c, p, _) in enumerate(tree.edges)]
         ways = down[::-1] + [(c, p, e) for p, c, e in down]

@@ -1,7 +1,8 @@
-"""Refinement: rows drawn from a model moved towards its marginals. Free, because the rows and the model are public already.
+"""Refinement: rows drawn from a model moved towards its marginals. Free, because the rows and the model are
+public already.
 
-A pass takes the columns one by one. The rows whose value of the column stands in the fullest cells come first; each gets the value that lowers
-the summed L1 distance of all tables most, or keeps its own.
+A pass takes the columns one by one. The rows whose value of the column stands in the fullest cells come
+first; each gets the value that lowers the summed L1 distance of all tables most, or keeps its own.
 """
 
 from __future__ import annotations
@@ -16,18 +17,28 @@ import numpy as np
 from factored_mwem.kernels.rows import charge, improve
 
 SHARE = 0.1
-"""Most of a column's rows that one pass looks at. Measured: the tenth in the fullest cells holds three quarters of what all rows would gain."""
+"""Most of a column's rows that one pass looks at. Measured: the tenth in the fullest cells holds three
+quarters of what all rows would gain.
+"""
 STOP = 0.005
-"""Passes end when a smaller share of the values looked at changes. On nltcs at epsilon 10, .05 gives .0017 and .005 gives .0014."""
+"""Passes end when a smaller share of the values looked at changes. On nltcs at epsilon 10, .05 gives .0017
+and .005 gives .0014.
+"""
 PASSES = 8
-"""Measured on Adult: the first three make nine tenths of the way to where twelve end; on nltcs, where a pass is cheap, eight are worth it."""
+"""Measured on Adult: the first three make nine tenths of the way to where twelve end; on nltcs, where a pass
+is cheap, eight are worth it.
+"""
 MOST = 300_000
-"""Values looked at by default, at most: about two seconds. Measured: at a million rows ten times as many bring nothing towards the real ones."""
+"""Values looked at by default, at most: about two seconds. Measured: at a million rows ten times as many
+bring nothing towards the real ones.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Target:
-    """A table the rows should have. `views`: its (attribute, level) axes, no attribute twice; `table: float64[cells]`, row-major, in records."""
+    """A table the rows should have. `views`: its (attribute, level) axes, no attribute twice; `table:
+    float64[cells]`, row-major, in records.
+    """
 
     views: tuple[tuple[int, int], ...]
     table: np.ndarray
@@ -46,10 +57,11 @@ def refine(
     proposals: int,
     rng: np.random.Generator,
 ) -> None:
-    """Change `codes: int[attribute, row]`, in place, for a smaller summed L1 distance between the rows' tables and the `targets`.
+    """Change `codes: int[attribute, row]`, in place, for a smaller summed L1 distance between the rows'
+    tables and the `targets`.
 
-    `groups[a][level]: int[code of a]` is the code at each level, level 0 the code itself; `proposals` the values looked at, each held against
-    all values of its column. A target sums to the number of rows.
+    `groups[a][level]: int[code of a]` is the code at each level, level 0 the code itself; `proposals` the
+    values looked at, each held against all values of its column. A target sums to the number of rows.
     """
     attributes, rows = codes.shape
     first = np.cumsum([0, *(len(levels) for levels in groups)])
@@ -112,7 +124,9 @@ def _charge(
 def _lay_out(
     first: int, levels: int, axes: Sequence[Sequence[int]], tables: Sequence[np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(layout, residual) of the kernels for the column of views `first` .. `first + levels - 1`; no row is counted yet."""
+    """(layout, residual) of the kernels for the column of views `first` .. `first + levels - 1`; no row is
+    counted yet.
+    """
     own = range(first, first + levels)
     mine = [(axis, table) for axis, table in zip(axes, tables, strict=True) if any(v in own for v in axis)]
     layout = np.zeros((len(mine), 2 * max(len(axis) for axis, _ in mine)), dtype=np.int64)

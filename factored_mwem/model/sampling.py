@@ -27,7 +27,9 @@ AIM_CELLS, MOST_AIMS = 2**24, 5_000
 TEXT = 2**30
 """Most bytes of a column of text in a batch: the library takes up to 2^31."""
 VALUES = 2**24
-"""Most values at a time: a wide table comes in shorter batches, so that memory does not grow with its columns."""
+"""Most values at a time: a wide table comes in shorter batches, so that memory does not grow with its
+columns.
+"""
 
 
 def sample(
@@ -65,7 +67,9 @@ def _longest(domain: Domain) -> int:
 
 
 def shares_of(model: Forest, aims: Sequence[View]) -> list[np.ndarray]:
-    """float32[cells] for each of `aims`: the model's marginals; a few at a time, because they come in twice the width."""
+    """float32[cells] for each of `aims`: the model's marginals; a few at a time, because they come in twice
+    the width.
+    """
     return [
         (t / model.total).astype(np.float32)
         for at in range(0, len(aims), 32)
@@ -102,7 +106,8 @@ def improved(
 
 
 def aims_of(candidates: Candidates, levels: Levels, rows: int, memory: float = math.inf) -> list[View]:
-    """The marginals that rows are refined towards: the largest asked for, as fine as rows and `memory` allow, and all single attributes.
+    """The marginals that rows are refined towards: the largest asked for, as fine as rows and `memory` allow,
+    and all single attributes.
 
     None where rows, or marginals, are so many that refinement brings nothing for its time.
     """
@@ -127,7 +132,9 @@ def aims_of(candidates: Candidates, levels: Levels, rows: int, memory: float = m
 
 
 def coarse_enough(levels: Levels, view: View, most: int) -> View | None:
-    """The view with its largest attributes at coarser levels until it has at most `most` cells; None where it cannot, or is a single attribute."""
+    """The view with its largest attributes at coarser levels until it has at most `most` cells; None where it
+    cannot, or is a single attribute.
+    """
     found = list(view)
     while levels.cells(found) > most:
         coarser = [int(levels.coarser[v]) for v in found]
@@ -139,7 +146,9 @@ def coarse_enough(levels: Levels, view: View, most: int) -> View | None:
 
 
 def draw(model: Forest, rows: int, rng: np.random.Generator) -> list[np.ndarray]:
-    """int64[row] per attribute: the codes of `rows` rows. Components are independent, so each gets its own random order."""
+    """int64[row] per attribute: the codes of `rows` rows. Components are independent, so each gets its own
+    random order.
+    """
     codes: list[np.ndarray] = [np.empty(0, dtype=np.int64)] * len(model.levels.shape)
     for part in model.components:
         found = _down(part, rows, rng)
@@ -149,7 +158,9 @@ def draw(model: Forest, rows: int, rng: np.random.Generator) -> list[np.ndarray]
 
 
 def _down(part: Component, rows: int, rng: np.random.Generator) -> dict[int, np.ndarray]:
-    """int64[row] per variable of one tree: cells of the root, then of each clique given the codes its parent has drawn."""
+    """int64[row] per variable of one tree: cells of the root, then of each clique given the codes its parent
+    has drawn.
+    """
     tree, levels = part.tree, part.tree.levels
     found: dict[int, np.ndarray] = {}
 
@@ -174,7 +185,9 @@ def _down(part: Component, rows: int, rng: np.random.Generator) -> dict[int, np.
 def _given(
     table: np.ndarray, separator_of: np.ndarray, given: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """int64[row]: a cell of `table` for each row, among those that `separator_of` sends to the row's `given`; an even comb for each."""
+    """int64[row]: a cell of `table` for each row, among those that `separator_of` sends to the row's `given`;
+    an even comb for each.
+    """
     order = np.argsort(separator_of, kind="stable")
     ends = np.cumsum(table[order])
     count = int(separator_of.max()) + 1
@@ -198,5 +211,7 @@ def _given(
 
 
 def _at(ends: np.ndarray, comb: np.ndarray) -> np.ndarray:
-    """int64[row]: cells, by systematic sampling: an even comb, so a cell of share p comes floor or ceil of p * rows times."""
+    """int64[row]: cells, by systematic sampling: an even comb, so a cell of share p comes floor or ceil of p
+    * rows times.
+    """
     return np.minimum(np.searchsorted(ends, comb, side="right"), len(ends) - 1)

@@ -1,4 +1,6 @@
-"""Assumptions: what the guarantee takes for granted, each with whether the program made sure of it. Public facts only."""
+"""Assumptions: what the guarantee takes for granted, each with whether the program made sure of it. Public
+facts only.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from factored_mwem.tables.delimited import Form
 
 
 class Assumption(BaseModel):
-    """A sentence that must be true for the guarantee to hold; `enforced`: whether this program made it so, or checked it."""
+    """A sentence that must be true for the guarantee to hold; `enforced`: whether this program made it so, or
+    checked it.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     statement: str
@@ -18,7 +22,9 @@ class Assumption(BaseModel):
 
 
 class Assumptions(BaseModel):
-    """All that the guarantee rests on beside the mechanism and its noise. Where a field is null there is nothing to assume."""
+    """All that the guarantee rests on beside the mechanism and its noise. Where a field is null there is
+    nothing to assume.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -52,7 +58,9 @@ class Assumptions(BaseModel):
 
 
 def assumptions_of(policy: Policy, form: Form | None, *, learnt: bool, ledger: bool) -> Assumptions:
-    """What a release under `policy` rests on: of a text file of this `form`, or of a typed table; `ledger`: whether its cost is in a ledger file."""
+    """What a release under `policy` rests on: of a text file of this `form`, or of a typed table; `ledger`:
+    whether its cost is in a ledger file.
+    """
     return Assumptions(
         records=_records(form),
         contributions=_contributions(policy),
@@ -79,13 +87,16 @@ def assumptions_of(policy: Policy, form: Form | None, *, learnt: bool, ledger: b
         if ledger
         else None,
         surroundings=_trust(
-            "nobody but the table's keeper sees how long the run takes, its memory, its exit code, the terminal, the ledger and its journals"
+            "nobody but the table's keeper sees how long the run takes, its memory, its exit code, the "
+            "terminal, the ledger and its journals"
         ),
     )
 
 
 def possible(policy: Policy, *, learnt: bool, ledger: bool) -> list[Assumptions]:
-    """What a release under `policy` may rest on, of a table of any form: whether it is a text file, how its lines end, if it has one column."""
+    """What a release under `policy` may rest on, of a table of any form: whether it is a text file, how its
+    lines end, if it has one column.
+    """
     kinds = [(end, names) for end in (b"\n", b"\r\n") for names in (("a",), ("a", "b"))]
     forms = [
         None,
@@ -103,8 +114,10 @@ def _records(form: Form | None) -> Assumption:
     line = "a line feed" if form.line_end == b"\n" else "a carriage return and a line feed"
     if form.records == "multiline":
         return _trust(
-            f"a record ends with {line} outside quotes: whoever wrote the file put every cell that holds a line break or a quote into quotes, and "
-            "doubled the quotes in it (that no quote stays open, and none is followed by text, was checked before anything was spent)"
+            f"a record ends with {line} outside quotes: whoever wrote the file put every cell that holds a "
+            "line break or a quote into quotes, and "
+            "doubled the quotes in it (that no quote stays open, and none is followed by text, was checked "
+            "before anything was spent)"
         )
     whole = (
         "whatever its quotes"
@@ -113,7 +126,8 @@ def _records(form: Form | None) -> Assumption:
     )
     kept = "a line" if len(form.names) == 1 else "a line that is not empty"
     return _made_sure(
-        f"a record is {kept} and ends with {line}, {whole}; one that is not as wide as the header counts as nulls"
+        f"a record is {kept} and ends with {line}, {whole}; one that is not as wide as the header counts as "
+        "nulls"
     )
 
 
@@ -121,7 +135,8 @@ def _contributions(policy: Policy) -> Assumption:
     k = f"{policy.contributions} record{'s' * (policy.contributions > 1)}"
     if policy.privacy_id is not None:
         return _made_sure(
-            f"at most {k} of each person by {policy.privacy_id!r} are used, and none of a person without an id"
+            f"at most {k} of each person by {policy.privacy_id!r} are used, and none of a person without an "
+            "id"
         )
     return _trust(f"no person has more than {k}")
 
@@ -137,7 +152,8 @@ def _readable(form: Form | None) -> str:
         return "that the table can be read is public: its file is whole, or its library made columns of one type each"
     if form.records == "checked":
         return (
-            "that the file can be read is public: it is whole, and no line ends inside quotes, is longer than a record may be, or holds a line end "
+            "that the file can be read is public: it is whole, and no line ends inside quotes, is longer "
+            "than a record may be, or holds a line end "
             "of another kind (one person's line may, and then there is no release)"
         )
     if form.records == "multiline":

@@ -1,4 +1,6 @@
-"""Evaluation: NOT PRIVATE. It compares a synthetic table with the real one; its numbers must not be published with the release."""
+"""Evaluation: NOT PRIVATE. It compares a synthetic table with the real one; its numbers must not be published
+with the release.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +31,11 @@ MOST_CELLS = 2**26
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """NOT PRIVATE. L1 distances between normalised marginals of two tables (0 to 2): mean and worst of each order, and the worst marginals.
+    """NOT PRIVATE. L1 distances between normalised marginals of two tables (0 to 2): mean and worst of each
+    order, and the worst marginals.
 
-    `asked`: of each request of a workload, in words, how many questions it is, and the mean and the worst error (of shares; a table's added up).
+    `asked`: of each request of a workload, in words, how many questions it is, and the mean and the worst
+    error (of shares; a table's added up).
     """
 
     by_order: dict[int, tuple[float, float]]
@@ -49,9 +53,11 @@ def evaluate(
     workload: Workload | None = None,
     records: Records = "checked",
 ) -> Errors:
-    """NOT PRIVATE. The errors of all marginals of 1 to `order` attributes, and of the cubes, ranges and parities that `workload` asks for.
+    """NOT PRIVATE. The errors of all marginals of 1 to `order` attributes, and of the cubes, ranges and
+    parities that `workload` asks for.
 
-    Without `domain` one is drafted from the real table. `records` says what a record of a text file is, see Policy.
+    Without `domain` one is drafted from the real table. `records` says what a record of a text file is, see
+    Policy.
     """
     if records != "checked" and not any(map(_is_text_file, (real, synthetic))):
         raise InputError(

@@ -1,4 +1,6 @@
-"""Check: what a release would do, from public facts only: names, types, the domain, the workload and the policy. No row is read."""
+"""Check: what a release would do, from public facts only: names, types, the domain, the workload and the
+policy. No row is read.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,8 @@ def forecast(
     rows: int,
     questions: int | None = None,
 ) -> Forecast:
-    """The forecast for a table of about `rows` rows (a guess: a real run plans with a noisy count); `left_out` candidates exceed the cell cap.
+    """The forecast for a table of about `rows` rows (a guess: a real run plans with a noisy count);
+    `left_out` candidates exceed the cell cap.
 
     `questions`: how many there are where single questions are asked.
     """

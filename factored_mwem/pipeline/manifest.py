@@ -1,4 +1,6 @@
-"""Manifest: the publishable statement of what was released, at what cost, and how to check it. It holds only facts safe to publish."""
+"""Manifest: the publishable statement of what was released, at what cost, and how to check it. It holds only
+facts safe to publish.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ from factored_mwem.privacy.session import Measurement
 from factored_mwem.workload.workload import Workload
 
 VERSION = 2
-"""Version of the manifest's form. The meaning of a field never changes within a version; 2 lists assumptions, and names a ledger's head."""
+"""Version of the manifest's form. The meaning of a field never changes within a version; 2 lists assumptions,
+and names a ledger's head.
+"""
 
 
 class _Part(BaseModel):
@@ -29,7 +33,9 @@ class _Part(BaseModel):
 
 
 class Guarantee(_Part):
-    """What holds, as long as its `assumptions` do: `spent_epsilon` is what the entries amount to, never above `epsilon`."""
+    """What holds, as long as its `assumptions` do: `spent_epsilon` is what the entries amount to, never above
+    `epsilon`.
+    """
 
     epsilon: float
     delta: float
@@ -43,7 +49,9 @@ class Guarantee(_Part):
 
 
 class Charge(_Part):
-    """A ledger entry. `sensitivity` is squared L2 for Gaussian kinds, L1 for Laplace, the score's for selection; `delta` a fraction."""
+    """A ledger entry. `sensitivity` is squared L2 for Gaussian kinds, L1 for Laplace, the score's for
+    selection; `delta` a fraction.
+    """
 
     stage: str
     mechanism: Mechanism
@@ -63,7 +71,9 @@ class Stage(_Part):
 
 
 class AttributeFacts(_Part):
-    """What the release assumed of a column. `domain` says whether a person declared it or the budget paid for it."""
+    """What the release assumed of a column. `domain` says whether a person declared it or the budget paid for
+    it.
+    """
 
     name: str
     type: str
@@ -73,7 +83,9 @@ class AttributeFacts(_Part):
 
 
 class MeasuredMarginal(_Part):
-    """A marginal that was measured, "age in 16" standing for age at a level of 16 groups; answers and groups are in the model file."""
+    """A marginal that was measured, "age in 16" standing for age at a level of 16 groups; answers and groups
+    are in the model file.
+    """
 
     attributes: tuple[str, ...]
     cells: int
@@ -81,7 +93,9 @@ class MeasuredMarginal(_Part):
 
 
 class MeasuredResiduals(_Part):
-    """Residuals of attribute subsets, measured at once with noise of one scale; which subsets at which weight is in the model file."""
+    """Residuals of attribute subsets, measured at once with noise of one scale; which subsets at which weight
+    is in the model file.
+    """
 
     order: int
     subsets: int
@@ -90,7 +104,9 @@ class MeasuredResiduals(_Part):
 
 
 class MeasuredQuestion(_Part):
-    """A question of another kind that was measured, such as "age 20..39"; codes stand for values, in the order of the domain."""
+    """A question of another kind that was measured, such as "age 20..39"; codes stand for values, in the
+    order of the domain.
+    """
 
     question: str
     answers: int
@@ -106,7 +122,9 @@ class Output(_Part):
 
 
 class Manifest(_Part):
-    """The statement as a whole. `chain_head`: the head of the ledger's chain when this release was entered; `fmwem ledger verify` looks for it."""
+    """The statement as a whole. `chain_head`: the head of the ledger's chain when this release was entered;
+    `fmwem ledger verify` looks for it.
+    """
 
     manifest_version: int = VERSION
     tool: str = "factored-mwem"
@@ -161,7 +179,9 @@ def describe(
     questions: tuple[Answered, ...] = (),
     chain_head: str | None = None,
 ) -> Manifest:
-    """The manifest of a fitted model. Everything in it is public: parameters, the domain, the ledger and facts about noisy measurements."""
+    """The manifest of a fitted model. Everything in it is public: parameters, the domain, the ledger and
+    facts about noisy measurements.
+    """
     names = model.levels.names(domain.names)
     return Manifest(
         tool_version=tool_version(),

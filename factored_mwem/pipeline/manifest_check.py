@@ -1,4 +1,6 @@
-"""Auditing: whether a manifest is that of a release in the books, costs what they say, and promises what was asked for."""
+"""Auditing: whether a manifest is that of a release in the books, costs what they say, and promises what was
+asked for.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ NO_WORDS = "it is of another version of this program: its statement and its assu
 
 
 def check_manifest(kept: Snapshot, path: Path) -> tuple[dict[str, Any], list[str], list[str]]:
-    """What the manifest at `path` is of; a line for each thing in it that does not fit the books; and one for each that could not be compared."""
+    """What the manifest at `path` is of; a line for each thing in it that does not fit the books; and one for
+    each that could not be compared.
+    """
     facts: dict[str, Any] = {"manifest": str(path), "dataset": None, "release": None}
     try:
         manifest, digest = Manifest.model_validate_json(path.read_bytes()), sha256(path)
@@ -79,7 +83,9 @@ def _check(manifest: Manifest, cost: tuple[Fraction, Fraction] | None) -> None:
 
 
 def _cost(manifest: Manifest) -> tuple[Fraction, Fraction] | None:
-    """(amount, delta): the exact sums of its charges; None where they cannot be added up, which is the manifest's fault and not the books'."""
+    """(amount, delta): the exact sums of its charges; None where they cannot be added up, which is the
+    manifest's fault and not the books'.
+    """
     amount = delta = Fraction(0)
     try:
         for charge in manifest.ledger:
@@ -99,7 +105,8 @@ def _release(kept: Snapshot, manifest: Manifest, digest: str) -> tuple[dict[str,
         if event is None:
             return (
                 None,
-                "its chain_head is not in the chain: it was entered in another ledger, or in a newer copy of this one",
+                "its chain_head is not in the chain: it was entered in another ledger, or in a newer copy of "
+                "this one",
             )
         row = next(
             (row for row in kept.releases if event.reserved is not None and row["id"] == event.reserved), None
@@ -135,12 +142,16 @@ def _against(
 
 
 def _same_words(entry: Entry) -> bool:
-    """Whether this version wrote the manifest's sentences, by what the books say: another may have put the same into other words."""
+    """Whether this version wrote the manifest's sentences, by what the books say: another may have put the
+    same into other words.
+    """
     return entry.tool_version.split(", ")[0] == tool_version()
 
 
 def _asked(entry: Entry, manifest: Manifest) -> Iterator[str]:
-    """Where the manifest says other than what was asked for, as the books keep it. ValueError where they do not keep that as we write it."""
+    """Where the manifest says other than what was asked for, as the books keep it. ValueError where they do
+    not keep that as we write it.
+    """
     asked, promise = entry.parameters, manifest.guarantee
     policy = Policy.model_validate(asked["policy"])
     said = {
@@ -164,7 +175,9 @@ def _asked(entry: Entry, manifest: Manifest) -> Iterator[str]:
 
 
 def _domain(entry: Entry, manifest: Manifest, privacy_id: str | None) -> Iterator[str]:
-    """Where the attributes are not those that were declared. What was learnt from the data is not in the books."""
+    """Where the attributes are not those that were declared. What was learnt from the data is not in the
+    books.
+    """
     if entry.parameters["domain"] is None:
         return
     release = f"release {entry.number}"

@@ -1,4 +1,6 @@
-"""The model file: a zip of plain arrays and JSON, versioned, with no pickle in it. It holds the noisy answers of every measurement."""
+"""The model file: a zip of plain arrays and JSON, versioned, with no pickle in it. It holds the noisy answers
+of every measurement.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +43,9 @@ VERSION = 3
 READABLE = (2, 3)
 """Versions that are read: 3 has the manifest's newer fields."""
 MOST_BYTES = 2**30
-"""Of a file's arrays together, as they declare themselves: 200 measurements of the default's 2^19 cells are less. For what drawing rows lays out
-besides, the limit is that of a release, half of the machine's memory."""
+"""Of a file's arrays together, as they declare themselves: 200 measurements of the default's 2^19 cells are
+less. For what drawing rows lays out besides, the limit is that of a release, half of the machine's memory.
+"""
 MOST_HEADER = 2**25
 """Bytes of the header: JSON, whose objects take up to thirty times as much memory."""
 MOST_DIRECTORY = 2**22
@@ -75,7 +78,9 @@ _HEAD = re.compile(
     rb"\x93NUMPY\x01\x00..\{'descr': '([<>|](?:f8|i8|u1))', 'fortran_order': False, 'shape': \((\d{1,12}),\), \} *\n",
     re.DOTALL,
 )
-"""The beginning of an array as we write them: of one dimension and plain numbers, so that nothing has to be evaluated to read it."""
+"""The beginning of an array as we write them: of one dimension and plain numbers, so that nothing has to be
+evaluated to read it.
+"""
 LEAST_DELTA = Fraction(1, 10**250)
 _DELTA = re.compile(r"\d{1,1000}(/[1-9]\d{0,999})?")
 
@@ -126,9 +131,11 @@ def _bytes(content: bytes) -> np.ndarray:
 
 
 def load(path: Path) -> dict[str, Any]:
-    """The fields of a Release. InputError where the file is not a model file of this version, or is damaged; ResourceError where it is too large.
+    """The fields of a Release. InputError where the file is not a model file of this version, or is damaged;
+    ResourceError where it is too large.
 
-    The file may be a stranger's: sizes are checked before anything of that size is made, numbers before anything follows them, no code is run.
+    The file may be a stranger's: sizes are checked before anything of that size is made, numbers before
+    anything follows them, no code is run.
     """
     try:
         with open(path, "rb") as file:
@@ -139,7 +146,8 @@ def load(path: Path) -> dict[str, Any]:
                 if header.get("fmwem_model") not in READABLE:
                     version = ascii(header.get("fmwem_model"))[:20]
                     raise InputError(
-                        f"{path} is a model file of version {version}, this program reads version {VERSION}; update it"
+                        f"{path} is a model file of version {version}, this program reads version {VERSION}; "
+                        "update it"
                     )
                 return _fields(header, partial(_array, archive))
     except FileNotFoundError:
@@ -153,7 +161,9 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def _check_directory(file: IO[bytes]) -> None:
-    """ValueError where the list of arrays at the end is none of ours, or long: the library makes an object for each before we can count them."""
+    """ValueError where the list of arrays at the end is none of ours, or long: the library makes an object
+    for each before we can count them.
+    """
     file.seek(-42, os.SEEK_END)
     before, end = file.read(20), file.read(22)
     longer = before[:4] == b"PK\x06\x07"  # the list may then be of any length
@@ -167,7 +177,9 @@ def _check_directory(file: IO[bytes]) -> None:
 
 
 def _check_members(archive: zipfile.ZipFile, path: Path) -> None:
-    """ResourceError where the arrays declare more than a model may hold, ValueError where they are packed in ways that we do not write."""
+    """ResourceError where the arrays declare more than a model may hold, ValueError where they are packed in
+    ways that we do not write.
+    """
     members = archive.infolist()
     declared = sum(member.file_size for member in members)
     if (
@@ -175,7 +187,8 @@ def _check_members(archive: zipfile.ZipFile, path: Path) -> None:
         or sum(member.file_size for member in members if member.filename == "header.npy") > MOST_HEADER
     ):
         raise ResourceError(
-            f"{path} declares {declared / 1e6:,.0f} MB of arrays, more than a model of up to {MOST_BYTES / 1e6:,.0f} MB may hold"
+            f"{path} declares {declared / 1e6:,.0f} MB of arrays, more than a model of up to "
+            f"{MOST_BYTES / 1e6:,.0f} MB may hold"
         )
     if any(
         member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or member.flag_bits & 1
@@ -185,7 +198,9 @@ def _check_members(archive: zipfile.ZipFile, path: Path) -> None:
 
 
 def _array(archive: zipfile.ZipFile, name: str, kind: type[np.number[Any]]) -> np.ndarray:
-    """One array of the file, of one dimension and type `kind`; ValueError where its head, its declared size and its content disagree."""
+    """One array of the file, of one dimension and type `kind`; ValueError where its head, its declared size
+    and its content disagree.
+    """
     declared = archive.getinfo(f"{name}.npy").file_size
     with archive.open(f"{name}.npy") as member:
         start = member.read(10)
@@ -318,7 +333,9 @@ def _hangs_together(levels: Levels, tree: CliqueTree) -> bool:
 
 
 def _schema(domain: Domain, content: np.ndarray) -> pa.Schema:
-    """The types that rows come back in: names and nulls are the domain's, and what else the file says of them is left out."""
+    """The types that rows come back in: names and nulls are the domain's, and what else the file says of them
+    is left out.
+    """
     found = pa.ipc.read_schema(pa.py_buffer(content))
     if tuple(found.names) != domain.names:
         raise ValueError("columns of another table")
@@ -351,7 +368,9 @@ def _scale(facts: dict[str, Any]) -> float:
 
 
 def _manifest(domain: Domain, facts: Any) -> Manifest:
-    """The statement, and that what is asked of it later has an answer: its price, and the marginals that rows are refined towards."""
+    """The statement, and that what is asked of it later has an answer: its price, and the marginals that rows
+    are refined towards.
+    """
     found = Manifest.model_validate(facts)
     found.model_dump_json()  # ValueError for half of a surrogate pair
     if not all(_DELTA.fullmatch(charge.delta) for charge in found.ledger):

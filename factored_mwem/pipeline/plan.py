@@ -35,7 +35,9 @@ def without_id(
 def check_learnable(
     visible: Table, columns: Sequence[str] | None, workload: Workload, policy: Policy, machine: Machine
 ) -> None:
-    """What can be refused before a domain is learnt: by the names and types of the columns, and as if each had a single code."""
+    """What can be refused before a domain is learnt: by the names and types of the columns, and as if each
+    had a single code.
+    """
     names = [name for name in visible.schema.names if columns is None or name in columns]
     workload.check(names)
     if not visible.text:
@@ -56,7 +58,9 @@ def missing_ids(policy: Policy, declared: Domain | None) -> tuple[str, ...]:
 
 
 def usable(workload: Workload, domain: Domain, policy: Policy, machine: Machine) -> tuple[Candidates, int]:
-    """The candidates that fit the cell cap, and how many do not; ResourceError where they need more memory than the machine has to give."""
+    """The candidates that fit the cell cap, and how many do not; ResourceError where they need more memory
+    than the machine has to give.
+    """
     candidates = workload.candidates(domain)
     if policy.engine == "tree":  # what is too large as it is may be measured at coarser levels
         limits_of(candidates, policy, machine)
@@ -65,16 +69,19 @@ def usable(workload: Workload, domain: Domain, policy: Policy, machine: Machine)
         if attribute.size > policy.cells:
             size, cap = attribute.size, policy.cells
             raise ResourceError(
-                f"attribute {attribute.name!r} has {size:,} codes, more than --max-cells {cap:,}; use fewer bins or raise it"
+                f"attribute {attribute.name!r} has {size:,} codes, more than --max-cells {cap:,}; use fewer "
+                "bins or raise it"
             )
     fitting = candidates.keep(candidates.cells <= policy.cells)
     if workload.asked and len(fitting) < len(candidates):
         raise ResourceError(
-            f"a question spans {candidates.cells.max():.3g} cells, more than --max-cells {policy.cells:,}; raise it or use fewer bins"
+            f"a question spans {candidates.cells.max():.3g} cells, more than --max-cells {policy.cells:,}; "
+            "raise it or use fewer bins"
         )
     check_memory(fitting, memory_limit())  # of now: it decides nothing but whether to go on
     if policy.components == "one" and domain.cells > policy.cells:
         raise ResourceError(
-            f"components='one' needs {domain.cells:,} cells, more than --max-cells {policy.cells:,}; raise it or use fewer columns"
+            f"components='one' needs {domain.cells:,} cells, more than --max-cells {policy.cells:,}; raise "
+            "it or use fewer columns"
         )
     return fitting, len(candidates) - len(fitting)

@@ -54,10 +54,12 @@ def release(
 ) -> Release:
     """A synthetic table that answers `workload` under the policy's differential privacy.
 
-    Private input: `table` (a path, a pyarrow object or any data frame); everything returned is safe to publish. `workload` may be the order K
-    of all K-way marginals. Without `domain` a share of the budget learns one. `choices` are fields of Policy, where no policy is given.
-    With `ledger`, a ledger file, the cost is entered under `dataset` before it is spent; the same `run_id` again gives the same release for nothing.
-    Raises InputError, BudgetExceeded or ResourceError before anything is spent, wherever that can be known from public facts.
+    Private input: `table` (a path, a pyarrow object or any data frame); everything returned is safe to
+    publish. `workload` may be the order K of all K-way marginals. Without `domain` a share of the budget
+    learns one. `choices` are fields of Policy, where no policy is given. With `ledger`, a ledger file, the
+    cost is entered under `dataset` before it is spent; the same `run_id` again gives the same release for
+    nothing. Raises InputError, BudgetExceeded or ResourceError before anything is spent, wherever that can be
+    known from public facts.
     """
     request = Request.of(
         table, workload, policy, domain=domain, columns=columns, rows=rows, sample_seed=sample_seed, **choices
@@ -69,7 +71,9 @@ def release(
 
 
 def make(request: Request, run: Run, report: Callable[[Progress], None]) -> Release:
-    """The release of a request, its cost entered by `run`; writing its files and telling `run` so is the caller's."""
+    """The release of a request, its cost entered by `run`; writing its files and telling `run` so is the
+    caller's.
+    """
     r = request
     return _release(
         r.private,
@@ -133,7 +137,9 @@ def _fit(
     access: Access,
     machine: Machine,
 ) -> tuple[Domain, pa.Schema, Outcome, tuple[str, ...]]:
-    """The fitted model, the types its rows come back in, and warnings: what can be refused from public facts is refused first."""
+    """The fitted model, the types its rows come back in, and warnings: what can be refused from public facts
+    is refused first.
+    """
     if workload.asked and policy.iterate == "average":
         raise InputError(
             "iterate='average' is for marginals alone; leave it out with cubes, ranges or parities"
@@ -214,11 +220,13 @@ def _warnings(
         )
     if fit.model.total > DEFAULT_MAX_ROWS:
         found.append(
-            f"the noisy count of rows is {fit.model.total:.3g}: more than {DEFAULT_MAX_ROWS:,} are drawn only where --rows says so"
+            f"the noisy count of rows is {fit.model.total:.3g}: more than {DEFAULT_MAX_ROWS:,} are drawn "
+            "only where --rows says so"
         )
     if left_out:
         found.append(
-            f"{left_out} candidate marginals have more than {policy.cells} cells (--max-cells) and could not be measured as a whole"
+            f"{left_out} candidate marginals have more than {policy.cells} cells (--max-cells) and could not "
+            "be measured as a whole"
         )
     for attribute in domain:
         if attribute.learnt and attribute.description:

@@ -44,7 +44,9 @@ class Release:
     seed: int
 
     def batches(self, rows: int | None = None, *, seed: int | None = None) -> Iterator[pa.RecordBatch]:
-        """Synthetic rows in record batches: the release's own rows, or `rows` others. Free: the model is public."""
+        """Synthetic rows in record batches: the release's own rows, or `rows` others. Free: the model is
+        public.
+        """
         rng = np.random.default_rng(self.seed if seed is None else seed)
         rows = self.rows if rows is None else rows
         for batch in sample(self.model, self.domain, self.schema, rows, rng=rng, aims=self._aims(rows)):
@@ -52,7 +54,9 @@ class Release:
             yield batch
 
     def _aims(self, rows: int) -> list[View]:
-        """The marginals asked for, which the rows are refined towards; the faithful engine's rows are as drawn."""
+        """The marginals asked for, which the rows are refined towards; the faithful engine's rows are as
+        drawn.
+        """
         if self.manifest.policy["engine"] == "mwem":
             return []
         workload = Workload.from_dict(self.manifest.workload)
@@ -78,7 +82,8 @@ class Release:
         return self.to_arrow().to_pandas()
 
     def write(self, path: str | Path, *, overwrite: bool = False, same: bool = False) -> Manifest:
-        """Write the synthetic table (.parquet, .csv, .feather) and, last, its manifest beside it; returns that manifest.
+        """Write the synthetic table (.parquet, .csv, .feather) and, last, its manifest beside it; returns
+        that manifest.
 
         With `same`, files that are there must be the same, and stay.
         """
@@ -116,7 +121,9 @@ class Release:
         same: bool = False,
         before: Callable[[], None] = lambda: None,
     ) -> None:
-        """Write the model file, from which `Release.load` and `fmwem sample` draw more rows at no cost; `before` runs just before it appears."""
+        """Write the model file, from which `Release.load` and `fmwem sample` draw more rows at no cost;
+        `before` runs just before it appears.
+        """
         store.save(self, Path(path), overwrite=overwrite, same=same, before=before)
 
     @classmethod

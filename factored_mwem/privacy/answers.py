@@ -9,7 +9,9 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answers:
-    """Where the model's answer to each base in `which` lies in `parts` (shares), as `kernels.scoring.distances` reads it."""
+    """Where the model's answer to each base in `which` lies in `parts` (shares), as
+    `kernels.scoring.distances` reads it.
+    """
 
     which: np.ndarray
     total: float

@@ -1,8 +1,8 @@
 """Counting every candidate marginal of a table: all cores, memory bounded by public facts.
 
-Two ways, chosen by the sizes of a candidate's columns alone. *By bits*: a slice, a bit a row, for every value of a column but its first;
-only the cells without any first value are counted, by population count, and the others follow from the candidates with one column less.
-*By rows*: one row after the other adds to its cell.
+Two ways, chosen by the sizes of a candidate's columns alone. *By bits*: a slice, a bit a row, for every value
+of a column but its first; only the cells without any first value are counted, by population count, and the
+others follow from the candidates with one column less. *By rows*: one row after the other adds to its cell.
 """
 
 from __future__ import annotations
@@ -24,9 +24,13 @@ SHARES = 8
 WORDS = 2**9
 """Words of 64 rows that are counted by bits at a time."""
 COLUMN_SLICES = 16
-"""Slices of a column that is counted by bits, at most: making one takes about as long as a fifth of a candidate by rows."""
+"""Slices of a column that is counted by bits, at most: making one takes about as long as a fifth of a
+candidate by rows.
+"""
 BLOCK_BYTES = 2**25
-"""Of the columns that are counted by rows at a time: the more rows, the longer a candidate's counts stay in the cache."""
+"""Of the columns that are counted by rows at a time: the more rows, the longer a candidate's counts stay in
+the cache.
+"""
 FEWEST, MOST = 2**13, 2**18
 """Rows counted by rows at a time, whatever the number of columns."""
 
@@ -39,9 +43,10 @@ def count_all(
 ) -> np.ndarray:
     """int32[all cells]: the counts of every candidate, row-major, one candidate after the other.
 
-    `columns`: one unsigned array[row] per column, each code below its size; `sizes: int64[column]`; `members: int32[candidate, slot]`,
-    the columns of each candidate (at least one), ascending, padded with -1; `offsets: int64[candidate + 1]`, where its counts begin.
-    Counts stop at LARGEST. `bytes_needed` says beforehand what memory this takes.
+    `columns`: one unsigned array[row] per column, each code below its size; `sizes: int64[column]`; `members:
+    int32[candidate, slot]`, the columns of each candidate (at least one), ascending, padded with -1;
+    `offsets: int64[candidate + 1]`, where its counts begin. Counts stop at LARGEST. `bytes_needed` says
+    beforehand what memory this takes.
     """
     if np.diff(offsets).max(initial=0) >= 2**32:
         raise ResourceError(
@@ -57,7 +62,9 @@ def count_all(
 
 
 def bytes_needed(members: np.ndarray, sizes: np.ndarray, offsets: np.ndarray, rows: float) -> float:
-    """An upper bound of what `count_all` allocates, the counts it returns included; any bound of the rows will do, also infinity."""
+    """An upper bound of what `count_all` allocates, the counts it returns included; any bound of the rows
+    will do, also infinity.
+    """
     counts = 4.0 * (float(offsets[-1]) + 1) * (1 if rows <= LARGEST else 2)
     index = (16.0 * members.shape[1] + 96) * len(members)
     by_rows = min(4.0 * len(sizes) * min(rows, MOST), max(float(BLOCK_BYTES), 4.0 * len(sizes) * FEWEST))
@@ -68,10 +75,11 @@ def bytes_needed(members: np.ndarray, sizes: np.ndarray, offsets: np.ndarray, ro
 
 
 def facets_of(sizes: np.ndarray, members: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """int64[candidate, slot]: where the counts of the candidate without that column begin, for what is counted by bits; else -1.
+    """int64[candidate, slot]: where the counts of the candidate without that column begin, for what is
+    counted by bits; else -1.
 
-    Without its only column a candidate has one cell, the number of rows, which `_count` keeps behind all others. A candidate is counted by
-    bits where its columns are small and all its facets are candidates too.
+    Without its only column a candidate has one cell, the number of rows, which `_count` keeps behind all
+    others. A candidate is counted by bits where its columns are small and all its facets are candidates too.
     """
     small, orders = _small(sizes, members), _orders(members)
     facets = np.full(members.shape, -1, dtype=np.int64)
@@ -210,7 +218,9 @@ def _count_by_bits(
 
 
 def _sliced(run: Run, columns: Sequence[np.ndarray], first: np.ndarray) -> np.ndarray:
-    """uint64[slice, word]: where each column has each value but its first, a bit a row; slices from `first[column]` on."""
+    """uint64[slice, word]: where each column has each value but its first, a bit a row; slices from
+    `first[column]` on.
+    """
     bits = np.zeros((int(first[-1]), (len(columns[0]) + 63) // 64), dtype=np.uint64)
     packed = bits.view(np.uint8)
 
@@ -226,7 +236,9 @@ def _sliced(run: Run, columns: Sequence[np.ndarray], first: np.ndarray) -> np.nd
 
 
 def _renumbered(members: np.ndarray, which: np.ndarray, columns: int) -> tuple[np.ndarray, np.ndarray]:
-    """The columns that the candidates `which` use, and `members` in their numbers; -1 for any other column."""
+    """The columns that the candidates `which` use, and `members` in their numbers; -1 for any other
+    column.
+    """
     used = np.unique(members[which])
     used = used[used >= 0]
     number = np.full(columns + 1, -1, dtype=np.int32)

@@ -1,7 +1,8 @@
-"""PrivateCounts: the rows as codes and the true counts of every candidate marginal. Nothing in it may be printed, pickled or released.
+"""PrivateCounts: the rows as codes and the true counts of every candidate marginal. Nothing in it may be
+printed, pickled or released.
 
-Only `reveal` gives the numbers out, and only `Access.open` in privacy/access.py may call it, after charging the ledger, for `discover`,
-`select` and `measure`; tests/test_architecture.py walks the code and holds that.
+Only `reveal` gives the numbers out, and only `Access.open` in privacy/access.py may call it, after charging
+the ledger, for `discover`, `select` and `measure`; tests/test_architecture.py walks the code and holds that.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from factored_mwem.workload.candidates import Candidates
 from factored_mwem.workload.queries.base import Questions
 
 SMALL = 2**10
-"""Candidates of at most this many cells are counted though they could be added up: larger ones are then counted by bits, see counting.py."""
+"""Candidates of at most this many cells are counted though they could be added up: larger ones are then
+counted by bits, see counting.py.
+"""
 
 
 class Sealed(Private):
@@ -68,7 +71,9 @@ class Rows(Private):
 
 
 class Tables(Rows):
-    """What PrivateCounts reveals: the rows, the counts of all bases among the candidates, and each candidate's last distance to the model."""
+    """What PrivateCounts reveals: the rows, the counts of all bases among the candidates, and each
+    candidate's last distance to the model.
+    """
 
     __slots__ = ("candidates", "counts", "distances")
 
@@ -104,13 +109,17 @@ class PrivateCounts(Sealed):
     __slots__ = ("names",)
 
     def __init__(self, codes: Sequence[np.ndarray], candidates: Candidates) -> None:
-        """`codes`: one unsigned array[row] per attribute, each below its size. `candidates` must fit `check_memory`."""
+        """`codes`: one unsigned array[row] per attribute, each below its size. `candidates` must fit
+        `check_memory`.
+        """
         super().__init__(Tables(codes, candidates))
         self.names = candidates.names
 
 
 class PrivateAnswers(Sealed):
-    """The true answers to questions of several kinds, `int64[answer]`, one after the other; which question begins where is public."""
+    """The true answers to questions of several kinds, `int64[answer]`, one after the other; which question
+    begins where is public.
+    """
 
     __slots__ = ("kinds", "names", "starts")
 
@@ -133,7 +142,9 @@ class PrivateAnswers(Sealed):
 
 
 def _to_count(candidates: Candidates) -> tuple[np.ndarray, np.ndarray]:
-    """(members, offsets) of what is counted: the bases and, after them, small candidates that make counting the bases cheaper."""
+    """(members, offsets) of what is counted: the bases and, after them, small candidates that make counting
+    the bases cheaper.
+    """
     bases = candidates.base_of == np.arange(len(candidates))
     order = np.concatenate([np.flatnonzero(bases), np.flatnonzero(~bases & (candidates.cells <= SMALL))])
     offsets = np.concatenate([[0], np.cumsum(candidates.cells[order].astype(np.int64))]).astype(np.int64)
@@ -141,7 +152,9 @@ def _to_count(candidates: Candidates) -> tuple[np.ndarray, np.ndarray]:
 
 
 def bytes_of(candidates: Candidates) -> float:
-    """Memory of the counts, their index and the model's working tables, from public facts: any number of rows will do."""
+    """Memory of the counts, their index and the model's working tables, from public facts: any number of rows
+    will do.
+    """
     members, offsets = _to_count(candidates)
     return bytes_needed(members, candidates.levels.sizes, offsets, LARGEST) + 64.0 * candidates.members.size
 
@@ -151,6 +164,7 @@ def check_memory(candidates: Candidates, limit: float) -> None:
     need = bytes_of(candidates)
     if need > limit:
         raise ResourceError(
-            f"the counts of {len(candidates):,} candidate marginals need {need / 1e9:.1f} GB, more than the {limit / 1e9:.1f} GB allowed; "
+            f"the counts of {len(candidates):,} candidate marginals need {need / 1e9:.1f} GB, more than the "
+            f"{limit / 1e9:.1f} GB allowed; "
             "lower --marginals, --max-cells or the bins of the domain, or use --columns"
         )

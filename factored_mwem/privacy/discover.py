@@ -1,7 +1,8 @@
 """discover: a domain learnt from the private table inside the budget, where nobody declared one.
 
-Per column: a noisy vote on its kind and on nulls, then bounds by private quantiles over public grids, or categories by thresholded
-counts. Every reading is charged first; the threshold's delta is charged too. One pass over the rows serves all of them.
+Per column: a noisy vote on its kind and on nulls, then bounds by private quantiles over public grids, or
+categories by thresholded counts. Every reading is charged first; the threshold's delta is charged too. One
+pass over the rows serves all of them.
 """
 
 from __future__ import annotations
@@ -46,21 +47,28 @@ VOTE_SHARE = Fraction(1, 4)
 TOLERANCE = 0.05
 """A column is of a kind when at most this share of its values is of no narrower or equal kind."""
 CLEAR = 4.0
-"""Standard deviations of noise from which missing values, or numbers that are codes, are believed: noise alone gets there once in 30,000 columns."""
+"""Standard deviations of noise from which missing values, or numbers that are codes, are believed: noise
+alone gets there once in 30,000 columns.
+"""
 CLEAR_BUCKET = 5.5
-"""The same for a bucket of values: of some 440 noise alone must lift none, once in 100,000 columns, for one alone makes the bounds useless."""
+"""The same for a bucket of values: of some 440 noise alone must lift none, once in 100,000 columns, for one
+alone makes the bounds useless.
+"""
 PER_MILLE = 1000
 
 
 def discover(table: Table, columns: Sequence[str] | None, *, policy: Policy, access: Access) -> Domain:
-    """A domain for `columns` of the private `table`, at a cost of `policy.domain_budget` of the whole budget and of delta.
+    """A domain for `columns` of the private `table`, at a cost of `policy.domain_budget` of the whole budget
+    and of delta.
 
-    Sensitivities, k rows a person: vote and thresholded counts L2 k (add-remove) or sqrt(2) k (replace); a quantile's score moves by
-    at most k PER_MILLE under either relation. Sources: Smith 2011 (quantiles); Rogers 2023 (unknown domains). InputError where delta is 0.
+    Sensitivities, k rows a person: vote and thresholded counts L2 k (add-remove) or sqrt(2) k (replace); a
+    quantile's score moves by at most k PER_MILLE under either relation. Sources: Smith 2011 (quantiles);
+    Rogers 2023 (unknown domains). InputError where delta is 0.
     """
     if policy.delta == 0:
         raise InputError(
-            "no domain is declared and --delta is 0: categories can only be learnt with delta > 0; write one with `fmwem domain draft`"
+            "no domain is declared and --delta is 0: categories can only be learnt with delta > 0; write one "
+            "with `fmwem domain draft`"
         )
     names = [name for name in table.schema.names if columns is None or name in columns]
     if columns is not None:
@@ -113,7 +121,9 @@ def _attribute(
 
 
 def _votes(name: str, sealed: Sealed, cost: Fraction, access: Access) -> tuple[np.ndarray, float]:
-    """(noisy votes: float64[kind], their standard deviation). A row votes once, so the votes are a marginal like any other."""
+    """(noisy votes: float64[kind], their standard deviation). A row votes once, so the votes are a marginal
+    like any other.
+    """
     sensitivity = access.unit.l2_squared_of_marginal
     scale = scale_for(Mechanism.GAUSSIAN, cost, sensitivity=sensitivity)
     column: ColumnProfile = access.open(
@@ -137,9 +147,11 @@ def _kind(votes: np.ndarray, stddev: float) -> str:
 def _bounds(
     name: str, kind: str, sealed: Sealed, cost: Fraction, present: float, access: Access
 ) -> tuple[float, float, bool]:
-    """A lower and an upper bound among public grid points: a third of `cost` for the magnitude, a third for each quantile.
+    """A lower and an upper bound among public grid points: a third of `cost` for the magnitude, a third for
+    each quantile.
 
-    A quantile's score cannot tell the points beyond the data apart, so the quantiles are looked for only where a noisy histogram saw values.
+    A quantile's score cannot tell the points beyond the data apart, so the quantiles are looked for only
+    where a noisy histogram saw values.
     """
     grid = "number" if kind in ("integer", "number") else "month"
     lowest, highest, seen = _magnitude(name, grid, sealed, cost / 3, access)
@@ -178,7 +190,9 @@ def _within(lower: float, upper: float, least: float, most: float) -> tuple[floa
 def _magnitude(
     name: str, grid: str, sealed: Sealed, cost: Fraction, access: Access
 ) -> tuple[float, float, bool]:
-    """The coarse grid points around all buckets whose noisy count stands out, and whether any does; else (0, 1) or the like."""
+    """The coarse grid points around all buckets whose noisy count stands out, and whether any does; else (0,
+    1) or the like.
+    """
     points = COARSE[grid]
     sensitivity = access.unit.l2_squared_of_marginal
     scale = scale_for(Mechanism.GAUSSIAN, cost, sensitivity=sensitivity)
@@ -219,7 +233,9 @@ def threshold_for(scale: float, delta: Fraction, *, l0: int, linf: int) -> tuple
 
 
 def edges_for(kind: str, lower: float, upper: float) -> list[Any]:
-    """Edges of BINS equal bins between the bounds; zero, the commonest special value, gets a bin of its own."""
+    """Edges of BINS equal bins between the bounds; zero, the commonest special value, gets a bin of its
+    own.
+    """
     if kind in ("date", "datetime"):
         days = np.linspace(lower, upper, min(BINS, int(upper - lower)) + 1)
         start = datetime.datetime(1970, 1, 1)
@@ -228,7 +244,8 @@ def edges_for(kind: str, lower: float, upper: float) -> list[Any]:
     if kind == "integer":
         low, high = math.floor(lower), max(math.ceil(upper), math.floor(lower) + 1)
         cuts = {low + (high + 1 - low) * i // BINS for i in range(BINS)}
-        # The last edge is inclusive: naming `high` twice gives the last bin its end and, where bins are single values, `high` its own.
+        # The last edge is inclusive: naming `high` twice gives the last bin its end and, where bins are
+        # single values, `high` its own.
         return [*sorted(cuts | ({0, 1} if low <= 0 < high else set())), high]
     cuts = set(np.linspace(lower, upper, BINS + 1).tolist())
     return sorted(cuts | ({0.0, 5e-324} if lower <= 0 < upper else set()))

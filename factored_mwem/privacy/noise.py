@@ -1,7 +1,7 @@
 """Noise: the one place where randomness meets private numbers, and the only module that knows OpenDP.
 
-All noise is discrete, drawn by OpenDP from the operating system's entropy. There is no seed and no switch. Tests that need
-to know the noise pass a fake object with the same three methods.
+All noise is discrete, drawn by OpenDP from the operating system's entropy. There is no seed and no switch.
+Tests that need to know the noise pass a fake object with the same three methods.
 """
 
 from __future__ import annotations
@@ -23,17 +23,23 @@ class Noise(Protocol):
         """Index of the largest of `scores: int64[candidate]` after noise of `scale` on each."""
 
     def add(self, values: np.ndarray, *, scale: float) -> np.ndarray:
-        """`values: int64[cell]` with discrete noise of `scale` (Laplace b, Gaussian standard deviation) on each."""
+        """`values: int64[cell]` with discrete noise of `scale` (Laplace b, Gaussian standard deviation) on
+        each.
+        """
 
     def threshold(self, counts: dict[str, int], *, scale: float, threshold: int) -> dict[str, int]:
         """The keys whose noisy count reaches `threshold`, with that noisy count."""
 
 
 class OpenDPNoise:
-    """Noise from OpenDP's proven samplers: discrete Gaussian and Gumbel under zCDP, discrete Laplace and permute-and-flip under pure DP."""
+    """Noise from OpenDP's proven samplers: discrete Gaussian and Gumbel under zCDP, discrete Laplace and
+    permute-and-flip under pure DP.
+    """
 
     CHUNK = 4_096
-    """Cells a worker noises at a time; the library leaves the interpreter free, so two workers halve the wait."""
+    """Cells a worker noises at a time; the library leaves the interpreter free, so two workers halve the
+    wait.
+    """
 
     def __init__(self, composition: Composition) -> None:
         self.composition = composition
@@ -48,8 +54,9 @@ class OpenDPNoise:
     def select(self, scores: np.ndarray, *, scale: float) -> int:
         dp = self._dp
         mechanism = dp.m.make_noisy_max(_vector(dp), dp.linf_distance(T="i64"), self._measure, scale=scale)
-        # The winner's distribution does not depend on the order of the candidates, the time does: each is compared with the best so far to
-        # as many digits as it takes. Largest first was 6 times as fast on 500,000 scores.
+        # The winner's distribution does not depend on the order of the candidates, the time does: each is
+        # compared with the best so far to as many digits as it takes. Largest first was 6 times as fast on
+        # 500,000 scores.
         order = np.argsort(-scores, kind="stable")
         return int(order[mechanism(_int64(scores[order]))])
 
@@ -62,7 +69,9 @@ class OpenDPNoise:
             return np.concatenate([_int64(part) for part in pool.map(mechanism, chunks)])
 
     def threshold(self, counts: dict[str, int], *, scale: float, threshold: int) -> dict[str, int]:
-        """The library hands keys on as C strings, which end at a NUL: two texts could become one key. So it is given numbers in their place."""
+        """The library hands keys on as C strings, which end at a NUL: two texts could become one key. So it
+        is given numbers in their place.
+        """
         keys = list(counts)
         kept = (
             _thresholded(scale, threshold)(

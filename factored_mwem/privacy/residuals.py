@@ -1,7 +1,9 @@
-"""measure_residuals: what every small set of attributes adds to its subsets, measured at once; private counts are read here.
+"""measure_residuals: what every small set of attributes adds to its subsets, measured at once; private counts
+are read here.
 
-A subset's *residual* is the part of its marginal that no marginal over fewer of its attributes shows. Attribute subsets are bit masks here: bit i
-is the i-th attribute with more than one code. Source: ResidualPlanner (Xiao, He, Zhang, Kifer 2023, arXiv 2305.08175).
+A subset's *residual* is the part of its marginal that no marginal over fewer of its attributes shows.
+Attribute subsets are bit masks here: bit i is the i-th attribute with more than one code. Source:
+ResidualPlanner (Xiao, He, Zhang, Kifer 2023, arXiv 2305.08175).
 """
 
 from __future__ import annotations
@@ -36,12 +38,15 @@ def pairs_along(values: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def sensitivity(shape: Sequence[int], weights: np.ndarray, unit: Unit, composition: Composition) -> int:
-    """How far all answers, each times the `weights: int64[mask]` of its subset, move together between neighbours: squared L2 norm (Laplace: L1).
+    """How far all answers, each times the `weights: int64[mask]` of its subset, move together between
+    neighbours: squared L2 norm (Laplace: L1).
 
-    A row adds a column u of the questions, for a subset of weight w of squared norm w^2 prod k (k - 1), with 1 for two codes (of L1 norm w).
-    Add-remove: all of a person's rows in one cell. Replace: a rows u go and b rows v come, at most |a u - b v| by convexity, greatest with
-    a = b = contributions or with b = 0. The product of u and v depends only on the attributes where they differ: each puts -k in the place
-    of k (k - 1). The greatest distance over all such patterns is exact, and less than the sum of every subset's own greatest distance.
+    A row adds a column u of the questions, for a subset of weight w of squared norm w^2 prod k (k - 1), with
+    1 for two codes (of L1 norm w). Add-remove: all of a person's rows in one cell. Replace: a rows u go and b
+    rows v come, at most |a u - b v| by convexity, greatest with a = b = contributions or with b = 0. The
+    product of u and v depends only on the attributes where they differ: each puts -k in the place of k (k -
+    1). The greatest distance over all such patterns is exact, and less than the sum of every subset's own
+    greatest distance.
     """
     sizes, rows = [k for k in shape if k > 1], unit.contributions
     gaussian = composition is Composition.ZCDP
@@ -69,7 +74,9 @@ def sensitivity(shape: Sequence[int], weights: np.ndarray, unit: Unit, compositi
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Residuals:
-    """Noisy answers, `noisy: int64[answer]` in records times the `weights: int64[mask]` of their subset, as in `Transform.masks` without weight 0."""
+    """Noisy answers, `noisy: int64[answer]` in records times the `weights: int64[mask]` of their subset, as
+    in `Transform.masks` without weight 0.
+    """
 
     order: int
     weights: np.ndarray
@@ -92,9 +99,11 @@ def measure_residuals(
     cost: Fraction,
     access: Access,
 ) -> Residuals:
-    """All weighted residuals as one integer vector, with discrete noise of one scale on every answer. Cost: `cost`, one entry.
+    """All weighted residuals as one integer vector, with discrete noise of one scale on every answer. Cost:
+    `cost`, one entry.
 
-    Sensitivity: `sensitivity`, exactly the greatest over all neighbours. Answers stay below 2^62 for 2^36 rows, so nothing wraps round.
+    Sensitivity: `sensitivity`, exactly the greatest over all neighbours. Answers stay below 2^62 for 2^36
+    rows, so nothing wraps round.
     """
     composition = access.ledger.budget.composition
     transform = Transform(shape, order, gaussian=composition is Composition.ZCDP)

@@ -1,4 +1,6 @@
-"""select and measure: with `discover`, the only functions that read private counts. Each goes through `Access.open`, which charges first."""
+"""select and measure: with `discover`, the only functions that read private counts. Each goes through
+`Access.open`, which charges first.
+"""
 
 from __future__ import annotations
 
@@ -20,28 +22,38 @@ from factored_mwem.privacy.noise import Noise
 from factored_mwem.workload.queries.base import Questions
 
 SCORE_GRID = 2**20
-"""Scores count records in units of 2^-20, so that model answers become integers and the sensitivity stays exact."""
+"""Scores count records in units of 2^-20, so that model answers become integers and the sensitivity stays
+exact.
+"""
 SCORE_CUTOFF = 2.0**40
-"""A model's total and a penalty are cut off here before they become scores: beyond 2^42 they would overflow, and the sensitivity with them."""
+"""A model's total and a penalty are cut off here before they become scores: beyond 2^42 they would overflow,
+and the sensitivity with them.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Access:
-    """What every reading of private counts must go through: the ledger that pays, the unit protected, the noise."""
+    """What every reading of private counts must go through: the ledger that pays, the unit protected, the
+    noise.
+    """
 
     ledger: Ledger
     unit: Unit
     noise: Noise
 
     def open(self, sealed: Sealed, entry: Entry) -> Any:
-        """The private contents, once `entry` is charged: the one door to private numbers. BudgetExceeded leaves it shut."""
+        """The private contents, once `entry` is charged: the one door to private numbers. BudgetExceeded
+        leaves it shut.
+        """
         self.ledger.charge(entry)
         return sealed.reveal()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Measurement:
-    """Noisy counts of one marginal: `noisy: int64[cells]` in records, row-major over `positions`, which are variables (see levels.py)."""
+    """Noisy counts of one marginal: `noisy: int64[cells]` in records, row-major over `positions`, which are
+    variables (see levels.py).
+    """
 
     positions: tuple[int, ...]
     noisy: np.ndarray
@@ -85,13 +97,15 @@ def select(
     access: Access,
     weights: np.ndarray | None = None,
 ) -> int:
-    """The candidate among `offered: int64[k]` that the model answers about worst, by noisy maximum. Cost: `cost`.
+    """The candidate among `offered: int64[k]` that the model answers about worst, by noisy maximum. Cost:
+    `cost`.
 
-    Score: L1 distance of the true marginal to the model's, less `penalty: float64[k]` (records; the noise expected of measuring it).
-    `answers` holds the bases whose distance may have changed since the last call; the others' distances are kept. A score moves
-    by at most k (add-remove) or 2 k (replace) records between neighbours, k rows a person: the model and the penalty are public. `weights:
-    float64[k]` in (0, 1] make an error count less: rounded down to 256ths, they can only shrink what a score moves by.
-    Source: HLM12 Fig. 1 step 2(a), over whole marginals as in their section 3.3.
+    Score: L1 distance of the true marginal to the model's, less `penalty: float64[k]` (records; the noise
+    expected of measuring it). `answers` holds the bases whose distance may have changed since the last call;
+    the others' distances are kept. A score moves by at most k (add-remove) or 2 k (replace) records between
+    neighbours, k rows a person: the model and the penalty are public. `weights: float64[k]` in (0, 1] make an
+    error count less: rounded down to 256ths, they can only shrink what a score moves by. Source: HLM12 Fig. 1
+    step 2(a), over whole marginals as in their section 3.3.
     """
     mechanism = selecting(access.ledger.budget.composition)
     sensitivity = access.unit.l1_of_score * SCORE_GRID
@@ -113,7 +127,8 @@ def select(
 
 
 def weighted(scores: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """int64: scores times weights in 256ths, rounded down; below zero, where noise is all there is to win, a score stays as it is.
+    """int64: scores times weights in 256ths, rounded down; below zero, where noise is all there is to win, a
+    score stays as it is.
 
     Two whole scores that differ by d end at most d apart, for no weight is above 1.
     """
@@ -122,7 +137,9 @@ def weighted(scores: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def _score(tables: Tables, answers: Answers) -> None:
-    """Bring the distances of the bases in `answers`, and of what is added up from them, up to date; still private."""
+    """Bring the distances of the bases in `answers`, and of what is added up from them, up to date; still
+    private.
+    """
     candidates = tables.candidates
     distances(
         answers.which, candidates.sizes[answers.which], answers.slots, answers.strides, answers.starts, answers.parts,
@@ -133,10 +150,12 @@ def _score(tables: Tables, answers: Answers) -> None:
 def measure(
     counts: PrivateCounts | PrivateRows, positions: tuple[int, ...], *, cost: Fraction, access: Access
 ) -> Measurement:
-    """The whole marginal over the variables `positions` with discrete noise on every cell; over none, the number of rows. Cost: `cost`.
+    """The whole marginal over the variables `positions` with discrete noise on every cell; over none, the
+    number of rows. Cost: `cost`.
 
-    Cells are disjoint in rows, so the marginal's L1 sensitivity is k (add-remove) or 2 k (replace) and its L2 sensitivity k or sqrt(2) k,
-    whatever the number of cells. Source: HLM12 Fig. 1 step 2(b) and section 3.3; noise: Canonne, Kamath, Steinke 2020.
+    Cells are disjoint in rows, so the marginal's L1 sensitivity is k (add-remove) or 2 k (replace) and its L2
+    sensitivity k or sqrt(2) k, whatever the number of cells. Source: HLM12 Fig. 1 step 2(b) and section 3.3;
+    noise: Canonne, Kamath, Steinke 2020.
     """
     composition = access.ledger.budget.composition
     scale = measurement_scale(cost, access)
@@ -159,12 +178,14 @@ def select_question(
     cost: Fraction,
     access: Access,
 ) -> int:
-    """The question among `offered: int64[k]` (numbered over all kinds) that the model answers worst, by noisy maximum. Cost: `cost`.
+    """The question among `offered: int64[k]` (numbered over all kinds) that the model answers worst, by noisy
+    maximum. Cost: `cost`.
 
-    Score: the sum over a question's answers of |model - truth|, less `penalty: float64[k]` records, times `weights: float64[k]`. `answers: float64`
-    are the model's, public; they are rounded to the grid before the truth is taken off, so a score is an integer and moves by no more than the
-    question's answers do together (`l1` of its kind, times the grid). The largest `l1` among the kinds counts for all.
-    Source: HLM12 Fig. 1 step 2(a).
+    Score: the sum over a question's answers of |model - truth|, less `penalty: float64[k]` records, times
+    `weights: float64[k]`. `answers: float64` are the model's, public; they are rounded to the grid before the
+    truth is taken off, so a score is an integer and moves by no more than the question's answers do together
+    (`l1` of its kind, times the grid). The largest `l1` among the kinds counts for all. Source: HLM12 Fig. 1
+    step 2(a).
     """
     mechanism = selecting(access.ledger.budget.composition)
     sensitivity = max(kind.l1(access.unit) for kind in private.kinds) * SCORE_GRID
@@ -187,7 +208,9 @@ def select_question(
 def measure_question(
     private: PrivateAnswers, question: int, *, cost: Fraction, access: Access
 ) -> tuple[np.ndarray, float]:
-    """(noisy answers: int64, noise scale) of one question. Cost: `cost`; sensitivity as its kind says. Source: HLM12 Fig. 1 step 2(b)."""
+    """(noisy answers: int64, noise scale) of one question. Cost: `cost`; sensitivity as its kind says.
+    Source: HLM12 Fig. 1 step 2(b).
+    """
     composition = access.ledger.budget.composition
     kind, number = private.kind_of(question)
     sensitivity = question_sensitivity(kind, access)

@@ -1,7 +1,8 @@
 """Codec: Arrow columns to codes of the domain, and codes back to values of the column's own type.
 
-A value that is unreadable, unlisted, out of range or unexpectedly null maps by the attribute's fixed rule (`other`, null, clip): never an
-error, a count or an echo, because one person's row must not decide whether a release succeeds.
+A value that is unreadable, unlisted, out of range or unexpectedly null maps by the attribute's fixed rule
+(`other`, null, clip): never an error, a count or an echo, because one person's row must not decide whether a
+release succeeds.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ OWN_TYPE = {
 
 
 def fit_columns(domain: Domain, table: Table, columns: Sequence[str] | None) -> tuple[Domain, pa.Schema]:
-    """The domain of the columns to release, in the table's order, and the types they come back in. Names and types only.
+    """The domain of the columns to release, in the table's order, and the types they come back in. Names and
+    types only.
 
     InputError for a column that the domain or the table lacks, or whose type cannot hold the domain's values.
     """
@@ -47,7 +49,8 @@ def fit_columns(domain: Domain, table: Table, columns: Sequence[str] | None) -> 
         for name in domain.names:
             if name not in table.schema.names:
                 raise InputError(
-                    f"the domain names {name!r}, but the table has no such column; correct the domain or use --columns"
+                    f"the domain names {name!r}, but the table has no such column; correct the domain or use "
+                    "--columns"
                 )
     fields = []
     for name in [n for n in table.schema.names if n in set(wanted)]:
@@ -61,9 +64,11 @@ def fit_columns(domain: Domain, table: Table, columns: Sequence[str] | None) -> 
 
 
 def _released(attribute: Attribute, arrow: pa.DataType) -> pa.DataType:
-    """The type that a column comes back in: text as plain strings, dictionaries by 32-bit codes, all else as it came.
+    """The type that a column comes back in: text as plain strings, dictionaries by 32-bit codes, all else as
+    it came.
 
-    A library chooses wider codes, or longer offsets, where there are more values or more text: one more of them must not show.
+    A library chooses wider codes, or longer offsets, where there are more values or more text: one more of
+    them must not show.
     """
     if not pa.types.is_dictionary(arrow):
         return pa.string() if is_text(arrow) else arrow
@@ -87,7 +92,8 @@ def check_type(attribute: Attribute, arrow: pa.DataType) -> None:
     check_writable(attribute.name, arrow)
     if not (kinds[attribute.type] or is_text(value)):
         raise InputError(
-            f"column {attribute.name!r} is {spelt(arrow)} in the table but {attribute.type} in the domain; correct the domain"
+            f"column {attribute.name!r} is {spelt(arrow)} in the table but {attribute.type} in the domain; "
+            "correct the domain"
         )
     try:
         fits = _survives(attribute, _typed(attribute, _extremes(attribute), arrow, safe=True))
@@ -95,12 +101,15 @@ def check_type(attribute: Attribute, arrow: pa.DataType) -> None:
         fits = False
     if not fits:
         raise InputError(
-            f"column {attribute.name!r}: the domain's values do not fit its type {spelt(arrow)}; correct the domain"
+            f"column {attribute.name!r}: the domain's values do not fit its type {spelt(arrow)}; correct the "
+            "domain"
         )
 
 
 def _survives(attribute: Attribute, extremes: pa.Array) -> bool:
-    """Whether the column's type tells the extremes apart (0.5 is no integer, 99 no boolean) and holds them (1e300 is no float32)."""
+    """Whether the column's type tells the extremes apart (0.5 is no integer, 99 no boolean) and holds them
+    (1e300 is no float32).
+    """
     if attribute.type == "number" and not attribute.categorical:
         return not np.isinf(read_units(attribute, plain(extremes)).filled(0)).any()
     last = attribute.size - attribute.nullable - 1
@@ -119,7 +128,9 @@ def _extremes(attribute: Attribute) -> pa.Array:
 
 
 def _listed(attribute: Attribute) -> pa.Array:
-    """The listed values in the attribute's own type: numbers may be written as integers, which Arrow takes for doubles up to 2^53 only."""
+    """The listed values in the attribute's own type: numbers may be written as integers, which Arrow takes
+    for doubles up to 2^53 only.
+    """
     values = [float(value) for value in attribute.values] if attribute.type == "number" else attribute.values
     return pa.array(values, type=OWN_TYPE[attribute.type])
 
@@ -144,7 +155,9 @@ def encode(attribute: Attribute, column: pa.Array) -> np.ndarray:
 
 
 def encode_table(domain: Domain, table: Table) -> list[np.ndarray]:
-    """uint[row] per attribute: the codes of the whole table, read batch by batch, two columns at a time: pyarrow and numpy leave the lock."""
+    """uint[row] per attribute: the codes of the whole table, read batch by batch, two columns at a time:
+    pyarrow and numpy leave the lock.
+    """
     parts: list[list[np.ndarray]] = [[] for _ in domain]
     with ThreadPoolExecutor(max_workers=2) as pool:
         for batch in table.batches(domain.names):
@@ -196,7 +209,9 @@ def _bin_codes(attribute: Attribute, column: pa.Array) -> np.ndarray:
 
 
 def decode(attribute: Attribute, codes: np.ndarray, field: pa.Field, rng: np.random.Generator) -> pa.Array:
-    """Values of `field`'s type for `codes: int[row]`: listed values as they are, numbers and moments uniform inside their bin."""
+    """Values of `field`'s type for `codes: int[row]`: listed values as they are, numbers and moments uniform
+    inside their bin.
+    """
     codes = codes.astype(np.int64)
     null = codes == attribute.null_code if attribute.nullable else None
     if attribute.categorical:
@@ -223,7 +238,9 @@ def decode(attribute: Attribute, codes: np.ndarray, field: pa.Field, rng: np.ran
 def _draw_numbers(
     lower: np.ndarray, upper: np.ndarray, arrow: pa.DataType, rng: np.random.Generator
 ) -> np.ndarray:
-    """float64[row]: uniform over the numbers of type `arrow` in [lower, upper); the nearest above `lower` where there are none."""
+    """float64[row]: uniform over the numbers of type `arrow` in [lower, upper); the nearest above `lower`
+    where there are none.
+    """
     arrow = arrow.value_type if pa.types.is_dictionary(arrow) else arrow
     if pa.types.is_integer(arrow) or pa.types.is_decimal(arrow):
         steps = 10.0 ** (arrow.scale if pa.types.is_decimal(arrow) else 0)
@@ -271,7 +288,9 @@ def _dictionary(indices: pa.Array, values: pa.Array, arrow: pa.DataType) -> pa.A
 
 
 def _decimals(values: pa.Array, arrow: pa.DataType, *, safe: bool) -> pa.Array:
-    """Numbers as decimals: Arrow refuses integers of fewer digits than the type could hold, and cuts floats off."""
+    """Numbers as decimals: Arrow refuses integers of fewer digits than the type could hold, and cuts floats
+    off.
+    """
     if pa.types.is_integer(values.type):
         return values.cast(pa.decimal128(38, 0)).cast(arrow, safe=safe)
     return pa.array(

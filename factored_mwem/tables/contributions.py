@@ -18,10 +18,12 @@ NOBODY = ("",)
 
 
 def bound_contributions(table: Table, privacy_id: str, most: int, missing: Sequence[str] = ()) -> Table:
-    """The table without column `privacy_id` and with at most `most` rows of each person: their first ones in the table's order.
+    """The table without column `privacy_id` and with at most `most` rows of each person: their first ones in
+    the table's order.
 
-    Whose rows are kept depends on that person's rows alone. Rows without an id (null, empty or one of `missing`) are left out: counted as one
-    person's, one of them would make room for another's, and two rows would move where one is charged.
+    Whose rows are kept depends on that person's rows alone. Rows without an id (null, empty or one of
+    `missing`) are left out: counted as one person's, one of them would make room for another's, and two rows
+    would move where one is charged.
     """
     rest = without(table, privacy_id)
     empty = pa.array([], table.schema.field(privacy_id).type)
@@ -44,35 +46,43 @@ def bound_contributions(table: Table, privacy_id: str, most: int, missing: Seque
             if at == len(kept):
                 return
         raise Changed(
-            "the table has another number of rows than when its people were counted; let nothing write to it meanwhile"
+            "the table has another number of rows than when its people were counted; let nothing write to it "
+            "meanwhile"
         )
 
     return replace(rest, read=read)
 
 
 def without(table: Table, privacy_id: str) -> Table:
-    """The table as if it had no such column. InputError where it has none, or of a type that does not name people exactly."""
+    """The table as if it had no such column. InputError where it has none, or of a type that does not name
+    people exactly.
+    """
     if privacy_id not in table.schema.names:
         raise InputError(
-            f"no column {privacy_id!r} for --privacy-id in the table; it has {', '.join(table.schema.names[:12])}"
+            f"no column {privacy_id!r} for --privacy-id in the table; it has "
+            f"{', '.join(table.schema.names[:12])}"
         )
     kind = table.schema.field(privacy_id).type
     value = kind.value_type if pa.types.is_dictionary(kind) else kind
     if pa.types.is_floating(value) or pa.types.is_nested(value):
         raise InputError(
-            f"--privacy-id {privacy_id!r} is a column of {spelt(kind)}: one person may have several spellings; make it text or integers"
+            f"--privacy-id {privacy_id!r} is a column of {spelt(kind)}: one person may have several "
+            "spellings; make it text or integers"
         )
     try:
         pa.array([], value).dictionary_encode()
     except pa.ArrowNotImplementedError:
         raise InputError(
-            f"--privacy-id {privacy_id!r} is a column of {spelt(kind)}, which cannot be grouped; make it text or integers"
+            f"--privacy-id {privacy_id!r} is a column of {spelt(kind)}, which cannot be grouped; make it "
+            "text or integers"
         ) from None
     return replace(table, schema=table.schema.remove(table.schema.get_field_index(privacy_id)))
 
 
 def _people(column: pa.Array, missing: Sequence[str]) -> pa.Array:
-    """The ids, null for nobody. As plain values: a dictionary may repeat one, or hold a null, and give one person two codes."""
+    """The ids, null for nobody. As plain values: a dictionary may repeat one, or hold a null, and give one
+    person two codes.
+    """
     column = plain(column)
     if not is_text(column.type):
         return column

@@ -1,10 +1,13 @@
-"""Delimited text (CSV, TSV) as columns of text, record by record: what one record holds decides nothing about another.
+"""Delimited text (CSV, TSV) as columns of text, record by record: what one record holds decides nothing about
+another.
 
-A record is a line; its end, LF or CRLF, is that of the header line. A line that is not as wide as the header is a record of nulls; a cell that is
-not UTF-8 is a null. A quote that is open at a line's end may be a cell with a line break in it or a slip of the writer's: to guess would lose
-rows, or let one person's bytes swallow others', so `checked` refuses the file. Where no line ends inside quotes both readings are the same one.
+A record is a line; its end, LF or CRLF, is that of the header line. A line that is not as wide as the header
+is a record of nulls; a cell that is not UTF-8 is a null. A quote that is open at a line's end may be a cell
+with a line break in it or a slip of the writer's: to guess would lose rows, or let one person's bytes swallow
+others', so `checked` refuses the file. Where no line ends inside quotes both readings are the same one.
 
-The library's parser reads a block where that is provably the same (`_plain`); blocks that are not clean take the exact path (`_mended`).
+The library's parser reads a block where that is provably the same (`_plain`); blocks that are not clean take
+the exact path (`_mended`).
 """
 
 from __future__ import annotations
@@ -37,7 +40,9 @@ MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How a text file is written, by its header line, which is public, and what a record of it is, by the caller's word."""
+    """How a text file is written, by its header line, which is public, and what a record of it is, by the
+    caller's word.
+    """
 
     names: tuple[str, ...]
     delimiter: str
@@ -58,7 +63,9 @@ class Form:
 
 
 def read_form(file: InputFile, records: Records) -> Form:
-    """The form of a text file from its first line alone: were a quote missing there, the next lines would turn into a name."""
+    """The form of a text file from its first line alone: were a quote missing there, the next lines would
+    turn into a name.
+    """
     path, gzip = file.path, file.path.name.lower().endswith(".gz")
     line = _first_line(_unpacked(file, gzip))
     if len(line) >= MOST_HEADER:
@@ -69,7 +76,8 @@ def read_form(file: InputFile, records: Records) -> Form:
     first = line.removesuffix(b"\n").removesuffix(b"\r")
     if b"\r" in first:
         raise InputError(
-            f"{path}: the header holds a carriage return; let lines end in a line feed, or both (for example with mac2unix)"
+            f"{path}: the header holds a carriage return; let lines end in a line feed, or both (for example "
+            "with mac2unix)"
         )
     try:
         text = first.decode("utf-8-sig")
@@ -107,7 +115,9 @@ def _delimiter(name: str, header: str) -> str:
 
 
 def read_delimited(file: InputFile, form: Form, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The records as columns of text, in order; a null is a cell that cannot be read. Ambiguous where it is not clear what a record is."""
+    """The records as columns of text, in order; a null is a cell that cannot be read. Ambiguous where it is
+    not clear what a record is.
+    """
     seen = 0
     for block in _blocks(file, form):
         batch = _plain(block, form, columns)
@@ -118,7 +128,9 @@ def read_delimited(file: InputFile, form: Form, columns: Sequence[str]) -> Itera
 
 
 def _blocks(file: InputFile, form: Form) -> Iterator[bytes]:
-    """The text behind the header, cut where records end. A record that is too long is handed on as one that is too wide."""
+    """The text behind the header, cut where records end. A record that is too long is handed on as one that
+    is too wide.
+    """
     stream = _unpacked(file, form.gzip)
     left = form.begins
     while left and (header := stream.read(left)):
@@ -142,7 +154,8 @@ def _blocks(file: InputFile, form: Form) -> Iterator[bytes]:
         rest = rest[cut:]
     if rest:
         raise Ambiguous(
-            f"{file.path} ends inside quotes, as no writer of --multiline files leaves it; mend it, or say --lines"
+            f"{file.path} ends inside quotes, as no writer of --multiline files leaves it; mend it, or say "
+            "--lines"
         )
 
 
@@ -171,10 +184,11 @@ def _behind_line(stream: Any, last: bytes, form: Form) -> bytes:
 def _plain(block: bytes, form: Form, columns: Sequence[str]) -> pa.RecordBatch | None:
     """The block by the library's parser, or None where that is not sure to read it by our definition.
 
-    Sure: no line is too long or holds a stray carriage return, what is read is UTF-8, and the parser finds as many rows as there are line feeds, each
-    of the header's width. It begins a row outside quotes and ends it at the first line feed outside quotes, or at the end of the block; so an empty
-    line, which it skips, or a line feed inside quotes leaves it with fewer rows, but for one at the very end, which is looked at. Where none is
-    inside quotes, its rows are the lines, and inside a line both read alike.
+    Sure: no line is too long or holds a stray carriage return, what is read is UTF-8, and the parser finds as
+    many rows as there are line feeds, each of the header's width. It begins a row outside quotes and ends it
+    at the first line feed outside quotes, or at the end of the block; so an empty line, which it skips, or a
+    line feed inside quotes leaves it with fewer rows, but for one at the very end, which is looked at. Where
+    none is inside quotes, its rows are the lines, and inside a line both read alike.
     """
     lines = block.count(b"\n")
     if len(block) > LONGEST or (form.records == "multiline" and b'"' in block):
@@ -224,7 +238,9 @@ def _parse(block: bytes, form: Form, columns: Sequence[str], *, check_utf8: bool
 
 
 def _scan(text: bytes, form: Form, *, wide: bool = False) -> tuple[int, np.ndarray, int]:
-    """(records, int64[odd record, (begin, end, number, what)], bytes up to the end of the last whole one): see the kernel."""
+    """(records, int64[odd record, (begin, end, number, what)], bytes up to the end of the last whole one):
+    see the kernel.
+    """
     from factored_mwem.kernels.text import scan
 
     odd = np.empty((text.count(b"\n"), 4), dtype=np.int64)
@@ -236,7 +252,9 @@ def _scan(text: bytes, form: Form, *, wide: bool = False) -> tuple[int, np.ndarr
 
 
 def _mended(block: bytes, form: Form, columns: Sequence[str], where: str, seen: int) -> pa.RecordBatch:
-    """The block with every odd record written anew, so that the library reads it as we mean it; cells that cannot be read become null."""
+    """The block with every odd record written anew, so that the library reads it as we mean it; cells that
+    cannot be read become null.
+    """
     records, odd, _ = _scan(block, form, wide=not _is_text(block))
     parts, whole, at = list[bytes](), list[int](), 0
     unread: dict[str, list[int]] = {name: [] for name in form.names}
@@ -279,7 +297,9 @@ def _without(column: pa.Array, records: Sequence[int]) -> pa.Array:
 
 
 def cells_of(record: bytes, form: Form) -> list[bytes] | None:
-    """The cells of a record without its line end; None where it cannot be cut: it is ragged, too long, or none at all, or leaves a quote open."""
+    """The cells of a record without its line end; None where it cannot be cut: it is ragged, too long, or
+    none at all, or leaves a quote open.
+    """
     line = record + form.line_end
     records, odd, used = _scan(line, form)
     if records != 1 or used != len(line) or any(what & (RAGGED | OPEN | LONG) for what in odd[:, 3].tolist()):
@@ -288,7 +308,9 @@ def cells_of(record: bytes, form: Form) -> list[bytes] | None:
 
 
 def leaves_open(line: bytes, form: Form, *, is_open: bool) -> bool:
-    """Whether the record goes on behind a line, given without its end, of a file whose cells may hold line breaks. `is_open`: before it."""
+    """Whether the record goes on behind a line, given without its end, of a file whose cells may hold line
+    breaks. `is_open`: before it.
+    """
     if b'"' not in line:
         return is_open
     return not _scan((b'"' if is_open else b"") + line + form.line_end, form)[
@@ -297,7 +319,9 @@ def leaves_open(line: bytes, form: Form, *, is_open: bool) -> bool:
 
 
 def _cells(line: bytes, form: Form) -> list[bytes]:
-    """The cells of a line all of whose quotes are closed: quotes count where a cell begins with one, and a doubled one inside is one."""
+    """The cells of a line all of whose quotes are closed: quotes count where a cell begins with one, and a
+    doubled one inside is one.
+    """
     pattern, cells, at = _PATTERNS[form.delimiter], [], 0
     while True:
         found = pattern.match(line, at)
@@ -315,7 +339,10 @@ _PATTERNS = {
 }
 _LONG = f"a record is longer than {LONGEST >> 20} MB; is a quote missing?"
 _WAYS_OUT = {
-    "checked": " If cells hold line breaks, say --multiline; if every line is a record, whatever its quotes, say --lines",
+    "checked": (
+        " If cells hold line breaks, say --multiline; if every line is a record, whatever its quotes, say "
+        "--lines"
+    ),
     "multiline": " If every line is a record, whatever its quotes, say --lines",
 }
 
@@ -328,14 +355,16 @@ def _refuse(what: int, form: Form, row: str) -> None:
         raise Ambiguous(f"{row}: {_LONG}{_WAYS_OUT[form.records]}")
     if what & FEED:
         raise Ambiguous(
-            f"{row} holds a line feed alone, where the header ends in a carriage return and a line feed; make all line ends the same "
+            f"{row} holds a line feed alone, where the header ends in a carriage return and a line feed; "
+            "make all line ends the same "
             "(for example with dos2unix), for with --lines only such a pair would end a record"
         )
     if what & OPEN:
         raise Ambiguous(f"{row}: a quote is open where the line ends.{_WAYS_OUT[form.records]}")
     if what & TAIL:
         raise Ambiguous(
-            f"{row} has text behind a closing quote, as no writer of --multiline files leaves it; mend it, or say --lines"
+            f"{row} has text behind a closing quote, as no writer of --multiline files leaves it; mend it, "
+            "or say --lines"
         )
 
 

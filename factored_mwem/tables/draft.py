@@ -1,4 +1,6 @@
-"""Draft: NOT PRIVATE. A first domain read off the data, for a person to review and correct before it is used."""
+"""Draft: NOT PRIVATE. A first domain read off the data, for a person to review and correct before it is
+used.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,11 @@ MOST_CATEGORIES = 200
 
 
 def draft(source: Any, columns: Sequence[str] | None = None, *, records: Records = "checked") -> Domain:
-    """NOT PRIVATE: categories, bounds and nulls are those of the data. Review every field, widen bounds to what is publicly known.
+    """NOT PRIVATE: categories, bounds and nulls are those of the data. Review every field, widen bounds to
+    what is publicly known.
 
-    No release takes it before `Domain.reviewed()`, or before a person removes "draft" from its file. `records`: see Policy.
+    No release takes it before `Domain.reviewed()`, or before a person removes "draft" from its file.
+    `records`: see Policy.
     """
     table = open_table(source, records)
     for name in columns or ():

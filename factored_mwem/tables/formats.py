@@ -41,7 +41,9 @@ def write_batches(
     overwrite: bool = False,
     same: bool = False,
 ) -> str:
-    """Write the batches in the format of `path`'s suffix, whole or not at all; returns the file's sha256. The rest: see `replacing`."""
+    """Write the batches in the format of `path`'s suffix, whole or not at all; returns the file's sha256. The
+    rest: see `replacing`.
+    """
     if metadata is not None:
         schema = schema.with_metadata({**(schema.metadata or {}), METADATA_KEY: metadata.encode()})
     with replacing(path, before, overwrite=overwrite, same=same) as temporary:

@@ -1,4 +1,6 @@
-"""InputFile: a private file, opened once. Every pass reads the very file that was opened, and `check` tells whether it is still what it was."""
+"""InputFile: a private file, opened once. Every pass reads the very file that was opened, and `check` tells
+whether it is still what it was.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +28,12 @@ class Origin(Protocol):
 
 
 class InputFile:
-    """`path`, opened once; identity is its device, inode, size and time of writing and, with `footer`, the footer of a Parquet file.
+    """`path`, opened once; identity is its device, inode, size and time of writing and, with `footer`, the
+    footer of a Parquet file.
 
-    A file that another takes the place of, by a rename, is read on to its end; one that is written to is Changed. Not seen is one that is written
-    over in its own size and given its old time again: who does that means to. The time at which mode, links or name changed says too little.
+    A file that another takes the place of, by a rename, is read on to its end; one that is written to is
+    Changed. Not seen is one that is written over in its own size and given its old time again: who does that
+    means to. The time at which mode, links or name changed says too little.
     """
 
     def __init__(self, path: Path, *, footer: bool = False) -> None:
@@ -45,7 +49,8 @@ class InputFile:
     def check(self) -> None:
         if self._look() != self._identity:
             raise Changed(
-                f"{self.path} was changed while it was read; put back what it was, or release again what it is now"
+                f"{self.path} was changed while it was read; put back what it was, or release again what it "
+                "is now"
             )
 
     def stream(self) -> io.RawIOBase:

@@ -1,4 +1,6 @@
-"""Reading: Arrow columns, text or typed, to numbers in the unit of an attribute's cuts. What cannot be read is masked, never an error."""
+"""Reading: Arrow columns, text or typed, to numbers in the unit of an attribute's cuts. What cannot be read
+is masked, never an error.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def is_number(arrow: pa.DataType) -> bool:
 
 
 def check_writable(name: str, arrow: pa.DataType) -> None:
-    """InputError where values of a column's type could not be written again: a public fact, to be told before anything is spent."""
+    """InputError where values of a column's type could not be written again: a public fact, to be told before
+    anything is spent.
+    """
     value = arrow.value_type if pa.types.is_dictionary(arrow) else arrow
     if pa.types.is_timestamp(value) and not _known_zone(value):
         raise InputError(
@@ -83,7 +87,9 @@ def read_units(attribute: Attribute, column: pa.Array) -> np.ma.MaskedArray:
 
 
 def _read_ticks(column: pa.Array) -> np.ma.MaskedArray:
-    """Microseconds since 1970 of dates and timestamps; a moment that 64 bits cannot hold is clipped, as Arrow's cast would not do."""
+    """Microseconds since 1970 of dates and timestamps; a moment that 64 bits cannot hold is clipped, as
+    Arrow's cast would not do.
+    """
     if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
         return masked(column.cast(pa.int64()), np.int64) // 1000
     unit = (
@@ -133,7 +139,9 @@ def _read_number(column: pa.Array, *, whole: bool) -> np.ma.MaskedArray:
 
 
 def _read_moment(attribute: Attribute, column: pa.Array) -> np.ma.MaskedArray:
-    """Days (date) or microseconds (datetime) since 1970 from ISO 8601 text, or from the attribute's strptime `format`."""
+    """Days (date) or microseconds (datetime) since 1970 from ISO 8601 text, or from the attribute's strptime
+    `format`.
+    """
     if attribute.format not in ("default", "any"):
         moment = pc.strptime(column, format=attribute.format, unit="us", error_is_null=True)
         micros = masked(moment.cast(pa.int64()), np.int64)

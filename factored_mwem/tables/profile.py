@@ -1,4 +1,6 @@
-"""Profile: what a pass over the rows finds out about each column. Private: `discover` reads it through the ledger, `draft` says NOT PRIVATE."""
+"""Profile: what a pass over the rows finds out about each column. Private: `discover` reads it through the
+ledger, `draft` says NOT PRIVATE.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ from factored_mwem.tables.parsing import (
 from factored_mwem.tables.source import Private, Table, spelt
 
 KINDS = ("null", "boolean", "integer", "number", "date", "datetime", "code", "string")
-"""What a value can look like; a column of text takes votes over these. A code is digits after a zero: "0311" would lose it as a number."""
+"""What a value can look like; a column of text takes votes over these. A code is digits after a zero: "0311"
+would lose it as a number.
+"""
 NARROWER = {
     "boolean": ("boolean",),
     "integer": ("integer",),
@@ -62,7 +66,9 @@ def _first_days(months: Sequence[int]) -> np.ndarray:
 
 
 GRIDS = {"number": _number_grid(np.arange(10, 100) / 10), "month": _first_days(range(1, 13))}
-"""Public candidates for bounds: numbers of two digits at every magnitude, and the first days of months (in days since 1970)."""
+"""Public candidates for bounds: numbers of two digits at every magnitude, and the first days of months (in
+days since 1970).
+"""
 COARSE = {
     "number": _number_grid(np.array([1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0])),
     "month": _first_days([1]),
@@ -72,7 +78,9 @@ COARSE = {
 
 @dataclass(slots=True, eq=False, repr=False)
 class ColumnProfile(Private):
-    """Counts over one column: votes for each kind, values below and above every grid point, and distinct text."""
+    """Counts over one column: votes for each kind, values below and above every grid point, and distinct
+    text.
+    """
 
     kinds: tuple[str, ...]
     votes: np.ndarray = field(default_factory=lambda: np.zeros(len(KINDS), dtype=np.int64))
@@ -131,7 +139,9 @@ class ColumnProfile(Private):
         self.most[grid] = max(float(values.max()), self.most.get(grid, -np.inf))
 
     def lower_and_higher(self, grid: str) -> tuple[np.ndarray, np.ndarray]:
-        """int64[grid point] each: how many values lie strictly below, and strictly above, every grid point."""
+        """int64[grid point] each: how many values lie strictly below, and strictly above, every grid
+        point.
+        """
         none = np.zeros(len(GRIDS[grid]) + 1, dtype=np.int64)
         return np.cumsum(self.below.get(grid, none))[:-1], np.cumsum(self.above.get(grid, none)[::-1])[::-1][
             1:
@@ -161,10 +171,13 @@ def _reader(kind: str) -> Attribute:
 
 
 def profile(table: Table, columns: Sequence[str]) -> dict[str, ColumnProfile]:
-    """The profile of each column, in one pass. InputError for a type that no domain can describe, ResourceError for too many columns."""
+    """The profile of each column, in one pass. InputError for a type that no domain can describe,
+    ResourceError for too many columns.
+    """
     if len(columns) > MOST_COLUMNS:
         raise ResourceError(
-            f"a domain can be learnt for up to {MOST_COLUMNS:,} columns, not {len(columns):,}; declare it, or use --columns"
+            f"a domain can be learnt for up to {MOST_COLUMNS:,} columns, not {len(columns):,}; declare it, "
+            "or use --columns"
         )
     found = {
         name: ColumnProfile(KINDS[1:] if table.text else (kind_of(table.schema.field(name)),))
@@ -177,7 +190,9 @@ def profile(table: Table, columns: Sequence[str]) -> dict[str, ColumnProfile]:
 
 
 def kind_of(field: pa.Field) -> str:
-    """What a typed column holds, from its type alone (public). InputError where no domain can describe it, or nothing can write it."""
+    """What a typed column holds, from its type alone (public). InputError where no domain can describe it, or
+    nothing can write it.
+    """
     check_writable(field.name, field.type)
     arrow = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
     if is_text(arrow):
@@ -189,7 +204,8 @@ def kind_of(field: pa.Field) -> str:
     if pa.types.is_date(arrow) or pa.types.is_timestamp(arrow):
         return "date" if pa.types.is_date(arrow) else "datetime"
     raise InputError(
-        f"column {field.name!r} has type {spelt(field.type)}, which fmwem cannot release; leave it out with --columns"
+        f"column {field.name!r} has type {spelt(field.type)}, which fmwem cannot release; leave it out with "
+        "--columns"
     )
 
 
@@ -208,7 +224,9 @@ def limits_of(field: pa.Field) -> tuple[float, float]:
 
 
 def most_whole(field: pa.Field) -> float:
-    """Up to which size a typed column holds every whole number that its bounds admit, from its type alone (public)."""
+    """Up to which size a typed column holds every whole number that its bounds admit, from its type alone
+    (public).
+    """
     arrow = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
     return (
         float(2 ** (np.finfo(arrow.to_pandas_dtype()).nmant + 1)) if pa.types.is_floating(arrow) else np.inf

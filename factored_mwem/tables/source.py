@@ -1,4 +1,6 @@
-"""Table: any input a user has, seen as column names, Arrow types and a stream of record batches that can be read twice."""
+"""Table: any input a user has, seen as column names, Arrow types and a stream of record batches that can be
+read twice.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ from factored_mwem.tables.input_file import InputFile, Origin
 
 TEXT_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 BROKEN = (pa.ArrowException, OSError, EOFError, zlib.error)
-"""What the libraries raise over a file or a frame that cannot be read. Their texts may quote it: `_reason` says it in our words."""
+"""What the libraries raise over a file or a frame that cannot be read. Their texts may quote it: `_reason`
+says it in our words.
+"""
 ROWS = 2**17
 """Rows of an Arrow file handed on at a time, however many its writer has put together."""
 
@@ -39,9 +43,11 @@ class Private:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Table(Private):
-    """`schema` (names and types: public) and `read`, which starts a fresh pass over the private rows, some columns of them.
+    """`schema` (names and types: public) and `read`, which starts a fresh pass over the private rows, some
+    columns of them.
 
-    `text` says that every column is raw text whose type only the domain can tell (CSV), and `form` how it is written; `origin` is the file behind it.
+    `text` says that every column is raw text whose type only the domain can tell (CSV), and `form` how it is
+    written; `origin` is the file behind it.
     """
 
     schema: pa.Schema
@@ -51,9 +57,11 @@ class Table(Private):
     origin: Origin | None = None
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The rows of `columns`, in order. InputError where the file turns out to be broken, Changed where it is not what was opened.
+        """The rows of `columns`, in order. InputError where the file turns out to be broken, Changed where it
+        is not what was opened.
 
-        It is looked at before and after every pass: so before the first charge, which follows a pass, and before the noise that follows another.
+        It is looked at before and after every pass: so before the first charge, which follows a pass, and
+        before the noise that follows another.
         """
         self._check()
         yield from self.read(columns)
@@ -65,7 +73,9 @@ class Table(Private):
 
 
 def open_table(source: Any, records: Records = "checked") -> Table:
-    """See a path, a pyarrow object or any data frame as a Table; `records` as in Policy. InputError where it cannot be read."""
+    """See a path, a pyarrow object or any data frame as a Table; `records` as in Policy. InputError where it
+    cannot be read.
+    """
     if isinstance(source, Table):
         return source
     table = _open_path(Path(source), records) if isinstance(source, str | Path) else _open_object(source)
@@ -79,7 +89,8 @@ def open_table(source: Any, records: Records = "checked") -> Table:
         raise InputError(f"column {names.index('') + 1} of the table has no name; give it one")
     if any("\0" in name for name in names):
         raise InputError(
-            "the name of a column holds a NUL character; is the table UTF-16? Convert it to UTF-8 (for example with iconv)"
+            "the name of a column holds a NUL character; is the table UTF-16? Convert it to UTF-8 (for "
+            "example with iconv)"
         )
     twice = sorted(name for name, times in Counter(names).items() if times > 1)
     if twice:
@@ -92,7 +103,9 @@ def open_table(source: Any, records: Records = "checked") -> Table:
 
 
 def _nulls_as_text(table: Table) -> Table:
-    """A column that holds no value yet has a type of its own, which the first value would change; it counts as text."""
+    """A column that holds no value yet has a type of its own, which the first value would change; it counts
+    as text.
+    """
     if not any(pa.types.is_null(kind) for kind in table.schema.types):
         return table
     schema = pa.schema(
@@ -133,7 +146,8 @@ def _open_dataset(data: Any) -> Table:
         kind = getattr(getattr(part, "format", None), "default_extname", None)
         if kind in ("csv", "json"):
             raise InputError(
-                f"the dataset is of {kind} files, whose reader lets a row decide how others are read; give the path of a file"
+                f"the dataset is of {kind} files, whose reader lets a row decide how others are read; give "
+                "the path of a file"
             )
     return Table(
         data.schema,
@@ -160,7 +174,8 @@ class DatasetFiles:
     def check(self) -> None:
         if self._look() != self._identity:
             raise Changed(
-                "the files of the dataset were changed while they were read; put back what was there, or release again what is there now"
+                "the files of the dataset were changed while they were read; put back what was there, or "
+                "release again what is there now"
             )
 
     def _look(self) -> list[Any]:
@@ -203,7 +218,9 @@ def _from_frame(source: Any) -> pa.Table:
 
 
 def _without_digits(table: pa.Table, dtypes: Any) -> pa.Table:
-    """Decimals in a pandas column of objects have the digits of the longest value there, which a type must not show: they become floats."""
+    """Decimals in a pandas column of objects have the digits of the longest value there, which a type must
+    not show: they become floats.
+    """
     for i, (field, dtype) in enumerate(zip(table.schema, dtypes, strict=True)):
         value = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         if pa.types.is_decimal(value) and getattr(dtype, "kind", "") == "O":
@@ -259,7 +276,9 @@ def _open_text(file: InputFile, records: Records) -> Table:
 
 
 def _read_arrow(file: InputFile, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Batch by batch on one thread: the library's dataset reader died of damaged files (24 of 1,500, by a segmentation fault)."""
+    """Batch by batch on one thread: the library's dataset reader died of damaged files (24 of 1,500, by a
+    segmentation fault).
+    """
     at = [pa.ipc.open_file(file.arrow()).schema.get_field_index(name) for name in columns]
     reader = pa.ipc.open_file(
         file.arrow(), options=pa.ipc.IpcReadOptions(included_fields=at, use_threads=False)
@@ -278,12 +297,16 @@ def _read_parquet(file: InputFile, columns: Sequence[str]) -> Iterator[pa.Record
 
 
 def _guarded(path: Path | str, start: Callable[[], Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
-    """The batches of typed columns, text that is none as null. Arrow files are taken as they lie, so a wrong offset would be followed."""
+    """The batches of typed columns, text that is none as null. Arrow files are taken as they lie, so a wrong
+    offset would be followed.
+    """
     return _readable(path, lambda: (_sound(batch) for batch in start()))
 
 
 def _sound(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch, whole by the library's own check; a cell that is none of its type (text that is not UTF-8) is null, for it is one person's."""
+    """The batch, whole by the library's own check; a cell that is none of its type (text that is not UTF-8)
+    is null, for it is one person's.
+    """
     try:
         batch.validate(full=True)
     except pa.ArrowInvalid:
@@ -293,7 +316,9 @@ def _sound(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _mended(column: pa.Array) -> pa.Array:
-    """The column with null for cells that are not whole. ArrowInvalid where more than cells is broken: offsets would be followed."""
+    """The column with null for cells that are not whole. ArrowInvalid where more than cells is broken:
+    offsets would be followed.
+    """
     column.validate()
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         column.view(pa.binary() if pa.types.is_string(column.type) else pa.large_binary()).validate(full=True)
@@ -326,7 +351,8 @@ def _broken(column: pa.Array, begin: int) -> Iterator[int]:
 def _readable(path: Path | str, start: Callable[[], Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
     """The batches; a broken file becomes one line without any value of it.
 
-    The error is raised where the library's is over: that one quotes the row, and would go along as its context.
+    The error is raised where the library's is over: that one quotes the row, and would go along as its
+    context.
     """
     try:
         yield from start()

@@ -1,6 +1,8 @@
-"""Edits: tables to start from, and neighbours of them, as orders of a sheet's rows. NOT PRIVATE: for `fmwem verify` alone.
+"""Edits: tables to start from, and neighbours of them, as orders of a sheet's rows. NOT PRIVATE: for `fmwem
+verify` alone.
 
-Who is a neighbour is said here once more, on purpose without a look at privacy/neighbours.py: one person's rows come, go, or are exchanged.
+Who is a neighbour is said here once more, on purpose without a look at privacy/neighbours.py: one person's
+rows come, go, or are exchanged.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ PRIMED = 6
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Person(Private):
-    """A stranger's rows, and what they are in words; `breaks` where a reader may refuse a whole table over them."""
+    """A stranger's rows, and what they are in words; `breaks` where a reader may refuse a whole table over
+    them.
+    """
 
     words: str
     rows: tuple[int, ...]
@@ -33,7 +37,9 @@ class Person(Private):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Base(Private):
-    """A table to start from: `order` of the sheet's rows, the persons who may join, and the policy that says who is a neighbour."""
+    """A table to start from: `order` of the sheet's rows, the persons who may join, and the policy that says
+    who is a neighbour.
+    """
 
     sheet: Sheet
     order: list[int]
@@ -50,7 +56,9 @@ class Edit(Private):
 
 
 def based(sheet: Sheet, rows: int, policy: Policy, rng: Generator, *, primed: bool) -> Base:
-    """A base of the sheet's `rows` rows. Primed, it has hostile rows of several persons and k copies of some, for a hostile row to act upon."""
+    """A base of the sheet's `rows` rows. Primed, it has hostile rows of several persons and k copies of some,
+    for a hostile row to act upon.
+    """
     grown, persons = _strangers(sheet, rows, policy, rng)
     order = list(range(rows))
     if primed:
@@ -110,7 +118,9 @@ def edited(base: Base, rng: Generator) -> Edit:
 
 
 def _replaced(base: Base, rng: Generator) -> Edit:
-    """One person's rows for another's: in their place, or anywhere, for the order of a table is no promise."""
+    """One person's rows for another's: in their place, or anywhere, for the order of a table is no
+    promise.
+    """
     leaving, words = _leaving(base, rng)
     person = base.persons[rng.integers(len(base.persons))]
     if len(leaving) == len(person.rows) and rng.random() < 0.5:
@@ -157,7 +167,9 @@ def _without(order: Sequence[int], places: Sequence[int]) -> list[int]:
 
 
 def _insert(order: Sequence[int], rows: Sequence[int], rng: Generator) -> tuple[list[int], str]:
-    """The order with `rows` among the others: first, last, together somewhere, or each at a place of its own."""
+    """The order with `rows` among the others: first, last, together somewhere, or each at a place of its
+    own.
+    """
     how = ("first", "last", "together", "among the others")[rng.integers(4)]
     if how == "among the others":
         found = list(order)

@@ -1,4 +1,5 @@
-"""Hostile: cells and lines that a program may trip over, for `fmwem verify`. Each comes with words that say what it is.
+"""Hostile: cells and lines that a program may trip over, for `fmwem verify`. Each comes with words that say
+what it is.
 
 A cell is made from one that is there, so that it lies close to it: `male` and a NUL beside `male`.
 """
@@ -72,7 +73,9 @@ def texts(existing: str) -> list[Family[str]]:
 
 
 def raw_cells(existing: bytes, delimiter: bytes) -> list[Family[bytes]]:
-    """Cells of a text file whose lines are its records: some are no proper cells at all, which must be their own person's matter."""
+    """Cells of a text file whose lines are its records: some are no proper cells at all, which must be their
+    own person's matter.
+    """
     return [
         *(
             [(words, _plain(text, delimiter)) for words, text in family]
@@ -160,7 +163,9 @@ def lines(existing: bytes, delimiter: bytes, fields: int) -> Family[bytes]:
 
 
 def breaks_lines(cell: bytes) -> bool:
-    """Whether a reader may refuse a file with this cell, or find its end elsewhere: quotes that are not plain, bytes that are no text."""
+    """Whether a reader may refuse a file with this cell, or find its end elsewhere: quotes that are not
+    plain, bytes that are no text.
+    """
     try:
         cell.decode("utf-8")
     except UnicodeDecodeError:
@@ -177,7 +182,9 @@ def _plain(text: str, delimiter: bytes) -> bytes:
 def typed_cells(
     column: pa.Array, *, nullable: bool, frame: bool, rng: Generator
 ) -> tuple[list[str], pa.Array]:
-    """Values of a column's type: what they are, and the values. `column` is without dictionaries; a pandas `frame` holds dates as Python's."""
+    """Values of a column's type: what they are, and the values. `column` is without dictionaries; a pandas
+    `frame` holds dates as Python's.
+    """
     kind = column.type
     words, values = (
         _extremes(PYTHON_DATES, pa.int32()) if frame and pa.types.is_date32(kind) else _of_type(column, rng)

@@ -1,7 +1,9 @@
-"""Sheet: a private table as rows that can be put together anew, with strangers' rows beside its own. NOT PRIVATE: for `fmwem verify` alone.
+"""Sheet: a private table as rows that can be put together anew, with strangers' rows beside its own. NOT
+PRIVATE: for `fmwem verify` alone.
 
-A table is then an order of row numbers, and a neighbour another order. Text files are put together from their bytes, all else from Arrow's rows;
-what comes out is of the kind that came in, for the way through its reader is part of what is verified.
+A table is then an order of row numbers, and a neighbour another order. Text files are put together from their
+bytes, all else from Arrow's rows; what comes out is of the kind that came in, for the way through its reader
+is part of what is verified.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ MISSING = (None, "")
 
 @dataclass(frozen=True, slots=True)
 class Stranger:
-    """A row to make: a copy of row `like`, with a hostile cell of `column` (or, beyond the last, a hostile line) where `hostile`.
+    """A row to make: a copy of row `like`, with a hostile cell of `column` (or, beyond the last, a hostile
+    line) where `hostile`.
 
     `person`: the privacy id it gets, where the table has one.
     """
@@ -49,10 +52,14 @@ class Sheet(Protocol):
         """Of each row its privacy id; None where it has none, or the table has no such column."""
 
     def grow(self, wanted: Sequence[Stranger], rng: Generator) -> tuple[Sheet, list[str], list[bool]]:
-        """A sheet with these rows after its own; what each is in words; whether a reader may refuse a whole table over it."""
+        """A sheet with these rows after its own; what each is in words; whether a reader may refuse a whole
+        table over it.
+        """
 
     def new_persons(self, most: int) -> list[Any]:
-        """Privacy ids that nobody in the table has, all different: `most`, or as many as there are. InputError where there is none."""
+        """Privacy ids that nobody in the table has, all different: `most`, or as many as there are.
+        InputError where there is none.
+        """
 
     def source(self, order: Sequence[int]) -> Any:
         """The table of these rows, to be opened like any other."""
@@ -169,7 +176,9 @@ class Lines(Private):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class _Row(Private):
-    """A line that was made: what it is in words, whether a reader may refuse a whole table over it, and whose it is."""
+    """A line that was made: what it is in words, whether a reader may refuse a whole table over it, and whose
+    it is.
+    """
 
     record: bytes
     words: str
@@ -191,7 +200,8 @@ def _joined(lines_read: Sequence[bytes], form: Form) -> list[bytes]:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Rows(Private):
-    """A typed table: Arrow's rows without dictionaries, which are made anew for every neighbour as a library would.
+    """A typed table: Arrow's rows without dictionaries, which are made anew for every neighbour as a library
+    would.
 
     `schema` is that of the input; `dtypes` those of a pandas frame, which is what comes out then.
     """
@@ -275,7 +285,8 @@ class Rows(Private):
         found = list(itertools.islice((n for n in numbers if n not in taken), most))
         if not found:
             raise InputError(
-                f"every number of the type {kind} is somebody's --privacy-id, and verify needs new ones; make the column wider"
+                f"every number of the type {kind} is somebody's --privacy-id, and verify needs new ones; "
+                "make the column wider"
             )
         return found
 
@@ -308,7 +319,9 @@ class Rows(Private):
 
 
 def _series(column: pa.ChunkedArray, dtype: Any) -> Any:
-    """A column of a frame. Where the type knows nulls, it reads Arrow's columns itself: pandas would make floats of integers among which are some."""
+    """A column of a frame. Where the type knows nulls, it reads Arrow's columns itself: pandas would make
+    floats of integers among which are some.
+    """
     if type(dtype).__name__ == "CategoricalDtype":
         made = column.to_pandas().astype("category")
         return made.cat.as_ordered() if dtype.ordered else made
@@ -338,7 +351,9 @@ def _single(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _encoded(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """A column in the input's type. A dictionary whose codes are narrower than Arrow's own was pandas': it takes the narrowest that hold them."""
+    """A column in the input's type. A dictionary whose codes are narrower than Arrow's own was pandas': it
+    takes the narrowest that hold them.
+    """
     if not pa.types.is_dictionary(kind):
         return column.cast(kind)
     made = column.cast(kind.value_type).dictionary_encode()

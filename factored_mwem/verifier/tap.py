@@ -1,7 +1,9 @@
-"""Tap: what the library's sampler was handed and what it gave back, below its Python binding. NOT PRIVATE: for `fmwem verify` alone.
+"""Tap: what the library's sampler was handed and what it gave back, below its Python binding. NOT PRIVATE:
+for `fmwem verify` alone.
 
-The binding turns our values into the library's own objects, and something may be lost there (a text ends at its first NUL). So the call that crosses
-into the library is watched, and its objects are read back by the library itself.
+The binding turns our values into the library's own objects, and something may be lost there (a text ends at
+its first NUL). So the call that crosses into the library is watched, and its objects are read back by the
+library itself.
 """
 
 from __future__ import annotations
@@ -20,14 +22,18 @@ INVOKE = "opendp_core__measurement_invoke"
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Call(Private):
-    """One call of the sampler: what it received, what it returned (None where it failed), and the measurement that it is."""
+    """One call of the sampler: what it received, what it returned (None where it failed), and the measurement
+    that it is.
+    """
 
     received: Any
     returned: Any
     measurement: Any
 
     def loss(self, distance: Any) -> Any:
-        """What the library's own privacy map says of this very sampler, with the scale it really had, for inputs so far apart."""
+        """What the library's own privacy map says of this very sampler, with the scale it really had, for
+        inputs so far apart.
+        """
         return self.measurement.map(distance)
 
 
@@ -58,7 +64,8 @@ def tapped() -> Iterator[Tap]:
     def invoke(measurement: Any, argument: Any) -> Any:
         received = c_to_py(argument)
         result = function(measurement, argument)
-        # A plain pointer: the binding's own class would free what it points at, which the caller is about to read.
+        # A plain pointer: the binding's own class would free what it points at, which the caller is about to
+        # read.
         plain = ctypes.cast(result.payload.Ok, ctypes.POINTER(AnyObject)) if result.tag == 0 else None
         tap.note(Call(received, None if plain is None else c_to_py(plain), measurement))
         return result

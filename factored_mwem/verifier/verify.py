@@ -1,9 +1,11 @@
-"""Verify: NOT PRIVATE. Whether one person's rows move anything that a release shows by more than was charged, on the owner's own table.
+"""Verify: NOT PRIVATE. Whether one person's rows move anything that a release shows by more than was charged,
+on the owner's own table.
 
-The real mechanism runs on the table with real noise; its transcript is replayed on neighbours of the table (`edits.py`), and what reached the sampler
-is compared draw by draw with what was charged (`watch.py`). It is a search for mistakes, not a proof: what it finds is one, and what it does
-not find may be there. Nothing of it may be published. Neighbours of a table that is a file are files, too: copies of it, in a private folder that
-goes at the end; what a killed run leaves, the next one removes.
+The real mechanism runs on the table with real noise; its transcript is replayed on neighbours of the table
+(`edits.py`), and what reached the sampler is compared draw by draw with what was charged (`watch.py`). It is
+a search for mistakes, not a proof: what it finds is one, and what it does not find may be there. Nothing of
+it may be published. Neighbours of a table that is a file are files, too: copies of it, in a private folder
+that goes at the end; what a killed run leaves, the next one removes.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ from factored_mwem.verifier.watch import Draw, Finding, Parted, Watched
 from factored_mwem.workload.workload import Workload
 
 SLACK = 2.0**-30
-"""Losses and distances are floats, rounded a few times each, and sums of them: what uses up all of a charge may seem to use more."""
+"""Losses and distances are floats, rounded a few times each, and sums of them: what uses up all of a charge
+may seem to use more.
+"""
 A_BASE = 25
 """Neighbours of a base before another is drawn: its noise decides what is asked, so there should be many."""
 FOLDER = "fmwem-verify-"
@@ -49,7 +53,9 @@ SAMPLED = 100
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The draws of one stage: how many were compared, and the worst share of what was charged for one that was used up."""
+    """The draws of one stage: how many were compared, and the worst share of what was charged for one that
+    was used up.
+    """
 
     name: str
     compared: int
@@ -67,7 +73,8 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """NOT PRIVATE. `refused`: neighbours of a text file that were refused, as a record's end was not clear, before anything was drawn, as documented.
+    """NOT PRIVATE. `refused`: neighbours of a text file that were refused, as a record's end was not clear,
+    before anything was drawn, as documented.
 
     `failed` counts all tables with a failure, that of a base run among them; `failures` has the first.
     """
@@ -110,11 +117,13 @@ def verify(
     report: Callable[[int], None] = lambda _: None,
     **choices: Any,
 ) -> Verified:
-    """NOT PRIVATE. What `pairs` neighbours of the table say of a release with these arguments, which are those of `release`.
+    """NOT PRIVATE. What `pairs` neighbours of the table say of a release with these arguments, which are
+    those of `release`.
 
-    `seed` decides which neighbours, not the noise, which has none. While it runs, no other thread should release anything. `report` hears of every
-    pair. Raises what a release of the table itself would raise. Copies of a table that is a file go to a private folder in TMPDIR, removed at the
-    end; a killed run leaves it, and the next one removes it.
+    `seed` decides which neighbours, not the noise, which has none. While it runs, no other thread should
+    release anything. `report` hears of every pair. Raises what a release of the table itself would raise.
+    Copies of a table that is a file go to a private folder in TMPDIR, removed at the end; a killed run leaves
+    it, and the next one removes it.
     """
     if pairs < 1:
         raise InputError(f"pairs={pairs}: must be a whole number, 1 or more")
@@ -133,7 +142,9 @@ def verify(
 
 
 def sweep() -> None:
-    """Remove what runs of this user that were killed left in TMPDIR: copies of their tables. Their process's number is in the name."""
+    """Remove what runs of this user that were killed left in TMPDIR: copies of their tables. Their process's
+    number is in the name.
+    """
     for left in Path(tempfile.gettempdir()).glob(f"{FOLDER}*"):
         process = re.fullmatch(rf"{FOLDER}([0-9]{{1,9}})-.*", left.name)
         if process is None:
@@ -188,7 +199,9 @@ class _Search(Private):
         return Verified(self.pairs, self.draws, stages, self.refused, self.failed, tuple(self.failures))
 
     def _begin(self, base: Base, primed: bool) -> _Transcript | None:
-        """The base run. None where a table that is only primed cannot be released, which is a failure: the table itself can be."""
+        """The base run. None where a table that is only primed cannot be released, which is a failure: the
+        table itself can be.
+        """
         run, source = Watched(self.tap), base.sheet.source(base.order)
         try:
             made = self._make(source, run)

@@ -1,8 +1,9 @@
-"""Watch: the real noise with a transcript, and the same transcript replayed on another table. NOT PRIVATE: for `fmwem verify` alone.
+"""Watch: the real noise with a transcript, and the same transcript replayed on another table. NOT PRIVATE:
+for `fmwem verify` alone.
 
-A base run draws real noise and notes every draw. A replay on a neighbour draws too, so that its rows go all the way to the sampler; what comes back
-is thrown away for the base run's answer. Given the same answers, all that may differ between the two is what reached the sampler, and by no
-more than was charged.
+A base run draws real noise and notes every draw. A replay on a neighbour draws too, so that its rows go all
+the way to the sampler; what comes back is thrown away for the base run's answer. Given the same answers, all
+that may differ between the two is what reached the sampler, and by no more than was charged.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ Given = np.ndarray | dict[str, int]
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Draw(Private):
-    """One draw: how it was asked for, what was charged for it, what was handed over, and what the sampler saw of that."""
+    """One draw: how it was asked for, what was charged for it, what was handed over, and what the sampler saw
+    of that.
+    """
 
     method: str
     entry: Entry
@@ -45,7 +48,9 @@ class Draw(Private):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A comparison at one stage: the share of what was charged that was used up, infinite where something is wrong in itself, and what."""
+    """A comparison at one stage: the share of what was charged that was used up, infinite where something is
+    wrong in itself, and what.
+    """
 
     stage: str
     ratio: float
@@ -151,7 +156,9 @@ class Recorder:
 
 
 class Watched(Run):
-    """A run without books whose noise is watched. What depends on the machine and the clock is pinned to the base run's."""
+    """A run without books whose noise is watched. What depends on the machine and the clock is pinned to the
+    base run's.
+    """
 
     def __init__(
         self, tap: Tap, pinned: dict[str, Any] | None = None, base: Sequence[Draw] | None = None
@@ -186,7 +193,9 @@ class Watched(Run):
 
 
 def unfaithful(draw: Draw) -> list[str]:
-    """What is wrong between the product and the sampler: it must have seen what it was handed, and its answer must be what came back."""
+    """What is wrong between the product and the sampler: it must have seen what it was handed, and its answer
+    must be what came back.
+    """
     calls = draw.calls
     if any(call.returned is None for call in calls):
         return ["the sampler failed"]
@@ -206,7 +215,9 @@ def unfaithful(draw: Draw) -> list[str]:
 
 
 def _unfaithful_keys(draw: Draw, given: dict[str, int]) -> list[str]:
-    """The sampler may know the keys by other names, but each must stay a key of its own, with its own count and noise."""
+    """The sampler may know the keys by other names, but each must stay a key of its own, with its own count
+    and noise.
+    """
     if len(draw.calls) != (1 if given else 0):
         return [f"the sampler was called {len(draw.calls)} times for one draw"]
     received = draw.calls[0].received if given else {}
@@ -225,7 +236,9 @@ def _unfaithful_keys(draw: Draw, given: dict[str, int]) -> list[str]:
 
 
 def differently_asked(base: Draw, near: Draw) -> str:
-    """The first of the public facts of a draw that is another one on the neighbour, in words; empty where there is none."""
+    """The first of the public facts of a draw that is another one on the neighbour, in words; empty where
+    there is none.
+    """
     facts = {
         "kind": (base.method, near.method), "stage": (base.entry.stage, near.entry.stage), "mechanism": (base.entry.mechanism, near.entry.mechanism),
         "target": (base.entry.target, near.entry.target), "sensitivity": (base.entry.sensitivity, near.entry.sensitivity),
@@ -274,7 +287,9 @@ def losses(base: Draw, near: Draw) -> list[Finding]:
 
 
 def _losses_of_keys(base: Draw, near: Draw, first: dict[str, int], second: dict[str, int]) -> list[Finding]:
-    """For rho, all keys of either; for delta, those that only one has, at the scale and the threshold that were used."""
+    """For rho, all keys of either; for delta, those that only one has, at the scale and the threshold that
+    were used.
+    """
     stage, calls = stage_of(near.entry), [*near.calls, *base.calls]
     gaps = [gap for key in {*first, *second} if (gap := abs(first.get(key, 0) - second.get(key, 0)))]
     alone = [abs(first.get(key, 0) - second.get(key, 0)) for key in {*first} ^ {*second}]
@@ -284,7 +299,8 @@ def _losses_of_keys(base: Draw, near: Draw, first: dict[str, int], second: dict[
     found = [Finding(stage, float(rho) / float(near.entry.cost))]
     if alone:
         ours = threshold_delta(scale=near.scale, threshold=near.threshold, l0=len(alone), linf=max(alone))
-        # The library knows the threshold that the sampler really has; its delta may be too small, ours is of what it was asked for.
+        # The library knows the threshold that the sampler really has; its delta may be too small, ours is of
+        # what it was asked for.
         theirs = calls[0].loss((len(alone), math.sqrt(sum(gap * gap for gap in alone)), float(max(alone))))[1]
         charged = float(near.entry.delta)
         found.append(Finding(f"{stage}: delta", max(ours, float(theirs)) / charged if charged else math.inf))

@@ -14,11 +14,13 @@ from factored_mwem.domain.levels import Levels, View
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """Candidate marginals as an index: `members: int32[candidate, slot]`, variables of `levels` in attribute order, padded with -1.
+    """Candidate marginals as an index: `members: int32[candidate, slot]`, variables of `levels` in attribute
+    order, padded with -1.
 
-    A candidate whose cells are sums of another's need not be counted: `base_of: int64[candidate]` names the one it is added up from, itself
-    for a *base*. Without `base_of`, every candidate is its own. `weights: float64[candidate]` in (0, 1] say how much an error counts (None: 1);
-    `ranged` are the attributes (positions) over which ranges are asked.
+    A candidate whose cells are sums of another's need not be counted: `base_of: int64[candidate]` names the
+    one it is added up from, itself for a *base*. Without `base_of`, every candidate is its own. `weights:
+    float64[candidate]` in (0, 1] say how much an error counts (None: 1); `ranged` are the attributes
+    (positions) over which ranges are asked.
     """
 
     domain: Domain
@@ -66,7 +68,9 @@ class Candidates:
 
     @cached_property
     def offsets(self) -> np.ndarray:
-        """int64[candidate + 1]: where the counts of each base begin in one flat array; the others take no room."""
+        """int64[candidate + 1]: where the counts of each base begin in one flat array; the others take no
+        room.
+        """
         own = np.where(self.base_of == np.arange(len(self)), self.cells, 0).astype(np.int64)
         return np.concatenate([[0], np.cumsum(own)]).astype(np.int64)
 
@@ -74,8 +78,9 @@ class Candidates:
     def coarse(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(first, which, steps) of the candidates that are no bases, for the scoring kernel.
 
-        `which[first[b] : first[b + 1]]: int64` are those added up from base b; `steps[i]: int32[codes of b's axes together]`, one after the
-        other, says what each code of each axis of the base adds to the cell of `which[i]`. The last columns of `which` say where they begin.
+        `which[first[b] : first[b + 1]]: int64` are those added up from base b; `steps[i]: int32[codes of b's
+        axes together]`, one after the other, says what each code of each axis of the base adds to the cell of
+        `which[i]`. The last columns of `which` say where they begin.
         """
         derived = np.flatnonzero(self.base_of != np.arange(len(self)))
         derived = derived[np.argsort(self.base_of[derived], kind="stable")]
@@ -109,7 +114,8 @@ class Candidates:
         )
 
     def at(self, levels: Levels, most_cells: float, chains: Sequence[View] | None = None) -> Candidates:
-        """These marginals at every combination of levels that has more than one and at most `most_cells` cells, grouped into bases.
+        """These marginals at every combination of levels that has more than one and at most `most_cells`
+        cells, grouped into bases.
 
         `chains`: the levels to combine of each attribute, from fine to coarse; all of them by default.
         """
@@ -145,7 +151,9 @@ class Candidates:
 
 
 def over_components(ids: np.ndarray, value_of: np.ndarray) -> np.ndarray:
-    """float64[row]: the sum of `value_of[id]` over the components in each row of `ids`, each once; padding, -1, reads the last value."""
+    """float64[row]: the sum of `value_of[id]` over the components in each row of `ids`, each once; padding,
+    -1, reads the last value.
+    """
     ordered = np.sort(ids, axis=1)
     first = np.ones(ordered.shape, dtype=bool)
     first[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
@@ -153,7 +161,9 @@ def over_components(ids: np.ndarray, value_of: np.ndarray) -> np.ndarray:
 
 
 def _bases(members: np.ndarray, levels: Levels, chains: Sequence[View]) -> np.ndarray:
-    """int64[candidate]: for each a candidate that is as fine or finer on all its attributes and that no other refines."""
+    """int64[candidate]: for each a candidate that is as fine or finer on all its attributes and that no other
+    refines.
+    """
     count, width = members.shape
     rows = {tuple(row): i for i, row in enumerate(members.tolist())}
     parent = np.arange(count)
@@ -182,7 +192,9 @@ def _bases(members: np.ndarray, levels: Levels, chains: Sequence[View]) -> np.nd
 def _adopt(
     parent: np.ndarray, wanted: np.ndarray, which: np.ndarray, rows: dict[tuple[int, ...], int]
 ) -> None:
-    """Make the row `wanted[i]` the parent of candidate `which[i]` (or of i, for rows of all) that has none, where there is such a candidate."""
+    """Make the row `wanted[i]` the parent of candidate `which[i]` (or of i, for rows of all) that has none,
+    where there is such a candidate.
+    """
     wanted = wanted[which] if len(wanted) == len(parent) else wanted
     for i, row in zip(which.tolist(), wanted.tolist(), strict=True):
         if parent[i] == i:

@@ -1,4 +1,5 @@
-"""The residuals of all small sets of attributes of a dense table, and their transpose: numpy alone, one pass an attribute.
+"""The residuals of all small sets of attributes of a dense table, and their transpose: numpy alone, one pass
+an attribute.
 
 Attribute subsets are bit masks: bit i is the i-th attribute with more than one code.
 """
@@ -11,10 +12,12 @@ import numpy as np
 
 
 def question(size: int, *, gaussian: bool) -> np.ndarray:
-    """int64[answer, code]: what is asked about one attribute of a residual; that about several is the Kronecker product.
+    """int64[answer, code]: what is asked about one attribute of a residual; that about several is the
+    Kronecker product.
 
-    Two codes: their difference. More: size I - 11' for Gaussian noise, whose columns sum to zero; the counts themselves for Laplace noise,
-    where their L1 sensitivity is less (1 against 2 (size - 1)) than what the lower orders inside them cost.
+    Two codes: their difference. More: size I - 11' for Gaussian noise, whose columns sum to zero; the counts
+    themselves for Laplace noise, where their L1 sensitivity is less (1 against 2 (size - 1)) than what the
+    lower orders inside them cost.
     """
     if size == 2:
         return np.array([[1, -1]])
@@ -22,7 +25,9 @@ def question(size: int, *, gaussian: bool) -> np.ndarray:
 
 
 class Transform:
-    """The answers of all subsets of at most `order` attributes at once: linear in a table, attribute after attribute, and its transpose."""
+    """The answers of all subsets of at most `order` attributes at once: linear in a table, attribute after
+    attribute, and its transpose.
+    """
 
     def __init__(self, shape: Sequence[int], order: int, *, gaussian: bool) -> None:
         self.shape, self.order = tuple(k for k in shape if k > 1), order
@@ -34,7 +39,9 @@ class Transform:
             blocks = [blocks[0]] + [np.concatenate([blocks[c], asked[c - 1]]) for c in range(1, order + 1)]
             self._rows.append([len(b) for b in blocks])
         self.masks = np.concatenate(blocks)
-        """int64[answer]: the subset that each answer belongs to; those of one subset are row-major over its attributes."""
+        """int64[answer]: the subset that each answer belongs to; those of one subset are row-major over its
+        attributes.
+        """
 
     def forward(self, table: np.ndarray) -> np.ndarray:
         """The answers for `table` (row-major over all attributes), of its dtype: exact for int64."""

@@ -29,9 +29,13 @@ MAX_CANDIDATES = 20_000_000
 MAX_INDEX = 10**8
 """And more members of all of them together, each listed as wide as the widest."""
 MAX_LISTED = 2**24
-"""Members of the marginals that are listed one by one: those named, and what cubes, ranges and parities need. One of 20 attributes has 10 million."""
+"""Members of the marginals that are listed one by one: those named, and what cubes, ranges and parities need.
+One of 20 attributes has 10 million.
+"""
 MOST_TOML, DEEPEST = 2**20, 64
-"""Bytes of a TOML file and parts of a key in it: the time that the parser takes grows with the square of the parts."""
+"""Bytes of a TOML file and parts of a key in it: the time that the parser takes grows with the square of the
+parts.
+"""
 _TOO_DEEP = re.compile(r"(?:\.[^.\n=,\[\]{}]*){%d}" % DEEPEST)  # noqa: UP031 - braces
 
 KINDS: dict[str, type[Asked]] = {"cubes": AskedCube, "ranges": AskedRanges, "parities": AskedParities}
@@ -56,7 +60,8 @@ WorkloadFile: type[_Marginals] = create_model(
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Marginals by order (`orders`: all of that many attributes) and by name (`named`), and what query kinds ask (`asked`).
+    """Marginals by order (`orders`: all of that many attributes) and by name (`named`), and what query kinds
+    ask (`asked`).
 
     >>> Workload.marginals(2) + Workload.of([("age", "sex", "race")])
     Workload(orders=(2,), named=(('age', 'sex', 'race'),), asked=())
@@ -95,7 +100,9 @@ class Workload:
         seed: int = 0,
         weight: float = 1.0,
     ) -> Workload:
-        """Boxes over these ordered attributes: `count` random ones, or all, or all that begin at the lowest values."""
+        """Boxes over these ordered attributes: `count` random ones, or all, or all that begin at the lowest
+        values.
+        """
         return cls(
             asked=(
                 made(AskedRanges, attributes=attributes, count=count, which=which, seed=seed, weight=weight),
@@ -111,7 +118,9 @@ class Workload:
 
     @classmethod
     def load(cls, path: str | Path) -> Workload:
-        """Read a workload file (TOML or JSON): `marginals = 3`, `cliques = [["age", "sex"], ...]`, lists of `cubes`, `ranges`, `parities`."""
+        """Read a workload file (TOML or JSON): `marginals = 3`, `cliques = [["age", "sex"], ...]`, lists of
+        `cubes`, `ranges`, `parities`.
+        """
         path = Path(path)
         try:
             text = read_text(path, "workload file")
@@ -157,7 +166,9 @@ class Workload:
         return Workload(self.orders + other.orders, self.named + other.named, self.asked + other.asked)
 
     def candidates(self, domain: Domain) -> Candidates:
-        """The targets and every marginal inside one: a small marginal is often the cheaper way to a large one."""
+        """The targets and every marginal inside one: a small marginal is often the cheaper way to a large
+        one.
+        """
         self.check(domain.names)
         spans = [(clique, len(clique), 1.0) for clique in self.named] + [
             (*asked.within(domain), asked.weight) for asked in self.asked
@@ -201,12 +212,15 @@ class Workload:
         self._check_size(len(names))
 
     def check_kinds(self, kinds: Mapping[str, str]) -> None:
-        """InputError where ranges are asked for over columns of a kind (a type of attributes) whose values have no order."""
+        """InputError where ranges are asked for over columns of a kind (a type of attributes) whose values
+        have no order.
+        """
         for asked in self.asked:
             for name in asked.names if isinstance(asked, AskedRanges) else ():
                 if kinds[name] in ("string", "boolean"):
                     raise InputError(
-                        f"ranges over {name!r}: its values have no order; declare it a number, or its categories as ordered"
+                        f"ranges over {name!r}: its values have no order; declare it a number, or its "
+                        "categories as ordered"
                     )
 
     def _check_size(self, attributes: int) -> None:
@@ -222,12 +236,14 @@ class Workload:
                 members += math.comb(width, k) * k * listed
                 if count > MAX_CANDIDATES:
                     raise ResourceError(
-                        f"the workload has more than {MAX_CANDIDATES:,} candidate marginals; lower --marginals or use --columns"
+                        f"the workload has more than {MAX_CANDIDATES:,} candidate marginals; lower "
+                        "--marginals or use --columns"
                     )
         widest = max([top, *(order for _, order in inside)])
         if count * widest > MAX_INDEX or members > MAX_LISTED:
             raise ResourceError(
-                f"the workload has {count:,} candidate marginals of up to {widest} attributes, too many to list; ask for fewer"
+                f"the workload has {count:,} candidate marginals of up to {widest} attributes, too many to "
+                "list; ask for fewer"
             )
 
 
@@ -241,13 +257,17 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def _subsets(asked: Asked, attributes: int) -> tuple[int, int]:
-    """(attributes, order): what is asked lies in the sets of up to `order` of so many attributes, as far as is known before the domain is."""
+    """(attributes, order): what is asked lies in the sets of up to `order` of so many attributes, as far as
+    is known before the domain is.
+    """
     width = len(asked.names) or attributes
     return width, min(getattr(asked, "order", None) or width, width)
 
 
 def _inside(spans: Iterable[tuple[Clique, int, float]], domain: Domain) -> dict[tuple[int, ...], float]:
-    """Every set, by positions, of up to `order` of the attributes of each (names, order, weight), with its largest weight."""
+    """Every set, by positions, of up to `order` of the attributes of each (names, order, weight), with its
+    largest weight.
+    """
     found: dict[tuple[int, ...], float] = {}
     for names, most, weight in spans:
         positions = [domain.index(name) for name in domain.clique(names)]
@@ -261,7 +281,9 @@ def _inside(spans: Iterable[tuple[Clique, int, float]], domain: Domain) -> dict[
 def _weights(
     attributes: int, top: int, listed: Sequence[tuple[int, ...]], inside: dict[tuple[int, ...], float]
 ) -> np.ndarray | None:
-    """float64[candidate] in (0, 1], the largest 1, or None where all are alike; a plain marginal, of at most `top` attributes, weighs 1 or more."""
+    """float64[candidate] in (0, 1], the largest 1, or None where all are alike; a plain marginal, of at most
+    `top` attributes, weighs 1 or more.
+    """
     if not inside or all(weight == 1.0 for weight in inside.values()):
         return None
     starts = [0, *itertools.accumulate(math.comb(attributes, order) for order in range(1, top + 1))]
@@ -284,7 +306,9 @@ def _rank(sub: tuple[int, ...], attributes: int) -> int:
 
 
 def _all_of(attributes: int, order: int, width: int) -> np.ndarray:
-    """int32[candidate, width]: all combinations of `order` attributes, padded; streamed, for there may be millions."""
+    """int32[candidate, width]: all combinations of `order` attributes, padded; streamed, for there may be
+    millions.
+    """
     members = np.full((math.comb(attributes, order), width), -1, dtype=np.int32)
     flat = itertools.chain.from_iterable(itertools.combinations(range(attributes), order))
     members[:, :order] = np.fromiter(flat, dtype=np.int32, count=len(members) * order).reshape(-1, order)

@@ -1,4 +1,6 @@
-"""From how often an event happened on two neighbouring tables to a lower bound on the privacy loss, with a stated probability of being wrong."""
+"""From how often an event happened on two neighbouring tables to a lower bound on the privacy loss, with a
+stated probability of being wrong.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ ORDERS = np.concatenate([[1.0], 1 + np.geomspace(0.01, 300.0, 60)])
 
 
 def lower_limit(count: int, runs: int, failure: float) -> float:
-    """The Clopper-Pearson lower limit of a probability: too high with probability at most `failure`, whatever the truth and `runs`."""
+    """The Clopper-Pearson lower limit of a probability: too high with probability at most `failure`, whatever
+    the truth and `runs`.
+    """
     if count == 0:
         return 0.0
     low, high = 0.0, count / runs
@@ -37,7 +41,9 @@ def _log_tail(count: int, runs: int, p: float) -> float:
 
 
 def rough_limits(counts: np.ndarray, runs: int, failure: float) -> tuple[np.ndarray, np.ndarray]:
-    """(lower, upper: float64) limits for many counts at once, a little wider than Clopper and Pearson's: Chernoff's, for the search of events."""
+    """(lower, upper: float64) limits for many counts at once, a little wider than Clopper and Pearson's:
+    Chernoff's, for the search of events.
+    """
     share, budget = counts / runs, math.log(1 / failure) / runs
     found = []
     for end in (0.0, 1.0):
@@ -59,7 +65,9 @@ def divergence(p: np.ndarray, q: np.ndarray) -> np.ndarray:
 
 
 def epsilon_loss(p: np.ndarray, q: np.ndarray, delta: float) -> np.ndarray:
-    """The least epsilon for which (epsilon, delta)-DP allows an event of probability `p` on one table and `q` on the other; at least 0."""
+    """The least epsilon for which (epsilon, delta)-DP allows an event of probability `p` on one table and `q`
+    on the other; at least 0.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(p - delta > q, np.log(np.maximum(p - delta, 0.0) / q), 0.0)
 
@@ -67,8 +75,10 @@ def epsilon_loss(p: np.ndarray, q: np.ndarray, delta: float) -> np.ndarray:
 def rho_loss(p: np.ndarray, q: np.ndarray, delta: float) -> np.ndarray:
     """The least rho for which delta-approximate rho-zCDP allows that; at least 0.
 
-    By data processing the Renyi divergence of order alpha between the two Bernoulli laws is at most alpha rho, for every alpha > 1, and in the limit
-    1. The relaxation conditions each law on an event of probability 1 - delta: it takes at most delta off `p`, and divides `q` by at most 1 - delta.
+    By data processing the Renyi divergence of order alpha between the two Bernoulli laws is at most alpha
+    rho, for every alpha > 1, and in the limit
+    1. The relaxation conditions each law on an event of probability 1 - delta: it takes at most delta off
+      `p`, and divides `q` by at most 1 - delta.
     """
     p, q = np.atleast_1d(p - delta), np.atleast_1d(q / (1 - delta))
     told = (p > q) & (q < 1)

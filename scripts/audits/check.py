@@ -1,4 +1,6 @@
-"""A check: many runs of a part of the mechanism on two neighbouring tables, and the most that any event tells about which of them it was."""
+"""A check: many runs of a part of the mechanism on two neighbouring tables, and the most that any event tells
+about which of them it was.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ from factored_mwem.privacy.noise import Noise, OpenDPNoise
 from factored_mwem.privacy.session import Access
 
 FAILURE = 1e-6
-"""Most probability with which a run of the audit blames a mechanism that keeps its word, all checks together."""
+"""Most probability with which a run of the audit blames a mechanism that keeps its word, all checks together.
+"""
 WIDEST = 8
 """Cells of an answer that are looked at one by one."""
 FORESEEN = 40_000
@@ -34,7 +37,9 @@ real: Make = lru_cache(OpenDPNoise)
 
 @dataclass(slots=True)
 class Seen:
-    """What a run gave away: `look` makes numbers of it; what the ledger says it cost; `public`, which the table decides through the draws alone."""
+    """What a run gave away: `look` makes numbers of it; what the ledger says it cost; `public`, which the
+    table decides through the draws alone.
+    """
 
     look: Callable[[], dict[str, float]]
     charged: float
@@ -47,9 +52,11 @@ Play = Callable[[int, Noise], Seen]
 
 @dataclass(frozen=True)
 class Check:
-    """`play(world, noise)` runs the part once on table 0 or 1. `fixed`: what reaches the noise is the same in every run on the same table.
+    """`play(world, noise)` runs the part once on table 0 or 1. `fixed`: what reaches the noise is the same in
+    every run on the same table.
 
-    `unit` names what is bounded, "rho" or "epsilon"; `share` makes expensive checks run less often; `whole` marks releases.
+    `unit` names what is bounded, "rho" or "epsilon"; `share` makes expensive checks run less often; `whole`
+    marks releases.
     """
 
     name: str
@@ -64,7 +71,9 @@ class Check:
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check found. `honest`, `halved`: the bounds to expect from the mechanism as claimed, and with half its noise, in as many runs."""
+    """What a check found. `honest`, `halved`: the bounds to expect from the mechanism as claimed, and with
+    half its noise, in as many runs.
+    """
 
     check: str
     unit: str
@@ -82,7 +91,9 @@ class Finding:
 
     @property
     def holds(self) -> bool:
-        """Whether nothing speaks against the claim: no event beyond it, no answer off the grid of integers."""
+        """Whether nothing speaks against the claim: no event beyond it, no answer off the grid of
+        integers.
+        """
         return self.bound <= self.claimed * (1 + 1e-9) and not self.off_grid
 
     @property
@@ -92,7 +103,8 @@ class Finding:
 
 
 def run(check: Check, runs: int, failure: float, *, make: Make = real, power: bool = True) -> Finding:
-    """`runs` runs, half of them on each table; `failure`: most probability of a bound that is too high. `make` makes the noise of every run.
+    """`runs` runs, half of them on each table; `failure`: most probability of a bound that is too high.
+    `make` makes the noise of every run.
 
     Without `power` nothing is foreseen: a planted bug is there to be found.
     """
@@ -118,9 +130,11 @@ def run(check: Check, runs: int, failure: float, *, make: Make = real, power: bo
 
 
 def gather(check: Check, world: int, runs: int, make: Make) -> Iterator[tuple[Seen, dict[str, float]]]:
-    """Runs on one table and what an event can be about: all that was seen, and the log likelihood ratio of the draws, table 1 against table 0.
+    """Runs on one table and what an event can be about: all that was seen, and the log likelihood ratio of
+    the draws, table 1 against table 0.
 
-    For the ratio the other table is given the same draws. It is SURE where that one then asks for other draws, or shows something else.
+    For the ratio the other table is given the same draws. It is SURE where that one then asks for other
+    draws, or shows something else.
     """
     sign, twin = 1 if world == 0 else -1, None
     for _ in range(runs):
@@ -133,7 +147,9 @@ def gather(check: Check, world: int, runs: int, make: Make) -> Iterator[tuple[Se
 
 
 def shadow(check: Check, world: int, calls: Sequence[Call], public: Any) -> list[Call] | None:
-    """The calls that a table makes when it is given the draws of `calls`; None where it does not fit them, or ends in other public facts."""
+    """The calls that a table makes when it is given the draws of `calls`; None where it does not fit them, or
+    ends in other public facts.
+    """
     script = Script(check.composition, calls)
     witness = Witness(script)
     try:
@@ -156,7 +172,8 @@ def features(*sides: Sequence[dict[str, float]]) -> list[Features]:
 
 
 def foreseen(check: Check, runs: int, delta: float, failure: float, factor: float) -> float:
-    """The bound to expect from thresholds of the log ratio, with noise of `factor` times the claimed scale and `runs` runs on each table.
+    """The bound to expect from thresholds of the log ratio, with noise of `factor` times the claimed scale
+    and `runs` runs on each table.
 
     Simulated along the path of one run: where a mechanism adapts, other paths may show a little more or less.
     """
@@ -212,7 +229,9 @@ def stage(act: Callable[[int, Access], dict[str, Any]], unit: Unit, budget: Budg
 
 
 def facts_of(found: dict[str, Any]) -> dict[str, float]:
-    """Numbers that an event can be about: every cell and its lowest bit, text as a code for it, and what is no integer where one was claimed."""
+    """Numbers that an event can be about: every cell and its lowest bit, text as a code for it, and what is
+    no integer where one was claimed.
+    """
     facts: dict[str, float] = {}
     for name, value in found.items():
         if isinstance(value, str):
@@ -225,7 +244,9 @@ def facts_of(found: dict[str, Any]) -> dict[str, float]:
 
 
 def _cells(name: str, values: np.ndarray) -> dict[str, float]:
-    """The cells of noisy counts; of floats, too, what lies below the 2^-53 that a sum with a count near 1 can hold."""
+    """The cells of noisy counts; of floats, too, what lies below the 2^-53 that a sum with a count near 1 can
+    hold.
+    """
     found = {f"{name}[{i}]": float(value) for i, value in enumerate(values[:WIDEST].tolist())}
     if values.dtype.kind == "i":
         found |= {

@@ -1,4 +1,6 @@
-"""The checks of discover: each of its readings on the profiles of two neighbouring columns, near where its answer turns."""
+"""The checks of discover: each of its readings on the profiles of two neighbouring columns, near where its
+answer turns.
+"""
 
 from __future__ import annotations
 
@@ -112,7 +114,9 @@ def magnitude(unit: Unit) -> Check:
 
 
 def bounds(unit: Unit) -> Check:
-    """Both quantiles: a person's values lie just left of all others, where the lower one turns from value to value, in a bucket that stands out."""
+    """Both quantiles: a person's values lie just left of all others, where the lower one turns from value to
+    value, in a bucket that stands out.
+    """
     values, k = [21.0, 22.0, 23.0] + [24.5] * 13 + [35.0] * 24, unit.contributions
     pair = values + [35.0] * (k * (unit.neighbours is REPLACE)), values + [20.5] * k
 

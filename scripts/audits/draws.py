@@ -1,4 +1,6 @@
-"""Adapters around the noise: one that sees every draw, one that dictates them; and from two records of the same draws their likelihood ratio."""
+"""Adapters around the noise: one that sees every draw, one that dictates them; and from two records of the
+same draws their likelihood ratio.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ NODES, WEIGHTS = (
 
 @dataclass(slots=True)
 class Call:
-    """One call to the noise: `method` ("select", "add", "threshold"), what is private in it, its scale, what came out; `seen`: by anybody."""
+    """One call to the noise: `method` ("select", "add", "threshold"), what is private in it, its scale, what
+    came out; `seen`: by anybody.
+    """
 
     method: str
     private: Any
@@ -34,7 +38,9 @@ class Call:
 
 
 class Mismatch(Exception):
-    """The mechanism asked for other draws than it had been given: what it asks depends on more than its earlier noisy answers."""
+    """The mechanism asked for other draws than it had been given: what it asks depends on more than its
+    earlier noisy answers.
+    """
 
 
 class Witness:
@@ -67,7 +73,9 @@ class Witness:
 
 
 class Script:
-    """Noise that gives out the draws of another run, whatever the table says, to a mechanism that asks for them in the same order."""
+    """Noise that gives out the draws of another run, whatever the table says, to a mechanism that asks for
+    them in the same order.
+    """
 
     def __init__(self, composition: Composition, calls: Sequence[Call]) -> None:
         self.composition, self._left = composition, list(calls)
@@ -96,7 +104,9 @@ class Script:
 
 
 def log_ratio(ours: Sequence[Call], theirs: Sequence[Call], composition: Composition) -> float:
-    """log P[draws | theirs] - log P[draws | ours], the draws being those of `ours`, for mechanisms as they claim to be."""
+    """log P[draws | theirs] - log P[draws | ours], the draws being those of `ours`, for mechanisms as they
+    claim to be.
+    """
     total = sum(_log_ratio(a, b, composition) for a, b in zip(ours, theirs, strict=True) if a.seen)
     return min(max(total, -SURE), SURE)
 
@@ -151,7 +161,9 @@ def simulated(
     rng: np.random.Generator,
     runs: int,
 ) -> np.ndarray:
-    """float64[run]: log ratios as `log_ratio` finds them, where noise of `factor` times the claimed scale falls on `ours`, along this one path."""
+    """float64[run]: log ratios as `log_ratio` finds them, where noise of `factor` times the claimed scale
+    falls on `ours`, along this one path.
+    """
     total = np.zeros(runs)
     for a, b in zip(ours, theirs, strict=True):
         if not a.seen:
@@ -185,7 +197,9 @@ def simulated(
 def _noise(
     composition: Composition, scale: float, shape: tuple[int, ...], rng: np.random.Generator
 ) -> np.ndarray:
-    """Discrete Laplace or discrete Gaussian noise; where the grid is fine, a rounded Gaussian is enough to foresee what a check can see."""
+    """Discrete Laplace or discrete Gaussian noise; where the grid is fine, a rounded Gaussian is enough to
+    foresee what a check can see.
+    """
     if composition is Composition.ZCDP:
         if scale > 10:
             return np.rint(rng.normal(scale=scale, size=shape))

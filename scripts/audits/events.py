@@ -1,4 +1,6 @@
-"""Which event tells two tables apart best: searched for in one half of the runs, judged on the other half, which the search never sees."""
+"""Which event tells two tables apart best: searched for in one half of the runs, judged on the other half,
+which the search never sees.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ MOST_VALUES = 160
 
 @dataclass(frozen=True)
 class Event:
-    """A feature at least, at most, or equal to a value; `forward` where it is likelier on the second table than on the first."""
+    """A feature at least, at most, or equal to a value; `forward` where it is likelier on the second table
+    than on the first.
+    """
 
     feature: str
     sign: str
@@ -47,7 +51,9 @@ class Features:
 
 
 def search(first: Features, second: Features, kind: str, delta: float, failure: float) -> Event:
-    """The event with the highest lower bound, were these runs all there is; both directions are tried, and complements are among the events."""
+    """The event with the highest lower bound, were these runs all there is; both directions are tried, and
+    complements are among the events.
+    """
     best, found = -1.0, Event(first.names[0], ">=", 0.0, True)
     for name in first.names:
         columns = [np.sort(side.column(name)[~np.isnan(side.column(name))]) for side in (first, second)]
@@ -81,7 +87,9 @@ def bound_of(
     *,
     forward: bool,
 ) -> np.ndarray:
-    """Rough bounds for many events at once, `more` and `less` being their counts on the table where they are likelier, and on the other."""
+    """Rough bounds for many events at once, `more` and `less` being their counts on the table where they are
+    likelier, and on the other.
+    """
     runs = (second, first) if forward else (first, second)
     low, _ = rough_limits(np.asarray(more, dtype=np.float64), runs[0], failure / 2)
     _, high = rough_limits(np.asarray(less, dtype=np.float64), runs[1], failure / 2)
@@ -96,7 +104,9 @@ def _thresholds(values: np.ndarray) -> np.ndarray:
 
 
 def judge(event: Event, first: Features, second: Features, kind: str, delta: float, failure: float) -> float:
-    """The lower bound that an event shows on runs it was not chosen by: wrong with probability at most `failure`, shared by its two limits."""
+    """The lower bound that an event shows on runs it was not chosen by: wrong with probability at most
+    `failure`, shared by its two limits.
+    """
     likelier, other = (second, first) if event.forward else (first, second)
     low = lower_limit(event.happened(likelier.column(event.feature)), len(likelier.values), failure / 2)
     high = upper_limit(event.happened(other.column(event.feature)), len(other.values), failure / 2)

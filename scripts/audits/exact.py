@@ -1,4 +1,6 @@
-"""Exact audits where the domain is tiny: the probability of every output on every pair of neighbouring tables of at most two other rows."""
+"""Exact audits where the domain is tiny: the probability of every output on every pair of neighbouring tables
+of at most two other rows.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,9 @@ def selecting(counts: PrivateCounts, access: Access) -> object:
 
 
 def enumerate_pairs(what: str, act: Act, composition: Composition, unit: Unit) -> Finding:
-    """The greatest loss over all pairs, exactly as the noise that the sampler is told to draw makes it; and with half that noise."""
+    """The greatest loss over all pairs, exactly as the noise that the sampler is told to draw makes it; and
+    with half that noise.
+    """
     started, calls, charged = time.perf_counter(), {}, set()
     found = {}
     for table in {table for pair in pairs(unit) for table in pair}:
@@ -93,7 +97,9 @@ def loss(one: Call, other: Call, composition: Composition, factor: float) -> flo
 
 
 def shifted(scale: float, move: int, composition: Composition) -> tuple[np.ndarray, np.ndarray]:
-    """log probabilities of the noisy values of two counts that are `move` apart, so far out that the rest does not count."""
+    """log probabilities of the noisy values of two counts that are `move` apart, so far out that the rest
+    does not count.
+    """
     x = np.arange(-round(12 * scale) - 60 - move, round(12 * scale) + 61 + move, dtype=np.float64)
     logs = [
         -((x - at) ** 2) / (2 * scale**2) if composition is ZCDP else -np.abs(x - at) / scale

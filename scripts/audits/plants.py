@@ -1,4 +1,6 @@
-"""Planted bugs: each is put into the running package from outside, and the checks named beside it must then find a loss beyond the claim."""
+"""Planted bugs: each is put into the running package from outside, and the checks named beside it must then
+find a loss beyond the claim.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ from factored_mwem.privacy.session import Access
 
 @dataclass(frozen=True)
 class Plant:
-    """A bug, how to plant it (what to make the noise with, inside the context), and (check, runs) that must catch it; the first is the cheapest."""
+    """A bug, how to plant it (what to make the noise with, inside the context), and (check, runs) that must
+    catch it; the first is the cheapest.
+    """
 
     name: str
     plant: Callable[[], AbstractContextManager[Make]]
@@ -74,7 +78,9 @@ class Seeded(Scaled):
 
 
 class Floating(Scaled):
-    """Laplace noise by the textbook's formula in floating point; `late` rounds it, but only after it was scaled."""
+    """Laplace noise by the textbook's formula in floating point; `late` rounds it, but only after it was
+    scaled.
+    """
 
     def __init__(self, noise: Noise, *, late: bool) -> None:
         super().__init__(noise)

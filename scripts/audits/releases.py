@@ -1,4 +1,6 @@
-"""The checks of whole releases: tiny tables, all that is published and all that was drawn, against the epsilon that the manifest states."""
+"""The checks of whole releases: tiny tables, all that is published and all that was drawn, against the
+epsilon that the manifest states.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ Rows = Sequence[tuple[Any, Any]]
 
 @dataclass(frozen=True)
 class Case:
-    """A release to audit: what is asked, under which policy; the columns; `rounds`: small domains are measured in rounds as larger ones are."""
+    """A release to audit: what is asked, under which policy; the columns; `rounds`: small domains are
+    measured in rounds as larger ones are.
+    """
 
     what: str
     workload: Workload
@@ -114,7 +118,9 @@ def in_rounds() -> Iterator[None]:
 
 
 def seen_in(made: Release) -> Seen:
-    """Everything that a release gives away, as numbers; and what of it may depend on the table through the draws alone."""
+    """Everything that a release gives away, as numbers; and what of it may depend on the table through the
+    draws alone.
+    """
     stated = made.manifest
     shares = np.concatenate([part.beliefs for part in made.model.components])
     charges = tuple((e.stage, e.target, e.scale, e.sensitivity, e.delta) for e in stated.ledger)
@@ -165,9 +171,11 @@ def synthetic(made: Release) -> dict[str, float]:
 
 
 def release_checks() -> list[Check]:
-    """Both engines, both relations, several rows a person, every query kind, both ways to start, adaptive rounds, one shot and rounds.
+    """Both engines, both relations, several rows a person, every query kind, both ways to start, adaptive
+    rounds, one shot and rounds.
 
-    Most of the budget goes into one measurement where a policy can say so: a loss in one piece shows in fewer runs than the same loss in many.
+    Most of the budget goes into one measurement where a policy can say so: a loss in one piece shows in fewer
+    runs than the same loss in many.
     """
     two_way, prefixes = Workload.marginals(2), Workload.ranges("b", which="prefix")
     once = {"rounds": 1, "initial_share": 0.02}
@@ -207,7 +215,9 @@ def release_checks() -> list[Check]:
 
 
 def learnt() -> Check:
-    """A release that learns its domain, from a value that comes up to the threshold: judged by (epsilon, delta), which sees little."""
+    """A release that learns its domain, from a value that comes up to the threshold: judged by (epsilon,
+    delta), which sees little.
+    """
     chosen = policy(delta=0.1, domain_budget=0.5)
     case = Case(
         "learnt domain",

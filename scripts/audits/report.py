@@ -13,9 +13,12 @@ from audits.check import FAILURE, Finding
 HEAD = ("check", "claimed", "lower bound", "if honest", "if noise halved", "runs", "verdict")
 PLANTED = ("bug", "found by", "claimed", "lower bound", "runs", "caught")
 LEGEND = (
-    "A claim is the rho or epsilon that the ledger charged (with the delta beside it), or what the manifest of a release states. A lower bound is "
-    "what an event showed on runs that it was not chosen by. 'if honest' and 'if noise halved' were computed beforehand: the bounds to expect in as "
-    "many runs from the mechanism as claimed, and with noise at half scale. A check is weak where the latter is not above the claim. All bounds hold "
+    "A claim is the rho or epsilon that the ledger charged (with the delta beside it), or what the manifest "
+    "of a release states. A lower bound is "
+    "what an event showed on runs that it was not chosen by. 'if honest' and 'if noise halved' were computed "
+    "beforehand: the bounds to expect in as "
+    "many runs from the mechanism as claimed, and with noise at half scale. A check is weak where the latter "
+    "is not above the claim. All bounds hold "
     "together with probability 1 - {failure:g}."
 )
 
@@ -52,7 +55,8 @@ def summary(findings: Sequence[Finding], planted: Sequence[tuple[str, Finding]])
     stages = sum(f.runs for f in findings if not f.whole)
     failed, missed = [f.check for f in findings if not f.holds], [name for name, f in planted if f.holds]
     lines = [
-        f"{stages:,} stage runs, {whole:,} whole releases; {sum(f.seconds for f in findings):.0f} s, bugs {sum(f.seconds for _, f in planted):.0f} s"
+        f"{stages:,} stage runs, {whole:,} whole releases; {sum(f.seconds for f in findings):.0f} s, bugs "
+        f"{sum(f.seconds for _, f in planted):.0f} s"
     ]
     lines += [f"FAILS: {name}" for name in failed] + [f"NOT CAUGHT: {name}" for name in missed]
     return "\n".join(lines)

@@ -1,4 +1,6 @@
-"""The checks of resumption: what dies at several places and goes on each time, and all that was ever on disk beside what it ends with."""
+"""The checks of resumption: what dies at several places and goes on each time, and all that was ever on disk
+beside what it ends with.
+"""
 
 from __future__ import annotations
 
@@ -37,16 +39,22 @@ from factored_mwem.request import Request
 
 NAME, ID = "table", "audit"
 CRASHES = (("after journal", "rows"), ("before journal", "choice"), *[("after journal", "table")] * 3)
-"""Where each attempt dies: at a point of the run, when the last that was drawn is such; the attempt after the last one ends well.
+"""Where each attempt dies: at a point of the run, when the last that was drawn is such; the attempt after the
+last one ends well.
 
-The draw that dies before it is journaled reaches no disk: nobody sees it, and it is made again. A run that keeps its word draws its table once, so
-that the attempts after that end well, too, and must end in the same release.
+The draw that dies before it is journaled reaches no disk: nobody sees it, and it is made again. A run that
+keeps its word draws its table once, so that the attempts after that end well, too, and must end in the same
+release.
 """
 CASE = Case(
     "resumed after crashes",
     Workload.marginals(2),
     policy(engine="mwem", rounds=1, initial="none"),
-    note="what is seen: every record of the journal after every crash, and the release; torn records, which are cut off, are not among it",
+    note=(
+        "what is seen: every record of the journal after every crash, and the release; torn records, which "
+        "are "
+        "cut off, are not among it"
+    ),
 )
 
 
@@ -153,7 +161,9 @@ def attempted(request: Request, ledger: Path, noise: Noise, place: tuple[str, st
 
 @contextmanager
 def dying(noise: Noise, place: tuple[str, str] | None) -> Iterator[None]:
-    """The run dies when it comes to this point right after such a draw; a draw that is then not journaled was seen by nobody."""
+    """The run dies when it comes to this point right after such a draw; a draw that is then not journaled was
+    seen by nobody.
+    """
     assert isinstance(noise, Witness)
     calls = noise.calls
 

@@ -1,4 +1,6 @@
-"""The checks of select and measure, of marginals, residuals and single questions: worst-case neighbours of a few rows, the real noise."""
+"""The checks of select and measure, of marginals, residuals and single questions: worst-case neighbours of a
+few rows, the real noise.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ def codes_of(rows: Rows) -> list[np.ndarray]:
 
 
 def worst(unit: Unit) -> Pair:
-    """Everybody else, and a person whose rows all lie in one cell, who comes; or whose rows go from one corner of the domain to the other."""
+    """Everybody else, and a person whose rows all lie in one cell, who comes; or whose rows go from one
+    corner of the domain to the other.
+    """
     k = unit.contributions
     if unit.neighbours is ADD_REMOVE:
         return ELSEWHERE, (*ELSEWHERE, *[(0, 0)] * k)
@@ -95,7 +99,9 @@ def measuring(
 
 
 def measuring_twice(composition: Composition, unit: Unit) -> Check:
-    """Two marginals in one ledger, for their draws must be independent: differences of their cells show noise that is not."""
+    """Two marginals in one ledger, for their draws must be independent: differences of their cells show noise
+    that is not.
+    """
     tables = [PrivateRows(codes_of(rows), domain_of((2, 3))) for rows in ((((0, 1),) * 3), ((0, 1),) * 4)]
     cost = BUDGET[composition].amount / 2
 
@@ -132,13 +138,16 @@ def selecting(composition: Composition, unit: Unit) -> Check:
 
 
 def exchanged(unit: Unit) -> Pair:
-    """As `worst`, over the same marginals in all units: k rows come to the first cell, or go there from the last."""
+    """As `worst`, over the same marginals in all units: k rows come to the first cell, or go there from the
+    last.
+    """
     k = unit.contributions
     return OTHERS, (*OTHERS[: 4 - k * (unit.neighbours is REPLACE)], *[(0, 0)] * k)
 
 
 def against(composition: Composition, unit: Unit) -> tuple[np.ndarray, np.ndarray]:
-    """Two marginals of a model, in rows: between the tables of `exchanged` the error of the first rises, that of the second falls.
+    """Two marginals of a model, in rows: between the tables of `exchanged` the error of the first rises, that
+    of the second falls.
 
     Permute-and-flip tells most from a tie on, the exponential mechanism where the gap changes its sign.
     """
@@ -148,7 +157,9 @@ def against(composition: Composition, unit: Unit) -> tuple[np.ndarray, np.ndarra
 
 
 def residuals(shape: tuple[int, int], composition: Composition, unit: Unit) -> Check:
-    """measure_residuals of all subsets, unevenly weighted, on those neighbours whose answers are farthest apart."""
+    """measure_residuals of all subsets, unevenly weighted, on those neighbours whose answers are farthest
+    apart.
+    """
     weights, cells = np.array([1, 2, 2, 3]), list(itertools.product(range(shape[0]), range(shape[1])))
     cost, k = BUDGET[composition].amount, unit.contributions
 
@@ -275,7 +286,9 @@ class Counted:
 
 
 def stage_checks() -> list[Check]:
-    """One for each mechanism, relation and number of contributions that differ in what the ledger must know."""
+    """One for each mechanism, relation and number of contributions that differ in what the ledger must
+    know.
+    """
     one, two = (Unit(ADD_REMOVE, k) for k in (1, 2))
     swap, swap_two = (Unit(REPLACE, k) for k in (1, 2))
     return [

@@ -35,7 +35,9 @@ CASES = {
     "declared": ["--epsilon", "2", "--engine", "mwem", "--rounds", "4"],
     "learnt": ["--epsilon", "2", "--columns", "age,job,pay"],
 }
-"""Arguments by name: an engine of rounds over a declared domain; a domain that is learnt, and then the default engine."""
+"""Arguments by name: an engine of rounds over a declared domain; a domain that is learnt, and then the
+default engine.
+"""
 Hook = Callable[[str], None]
 
 
@@ -161,7 +163,9 @@ class Trial:
         )
 
     def agreed(self) -> tuple[int, float, list[str]]:
-        """(draws made twice, what the books say beyond the manifest's cost, what is wrong) after a run that ended well."""
+        """(draws made twice, what the books say beyond the manifest's cost, what is wrong) after a run that
+        ended well.
+        """
         manifest = Manifest.model_validate_json((self.folder / FILES["manifest"]).read_bytes())
         entries = LedgerFile(self.folder / "books").entries("t")
         cost = sum(

@@ -1,8 +1,9 @@
 """The door: whatever bytes one person writes, at most k encoded records change, and nobody else's.
 
-A case is k lines of one person (or k rows of a typed table) of any bytes, put somewhere into a table of others. The table is encoded with and
-without them: all of the others' records must be there as they were, and at most k more. An error is as bad, unless the file is refused because a
-quote of it stays open (`checked`) or the lines do not even name the person.
+A case is k lines of one person (or k rows of a typed table) of any bytes, put somewhere into a table of
+others. The table is encoded with and without them: all of the others' records must be there as they were, and
+at most k more. An error is as bad, unless the file is refused because a quote of it stays open (`checked`) or
+the lines do not even name the person.
 """
 
 from __future__ import annotations
@@ -62,7 +63,9 @@ PIECES = (
 
 
 def _make_lines(random: Random, corpus: Sequence[bytes]) -> bytes:
-    """Up to three lines without their ends; the first byte says where they stand, and in what file (see `run_lines`)."""
+    """Up to three lines without their ends; the first byte says where they stand, and in what file (see
+    `run_lines`).
+    """
     return bytes([random.randrange(256)]) + b"\n".join(_line(random) for _ in range(random.randrange(1, 4)))
 
 
@@ -119,7 +122,9 @@ def _encoded_file(
 
 
 def _encoded(table: Table, contributions: int) -> Counter[tuple[int, ...]]:
-    """How often each encoded record occurs; of at most `contributions` rows of each person where that is not 0."""
+    """How often each encoded record occurs; of at most `contributions` rows of each person where that is not
+    0.
+    """
     bounded = bound_contributions(table, ID, contributions) if contributions else table
     return Counter(zip(*(codes.tolist() for codes in encode_table(DOMAIN, bounded)), strict=True))
 
@@ -169,7 +174,9 @@ def blocks_of(size: int) -> Iterator[None]:
 
 
 def _written(line: bytes, suffix: str, random: Random) -> bytes:
-    """A row of the person `new` with the bytes in one cell, and line breaks, as a conforming writer has it."""
+    """A row of the person `new` with the bytes in one cell, and line breaks, as a conforming writer has
+    it.
+    """
     cells = ["new", *tables.ROWS[0]]
     cells[random.randrange(1, len(cells))] = random.choice(("", "\n", "\r\n")) + line.decode("latin-1")
     return _texts([cells], suffix, False)[0].removesuffix(b"\n")
@@ -188,7 +195,9 @@ def _make_rows(random: Random, corpus: Sequence[bytes]) -> bytes:
 
 
 def run_rows(path: Path) -> bool:
-    """Up to three rows of any bytes in a typed table, as a frame's or a Parquet file's. Whether any column can be encoded."""
+    """Up to three rows of any bytes in a typed table, as a frame's or a Parquet file's. Whether any column
+    can be encoded.
+    """
     random = Random(path.read_bytes())
     kind, k = random.choice(tables.TYPES), random.randrange(1, 4)
     attribute, file = random.choice(tables.ATTRIBUTES), random.random() < 0.5

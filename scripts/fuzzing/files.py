@@ -1,4 +1,6 @@
-"""Files that a run leaves: models, which a stranger may send, and the ledger and journals of its owner, which a disk may damage."""
+"""Files that a run leaves: models, which a stranger may send, and the ledger and journals of its owner, which
+a disk may damage.
+"""
 
 from __future__ import annotations
 
@@ -263,7 +265,9 @@ def _change_cell(db: sqlite3.Connection, random: Random) -> None:
 
 
 def run_journal(path: Path) -> bool:
-    """Whatever a journal has gone through, its whole records come back or it is given up; then it can be written on."""
+    """Whatever a journal has gone through, its whole records come back or it is given up; then it can be
+    written on.
+    """
     place = path.parent / "x.journals" / "r.journal"
     place.parent.mkdir(exist_ok=True)
     place.write_bytes(path.read_bytes())

@@ -1,6 +1,7 @@
 """Hostile input: values that break programs, and ways to damage what is valid.
 
-Every choice comes from a `random.Random`, so that a seed repeats a case and hypothesis, which hands out such generators too, can shrink one.
+Every choice comes from a `random.Random`, so that a seed repeats a case and hypothesis, which hands out such
+generators too, can shrink one.
 """
 
 from __future__ import annotations
@@ -244,7 +245,9 @@ def _toml(tree: Any, random: Random) -> str:
 
 
 def damaged(data: bytes, random: Random, others: Sequence[bytes] = ()) -> bytes:
-    """The bytes with one to four places flipped, overwritten, cut out, repeated or spliced, or the end missing."""
+    """The bytes with one to four places flipped, overwritten, cut out, repeated or spliced, or the end
+    missing.
+    """
     found = bytearray(data)
     for _ in range(random.choice((1, 1, 2, 4))):
         at = random.randrange(len(found) + 1)

@@ -146,7 +146,9 @@ TYPES: tuple[pa.DataType, ...] = (
 
 
 def run_table(path: Path) -> bool:
-    """Open, fit, encode, decode and write every column under an attribute that the file's bytes pick; and profile it, as for a learnt domain."""
+    """Open, fit, encode, decode and write every column under an attribute that the file's bytes pick; and
+    profile it, as for a learnt domain.
+    """
     random = Random(zlib.crc32(path.read_bytes()))
     table = allowed(lambda: open_table(path))
     if table is None:
@@ -170,7 +172,9 @@ def _encoded(table: Table, name: str, attribute: Attribute) -> bool:
 
 
 def back(domain: Domain, schema: pa.Schema, path: Path) -> None:
-    """Every code as a value, written to a file: a release does this after its budget is spent, so here nothing may be refused."""
+    """Every code as a value, written to a file: a release does this after its budget is spent, so here
+    nothing may be refused.
+    """
     try:
         rng = np.random.default_rng(0)
         most = min(max(domain.shape), 1000)

@@ -1,4 +1,6 @@
-"""What a parser under test is: a corpus of valid files, a way to make a hostile one, and what is done with it."""
+"""What a parser under test is: a corpus of valid files, a way to make a hostile one, and what is done with
+it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from factored_mwem import FmwemError
 
 @dataclass(frozen=True)
 class Target:
-    """`suffix` of the file; `corpus(folder)`: valid files; `make(random, corpus)`: a hostile one; `run(path)`: parse it and use what was parsed."""
+    """`suffix` of the file; `corpus(folder)`: valid files; `make(random, corpus)`: a hostile one;
+    `run(path)`: parse it and use what was parsed.
+    """
 
     suffix: str
     corpus: Callable[[Path], list[bytes]]

@@ -103,7 +103,9 @@ def run_domain(path: Path) -> bool:
 
 
 def run_workload(path: Path) -> bool:
-    """A workload that is taken must list its candidates over a small domain, and over a wide one, or refuse."""
+    """A workload that is taken must list its candidates over a small domain, and over a wide one, or
+    refuse.
+    """
     workload = allowed(lambda: Workload.load(path))
     if workload is None:
         return False
@@ -130,7 +132,9 @@ def run_config(path: Path) -> bool:
 
 
 def run_specs(path: Path) -> bool:
-    """What the command line takes for --cube and --ranges; the command line's own text is valid, with any character but NUL."""
+    """What the command line takes for --cube and --ranges; the command line's own text is valid, with any
+    character but NUL.
+    """
     text = path.read_bytes().decode("utf-8", "surrogateescape").replace("\x00", "")
     taken = [
         allowed(lambda option=option: job.workload_from({option: [text]})) for option in ("cube", "ranges")

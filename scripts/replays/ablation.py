@@ -1,4 +1,5 @@
-"""What each variation of section 2.3.3 is worth: replay with and without a guard, histogram initialisation, last or average iterate, adaptive rounds.
+"""What each variation of section 2.3.3 is worth: replay with and without a guard, histogram initialisation,
+last or average iterate, adaptive rounds.
 
 NOT PRIVATE, as all of the replay.
 """
@@ -44,17 +45,24 @@ STYLES: dict[str, dict[str, Any]] = {
 
 TITLE = "Section 2.3.3: what the variations of section 2.3.3 are worth"
 SETTINGS = (
-    f"All parities up to order 3, relative entropy in nats, means and one standard deviation of the runs. T = {ROUNDS['mildew']} on mildew, "
-    f"{ROUNDS['czech']} on czech and rochdale, {ROUNDS_OF_NLTCS} on nltcs (drawn as a stand-in of the same shape where the table is not there, which "
-    "no mark rests on). 'Plain' steps once for each measurement and releases the last iterate; 'average iterate' the mean of those before each step; "
-    f"replay sweeps {SWEEPS} times over all measurements, guarded: only over those off by more than {GUARD:g} standard deviation of their noise; "
-    f"histogram initialisation spends {SHARE:g} of epsilon; adaptive rounds begin at epsilon/{FIRST.denominator} for each of the two steps of a "
+    "All parities up to order 3, relative entropy in nats, means and one standard deviation of the runs. T "
+    f"= {ROUNDS['mildew']} on mildew, "
+    f"{ROUNDS['czech']} on czech and rochdale, {ROUNDS_OF_NLTCS} on nltcs (drawn as a stand-in of the same "
+    "shape where the table is not there, which "
+    "no mark rests on). 'Plain' steps once for each measurement and releases the last iterate; 'average "
+    "iterate' the mean of those before each step; "
+    f"replay sweeps {SWEEPS} times over all measurements, guarded: only over those off by more than "
+    f"{GUARD:g} standard deviation of their noise; "
+    f"histogram initialisation spends {SHARE:g} of epsilon; adaptive rounds begin at "
+    f"epsilon/{FIRST.denominator} for each of the two steps of a "
     "question and double that once the observed gap is below the noise. A run asks a question once."
 )
 
 
 def cases(full: bool) -> list[Row]:
-    """Every variation on every table, a unit for each epsilon; unguarded replay, which never stops early, in full length on mildew alone."""
+    """Every variation on every table, a unit for each epsilon; unguarded replay, which never stops early, in
+    full length on mildew alone.
+    """
     runs = {m: 50 if full else 2 if m == UNGUARDED else 10 for m in STYLES}
     runs_of = {name: runs if name != "mildew" else dict.fromkeys(STYLES, runs["plain"]) for name in SMALL}
     small = [
@@ -125,10 +133,12 @@ def adaptive_mwem(
     *,
     first: Fraction,
 ) -> Adaptive:
-    """Runs of MWEM, the j-th with 2^j `first` for each choice and as much for each answer, of questions with one answer; epsilon is never passed.
+    """Runs of MWEM, the j-th with 2^j `first` for each choice and as much for each answer, of questions with
+    one answer; epsilon is never passed.
 
-    A run ends when what it observes, |m - q(A)|, is no larger than the noise it was measured with; `paper.rounds` plays no part. The next goes on
-    from the same model, which is public, and replays its own, more exact answers alone.
+    A run ends when what it observes, |m - q(A)|, is no larger than the noise it was measured with;
+    `paper.rounds` plays no part. The next goes on from the same model, which is public, and replays its own,
+    more exact answers alone.
     """
     budget, each = Fraction(paper.epsilon), first
     result = Adaptive(ProductModel.uniform(domain, total, joined=paper.joined))
@@ -213,18 +223,22 @@ def judge(rows: list[Row]) -> list[Claim]:
         Claim(
             "Each adaptive run asks at least as many questions as the one before.",
             mark(bool(adaptive) and shrunk == 0),
-            f"in {shrunk} of {len(adaptive)} releases one asked fewer (the last run, which ends with the budget, left out)",
+            f"in {shrunk} of {len(adaptive)} releases one asked fewer (the last run, which ends with the "
+            "budget, left out)",
         ),
         Claim(
             "Adaptive rounds never spend more than epsilon.",
             mark(bool(adaptive) and overspent == 0),
-            f"{overspent} of {len(adaptive)} releases did; they asked {mean(adaptive, 'questions'):.0f} questions",
+            f"{overspent} of {len(adaptive)} releases did; they asked {mean(adaptive, 'questions'):.0f} "
+            "questions",
         ),
     ]
 
 
 def _worth(rows: list[Row], better: str, worse: str, text: str) -> Claim:
-    """Holds where the geometric mean, over tables and epsilons, of the ratios of mean relative entropies is below 1, and so are half of them."""
+    """Holds where the geometric mean, over tables and epsilons, of the ratios of mean relative entropies is
+    below 1, and so are half of them.
+    """
     settings = sorted({(row["data"], row["epsilon"]) for row in rows})
     ratios = {s: _entropy(rows, s[0], better, s[1]) / _entropy(rows, s[0], worse, s[1]) for s in settings}
     wins, together = (

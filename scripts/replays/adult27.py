@@ -1,7 +1,9 @@
-"""Adult as the paper took it: eight categorical attributes of the complete rows of adult.data, as codes or as 27 bits.
+"""Adult as the paper took it: eight categorical attributes of the complete rows of adult.data, as codes or as
+27 bits.
 
-The bits are those of the authors' own file, rebuilt from the table that UCI publishes: codes by first appearance, most significant bit
-first, and one record of zeros that their file has beside the 30,162 people. ONES says how many records have each bit.
+The bits are those of the authors' own file, rebuilt from the table that UCI publishes: codes by first
+appearance, most significant bit first, and one record of zeros that their file has beside the 30,162 people.
+ONES says how many records have each bit.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ ONES = (
 
 
 def codes() -> tuple[Domain, Rows]:
-    """The eight attributes and the 30,162 people without a missing value in any column; codes by first appearance."""
+    """The eight attributes and the 30,162 people without a missing value in any column; codes by first
+    appearance.
+    """
     table = data.read(data.folder() / "adult" / "adult.csv.gz", data.ADULT, ROWS_OF_ADULT_DATA)
     complete = ["?" not in row for row in zip(*table.values(), strict=True)]
     domain, columns = {}, []

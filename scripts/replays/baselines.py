@@ -1,4 +1,6 @@
-"""What the paper's figures compare with, each as short as it goes. NOT PRIVATE: floating-point noise from a seeded generator."""
+"""What the paper's figures compare with, each as short as it goes. NOT PRIVATE: floating-point noise from a
+seeded generator.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,11 @@ Shape = tuple[int, ...]
 
 
 def svd_bound(gram: np.ndarray, columns: int) -> float:
-    """(sum of singular values)^2 / columns of a workload matrix W, from W W^T: the least squared error of any matrix mechanism is this times P.
+    """(sum of singular values)^2 / columns of a workload matrix W, from W W^T: the least squared error of any
+    matrix mechanism is this times P.
 
-    Source: Li and Miklau, "Measuring the achievable error of query sets under differential privacy", Theorem 4.
+    Source: Li and Miklau, "Measuring the achievable error of query sets under differential privacy", Theorem
+    4.
     """
     return float(np.sqrt(np.maximum(np.linalg.eigvalsh(gram.astype(np.float64)), 0)).sum() ** 2 / columns)
 
@@ -44,8 +48,9 @@ def identity(counts: np.ndarray, epsilon: float, rng: np.random.Generator) -> np
 def branching(cells: int, axes: int) -> int:
     """The number of parts per axis and level for which the mean range query has the least variance.
 
-    Source: Qardaji, Yang and Li, "Understanding hierarchical methods for differentially private histograms", section 3: a tree of height h adds
-    noise of variance h^2 to each of the (b - 1) h - 2 (b + 1) / 3 nodes that a range on one axis needs; on more axes the power of that.
+    Source: Qardaji, Yang and Li, "Understanding hierarchical methods for differentially private histograms",
+    section 3: a tree of height h adds noise of variance h^2 to each of the (b - 1) h - 2 (b + 1) / 3 nodes
+    that a range on one axis needs; on more axes the power of that.
     """
     heights = {b: height_of(cells, b) for b in range(2, cells + 1)}
     return min(
@@ -59,10 +64,12 @@ def height_of(cells: int, b: int) -> int:
 
 
 def hierarchy(counts: np.ndarray, epsilon: float, rng: np.random.Generator) -> np.ndarray:
-    """HB: noisy counts of all nodes of a tree over blocks of cells, made consistent by least squares; the root, the number of rows, is known.
+    """HB: noisy counts of all nodes of a tree over blocks of cells, made consistent by least squares; the
+    root, the number of rows, is known.
 
-    Cells beyond the domain that fill the last blocks are measured like the others. Consistency as in Hay et al., "Boosting the accuracy of
-    differentially private histograms through consistency", section 4: once up the tree, once down.
+    Cells beyond the domain that fill the last blocks are measured like the others. Consistency as in Hay et
+    al., "Boosting the accuracy of differentially private histograms through consistency", section 4: once up
+    the tree, once down.
     """
     axes = counts.ndim
     b = branching(max(counts.shape), axes)
@@ -97,10 +104,12 @@ def masks_of(members: np.ndarray, bits: int) -> np.ndarray:
 
 
 def entropy_fit(noisy: np.ndarray, masks: np.ndarray, bits: int, *, guard: float, sweeps: int) -> np.ndarray:
-    """What multiplicative weights replayed over all parities tend to: the shares of most entropy whose answers lie within `guard` of `noisy` shares.
+    """What multiplicative weights replayed over all parities tend to: the shares of most entropy whose
+    answers lie within `guard` of `noisy` shares.
 
-    Two Walsh transforms a sweep give all answers and the exponents of all cells; the multipliers take accelerated proximal gradient steps, as in
-    Beck and Teboulle, "A fast iterative shrinkage-thresholding algorithm", momentum dropped where it points back.
+    Two Walsh transforms a sweep give all answers and the exponents of all cells; the multipliers take
+    accelerated proximal gradient steps, as in Beck and Teboulle, "A fast iterative shrinkage-thresholding
+    algorithm", momentum dropped where it points back.
     """
     multipliers = ahead = np.zeros(len(masks))
     step, pace = 1.0, 1.0
@@ -153,7 +162,9 @@ def barak(
     guard: float,
     sweeps: int,
 ) -> np.ndarray:
-    """Barak et al. as the paper ran it: every parity measured with the same accuracy, then multiplicative weights; shares of all cells."""
+    """Barak et al. as the paper ran it: every parity measured with the same accuracy, then multiplicative
+    weights; shares of all cells.
+    """
     scale = len(truth) / epsilon
     noisy = np.clip(truth + rng.laplace(scale=scale, size=len(truth)), -total, total)
     return entropy_fit(
@@ -168,7 +179,9 @@ def barak(
 def log_linear(
     counts: np.ndarray, shape: Shape, order: int, *, sweeps: int = 400, close: float = 1e-7
 ) -> np.ndarray:
-    """Iterative proportional fitting of all marginals of `order` attributes, not private: shares of all cells, the floor of every method."""
+    """Iterative proportional fitting of all marginals of `order` attributes, not private: shares of all
+    cells, the floor of every method.
+    """
     shares = (counts / counts.sum()).reshape(shape)
     fitted = np.full(shape, 1 / counts.size)
     others = [

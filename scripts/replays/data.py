@@ -1,4 +1,6 @@
-"""The paper's data sets. Three small tables are constants here; the others are read from the folder FMWEM_DATASETS, or say where to get them."""
+"""The paper's data sets. Three small tables are constants here; the others are read from the folder
+FMWEM_DATASETS, or say where to get them.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,10 @@ TRANSFUSION = (
     "no transfusion/transfusion.csv in FMWEM_DATASETS: get UCI Blood Transfusion (doi.org/10.24432/C5GS39)"
 )
 NLTCS = (
-    "nltcs is not here: get it from StatLib or github.com/UCLA-StarAI/Density-Estimation-Datasets (train, valid and test together, 21,574 rows "
-    "of 16 bits), write it as FMWEM_DATASETS/nltcs/nltcs.csv or name it in FMWEM_NLTCS; a made-up stand-in is drawn instead"
+    "nltcs is not here: get it from StatLib or github.com/UCLA-StarAI/Density-Estimation-Datasets (train, "
+    "valid and test together, 21,574 rows "
+    "of 16 bits), write it as FMWEM_DATASETS/nltcs/nltcs.csv or name it in FMWEM_NLTCS; a made-up stand-in "
+    "is drawn instead"
 )
 
 
@@ -85,7 +89,9 @@ def nltcs_name() -> str:
 
 @cache
 def nltcs(name: str) -> Table:
-    """The National Long-Term Care Survey; or as many rows of 16 bits from six made-up classes of people with more and fewer disabilities."""
+    """The National Long-Term Care Survey; or as many rows of 16 bits from six made-up classes of people with
+    more and fewer disabilities.
+    """
     if name != STAND_IN:
         path = nltcs_path()
         if path is None:

@@ -7,7 +7,8 @@
     plot(rows: list[dict], path: Path) -> None      a PNG with the paper's axes
     judge(rows: list[dict]) -> list[Claim]          the paper's claims, each marked from the rows alone
 
-and is found by its name. `run` raises InputError where a data set is not there; its message says in one line where to get it.
+and is found by its name. `run` raises InputError where a data set is not there; its message says in one line
+where to get it.
 """
 
 from __future__ import annotations

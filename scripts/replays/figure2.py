@@ -16,12 +16,18 @@ from replays.paper import Paper, paper_mwem
 
 TITLE = "Figure 2: range queries against the SVD lower bound"
 SETTINGS = (
-    "Random boxes, the two ends of each side drawn uniformly; squared error a query, mean of 5 repetitions (2 in quick); 2,000 boxes over the "
-    "epsilon grid, and more and fewer at epsilon 0.1. The paper leaves open how ends are drawn, the domains (here 4,357; 91 x 100 with ages 0 to "
-    "90 and hours 0 to 99; 75 x 51; 12,501), the numbers of queries, and whether measurements are replayed: both are run, plain MWEM and MWEM "
-    "with at most 100 replay sweeps that stop at one standard deviation of the noise. T is 10, 12, 14 or 16 and the best T is drawn, as in the "
-    "paper; choosing it looks at the data, so T = 12 throughout is drawn, too, and no claim holds unless it holds for T = 12. The bound is "
-    "(sum of singular values)^2 / domain size * 2 log(2 / delta) / epsilon^2 a query, delta = 1 / n. Baselines: uniform, identity, HB."
+    "Random boxes, the two ends of each side drawn uniformly; squared error a query, mean of 5 repetitions "
+    "(2 in quick); 2,000 boxes over the "
+    "epsilon grid, and more and fewer at epsilon 0.1. The paper leaves open how ends are drawn, the domains "
+    "(here 4,357; 91 x 100 with ages 0 to "
+    "90 and hours 0 to 99; 75 x 51; 12,501), the numbers of queries, and whether measurements are replayed: "
+    "both are run, plain MWEM and MWEM "
+    "with at most 100 replay sweeps that stop at one standard deviation of the noise. T is 10, 12, 14 or 16 "
+    "and the best T is drawn, as in the "
+    "paper; choosing it looks at the data, so T = 12 throughout is drawn, too, and no claim holds unless it "
+    "holds for T = 12. The bound is "
+    "(sum of singular values)^2 / domain size * 2 log(2 / delta) / epsilon^2 a query, delta = 1 / n. "
+    "Baselines: uniform, identity, HB."
 )
 SETS = ("capital loss", "age x hours", "recency x frequency", "monetary")
 EPSILONS = (0.0125, 0.025, 0.05, 0.1)
@@ -154,11 +160,14 @@ def lines(axis: object, rows: list[Row], along: str) -> None:
 
 
 def judge(rows: list[Row]) -> list[Claim]:
-    """At the smallest epsilon, where the paper makes its claim; T fixed, so that no mark rests on a choice that looks at the data."""
+    """At the smallest epsilon, where the paper makes its claim; T fixed, so that no mark rests on a choice
+    that looks at the data.
+    """
     texts = (
         "MWEM's error is below the SVD lower bound for small epsilon, in all four cases",
         "the improvement on the bound is often more than an order of magnitude, sometimes up to three",
-        "(beyond the paper) below the bound MWEM is also below answering every query from the uniform distribution, in all four cases",
+        "(beyond the paper) below the bound MWEM is also below answering every query from the uniform "
+        "distribution, in all four cases",
     )
     names = values(pick(rows, method="bound"), "data")
     if set(names) != set(SETS):

@@ -14,13 +14,20 @@ from replays.paper import Paper, paper_mwem
 
 TITLE = "Figure 3: relative entropy of contingency tables"
 SETTINGS = (
-    "All parities of at most three attributes; relative entropy of the data to the synthetic distribution, in nats; means of the runs (100 in "
-    "full), one standard deviation shaded. The paper leaves open epsilon, T, the share of epsilon for the histogram and when replay stops: here "
-    "plain MWEM takes T = 8; MWEM with replay and histogram takes T = 4 (mildew) or 8, a fifth of epsilon for the histogram, and at most 100 "
-    "sweeps over all measurements, each left alone once the model lies within one standard deviation of its noise. Barak et al. measure every "
-    "parity equally well and run multiplicative weights to convergence; `barak, guarded` stops at the same noise and is the stronger rival at "
-    "small epsilon. MWEM is judged against the better of the two at every epsilon. The values of Fienberg et al. are not published in the paper; "
-    "the fits of all 2-way and all 3-way marginals (iterative proportional fitting, not private) stand in their place."
+    "All parities of at most three attributes; relative entropy of the data to the synthetic distribution, "
+    "in nats; means of the runs (100 in "
+    "full), one standard deviation shaded. The paper leaves open epsilon, T, the share of epsilon for the "
+    "histogram and when replay stops: here "
+    "plain MWEM takes T = 8; MWEM with replay and histogram takes T = 4 (mildew) or 8, a fifth of epsilon "
+    "for the histogram, and at most 100 "
+    "sweeps over all measurements, each left alone once the model lies within one standard deviation of its "
+    "noise. Barak et al. measure every "
+    "parity equally well and run multiplicative weights to convergence; `barak, guarded` stops at the same "
+    "noise and is the stronger rival at "
+    "small epsilon. MWEM is judged against the better of the two at every epsilon. The values of Fienberg et "
+    "al. are not published in the paper; "
+    "the fits of all 2-way and all 3-way marginals (iterative proportional fitting, not private) stand in "
+    "their place."
 )
 SETS = ("mildew", "czech", "rochdale")
 ROUNDS = {"mildew": 4, "czech": 8, "rochdale": 8}
@@ -141,7 +148,8 @@ def judge(rows: list[Row]) -> list[Claim]:
         beats_barak(
             rows,
             "optimised",
-            "MWEM with replay and histogram noticeably improves on Barak et al. at every epsilon, on every table",
+            "MWEM with replay and histogram noticeably improves on Barak et al. at every epsilon, on every "
+            "table",
         ),
         beats_barak(rows, "plain", "plain MWEM improves on Barak et al. at every epsilon, on every table"),
         matches_fit(rows),
@@ -149,7 +157,9 @@ def judge(rows: list[Row]) -> list[Claim]:
 
 
 def beats_barak(rows: list[Row], method: str, text: str) -> Claim:
-    """Against the better of the two ways to run Barak et al.; a tie is one within the data set's uniform model, where neither has learnt."""
+    """Against the better of the two ways to run Barak et al.; a tie is one within the data set's uniform
+    model, where neither has learnt.
+    """
     above, compared = [], 0
     for name in values(pick(rows, method=method), "data"):
         for epsilon in values(pick(rows, data=name), "epsilon"):
@@ -181,7 +191,7 @@ def matches_fit(rows: list[Row]) -> Claim:
     if not told:
         return Claim(text, OPEN, "no runs")
     why = (
-        f"at the largest epsilon within {NEAR:g} times the 2-way log-linear fit on {near} of {len(told)} tables: "
-        + ", ".join(told)
+        f"at the largest epsilon within {NEAR:g} times the 2-way log-linear fit on {near} of {len(told)} "
+        "tables: " + ", ".join(told)
     )
     return Claim(text, mark(2 * near > len(told)), why)

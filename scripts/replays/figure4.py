@@ -1,4 +1,6 @@
-"""Figure 4: relative entropy of the National Long-Term Care Survey against epsilon, for pairs and for triples."""
+"""Figure 4: relative entropy of the National Long-Term Care Survey against epsilon, for pairs and for
+triples.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,14 @@ from replays.paper import Paper, paper_mwem
 
 TITLE = "Figure 4: relative entropy of nltcs"
 SETTINGS = (
-    "All parities of at most two and of at most three of 16 binary attributes (136 and 696); T = 20, 30, 40; relative entropy in nats; means of the "
-    "runs (10 in full), one standard deviation shaded. The paper leaves open epsilon and whether measurements are replayed: both are run, without "
-    "and with at most 5 replay sweeps that stop at one standard deviation of the noise. Barak et al. measure every parity equally well and run "
-    "multiplicative weights for 200 sweeps, also with the same guard; MWEM (T = 40, replay) is judged against the better of the two."
+    "All parities of at most two and of at most three of 16 binary attributes (136 and 696); T = 20, 30, 40; "
+    "relative entropy in nats; means of the "
+    "runs (10 in full), one standard deviation shaded. The paper leaves open epsilon and whether "
+    "measurements are replayed: both are run, without "
+    "and with at most 5 replay sweeps that stop at one standard deviation of the noise. Barak et al. measure "
+    "every parity equally well and run "
+    "multiplicative weights for 200 sweeps, also with the same guard; MWEM (T = 40, replay) is judged "
+    "against the better of the two."
 )
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0)
 ROUNDS = (20, 30, 40)
@@ -113,7 +119,8 @@ def plot(rows: list[Row], path: Path) -> None:
 def judge(rows: list[Row]) -> list[Claim]:
     texts = (
         "all three-way marginals: MWEM is substantially more accurate than Barak et al.",
-        "all two-way marginals: above some epsilon Barak et al. is as good or better, below it MWEM is better",
+        "all two-way marginals: above some epsilon Barak et al. is as good or better, below it MWEM is "
+        "better",
         "more rounds are better: T = 20, 30, 40 from top to bottom",
     )
     if any(row["data"] != "nltcs" for row in rows) or not pick(rows, method="barak"):

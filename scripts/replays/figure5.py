@@ -1,4 +1,6 @@
-"""Figure 5: maximum and average error over all 256 cuboids of Adult's eight categorical attributes. NOT PRIVATE."""
+"""Figure 5: maximum and average error over all 256 cuboids of Adult's eight categorical attributes. NOT
+PRIVATE.
+"""
 
 from __future__ import annotations
 
@@ -19,23 +21,33 @@ from replays.paper import Paper, update
 EPSILONS = (0.25, 0.5, 1.0, 2.0)
 ROUNDS, SWEEPS, GUARD = 10, 100, 1.0
 MOST = 2**16
-"""Cells of a candidate. A score is at most 2 n = 60,324 less the cells, so whatever the data a larger one's lies below that of every small cuboid."""
+"""Cells of a candidate. A score is at most 2 n = 60,324 less the cells, so whatever the data a larger one's
+lies below that of every small cuboid.
+"""
 CAP, CAP_OF_FULL = 2**18, 2**20
 """Cells of a component: a candidate that would make a larger one is left out of that round."""
 ORDERS = {"2-way": 2, "3-way": 3, "unrestricted": 8}
 ONE, NOISE = "1", "its noise"
-"""What a cell takes off a cuboid's score: 1, as the paper has it, or the expected absolute value of the noise that it collects, 2 T / epsilon."""
+"""What a cell takes off a cuboid's score: 1, as the paper has it, or the expected absolute value of the noise
+that it collects, 2 T / epsilon.
+"""
 ALL, BASE = "measure all cuboids", "measure the base cuboid"
 SEVERAL, VERY_FEW = 3.0, 3
 
 TITLE = "Figure 5: error over the 256 cuboids of Adult's eight categorical attributes"
 SETTINGS = (
-    "The 30,162 complete rows of adult.data; error of a cuboid: mean of |cell error|; maximum and average over all 256 cuboids. Candidates are the "
-    f"cuboids up to order 2, up to order 3, or all. Not stated in the paper and chosen here: epsilon, T = {ROUNDS}, replay in up to {SWEEPS} sweeps "
-    f"until within {GUARD:g} standard deviation of the noise, no cuboid twice. Left out: candidates of more than 2^16 cells, whose score cannot come "
-    f"near a small one's, and in each round those that would tie attributes into a component of more than 2^{CAP.bit_length() - 1} cells "
-    f"(2^{CAP_OF_FULL.bit_length() - 1} in full; all eight have 27,000,960). A cuboid's score loses 1 for each cell, as in the paper, or, as a "
-    "variation, the noise to expect there. The baselines, Laplace noise of scale 256 / epsilon in all cuboids or of 1 / epsilon in the base cuboid's "
+    "The 30,162 complete rows of adult.data; error of a cuboid: mean of |cell error|; maximum and average "
+    "over all 256 cuboids. Candidates are the "
+    "cuboids up to order 2, up to order 3, or all. Not stated in the paper and chosen here: epsilon, T = "
+    f"{ROUNDS}, replay in up to {SWEEPS} sweeps "
+    f"until within {GUARD:g} standard deviation of the noise, no cuboid twice. Left out: candidates of more "
+    "than 2^16 cells, whose score cannot come "
+    "near a small one's, and in each round those that would tie attributes into a component of more than "
+    f"2^{CAP.bit_length() - 1} cells "
+    f"(2^{CAP_OF_FULL.bit_length() - 1} in full; all eight have 27,000,960). A cuboid's score loses 1 for "
+    "each cell, as in the paper, or, as a "
+    "variation, the noise to expect there. The baselines, Laplace noise of scale 256 / epsilon in all "
+    "cuboids or of 1 / epsilon in the base cuboid's "
     "cells, are exact in distribution. The rivals in the paper (Ding et al.) are not run."
 )
 
@@ -106,7 +118,9 @@ def mwem(
     cap: int,
     rng: np.random.Generator,
 ) -> tuple[ProductModel, list[int]]:
-    """(the model, what it measured): paper.paper_mwem, over the candidates of each round whose component stays within `cap` cells."""
+    """(the model, what it measured): paper.paper_mwem, over the candidates of each round whose component
+    stays within `cap` cells.
+    """
     model = ProductModel.uniform(domain, float(len(rows.codes[0])))
     truth, cells = cuboids.answers(rows), cuboids.cells
     starts = np.concatenate([[0], np.cumsum(cells)])
@@ -138,7 +152,9 @@ def joined_cells(model: ProductModel, clique: tuple[int, ...]) -> int:
 
 
 def cuboid_errors(gaps: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """float64[cuboid]: the mean of |cell error| of each of the 2^d cuboids, from the errors of the base cuboid's cells, which add up."""
+    """float64[cuboid]: the mean of |cell error| of each of the 2^d cuboids, from the errors of the base
+    cuboid's cells, which add up.
+    """
     found: list[float] = []
     pending = [(gaps.reshape(1, -1), 0)]
     while pending:
@@ -153,7 +169,9 @@ def cuboid_errors(gaps: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def of_all(domain: Domain, rng: np.random.Generator) -> np.ndarray:
-    """The errors of all cuboids, each cell measured with Laplace noise of scale 256: a mean of m absolute values has a Gamma distribution."""
+    """The errors of all cuboids, each cell measured with Laplace noise of scale 256: a mean of m absolute
+    values has a Gamma distribution.
+    """
     cells = [math.prod(s) for k in range(len(domain) + 1) for s in itertools.combinations(domain.shape, k)]
     return np.array([rng.gamma(m) * len(cells) / m for m in cells])
 
@@ -207,13 +225,15 @@ def _few(rows: list[Row], a_cell: str, text: str) -> Claim:
     used, higher = [row["three_way"] for row in three], [row["higher"] for row in free]
     few = bool(used) and max(used) <= VERY_FEW and min(used) >= 1 and max(higher, default=0) == 0
     by = "; ".join(
-        f"epsilon {e:g}: {mean(pick(three, epsilon=e), 'three_way'):.1f} and {mean(pick(free, epsilon=e), 'higher'):.1f}"
+        f"epsilon {e:g}: {mean(pick(three, epsilon=e), 'three_way'):.1f} and "
+        f"{mean(pick(free, epsilon=e), 'higher'):.1f}"
         for e in values(three, "epsilon")
     )
     return Claim(
         text,
         mark(few),
-        f"of {ROUNDS} measurements, 3-way ones in the 3-way run and higher ones in the unrestricted run, at {by}",
+        f"of {ROUNDS} measurements, 3-way ones in the 3-way run and higher ones in the unrestricted run, at "
+        f"{by}",
     )
 
 

@@ -1,6 +1,8 @@
-"""Figure 6: time of factored MWEM on ever more independent attributes, against the time to evaluate the queries on the data. NOT PRIVATE.
+"""Figure 6: time of factored MWEM on ever more independent attributes, against the time to evaluate the
+queries on the data. NOT PRIVATE.
 
-A query's answer changes only where the newest measurement touched one of its attributes, so a round costs what it changed, not what there is.
+A query's answer changes only where the newest measurement touched one of its attributes, so a round costs
+what it changed, not what there is.
 """
 
 from __future__ import annotations
@@ -28,12 +30,18 @@ NEGLIGIBLE = 0.1
 
 TITLE = "Figure 6: factored MWEM on 10 to 1,000 independent attributes"
 SETTINGS = (
-    f"{RECORDS:,} records; every binary attribute is set with probability {CHANCE:g} (the paper's is lost; any but 1/2 will do); T = number of "
-    "attributes; all parities up to order 3 where it says so, up to order 2 beyond (the paper's order is lost; 1,000 attributes have 166 million "
-    f"triples); epsilon = {EPSILON:g} (not stated in the paper: at 1,000 attributes one parity beats a pair's by 6 epsilon nats, and there are 500 "
-    f"times as many pairs, so with epsilon = 1 half of the choices would be pairs); replay in up to {SWEEPS} sweeps, until within {GUARD:g} standard "
-    "deviations of the noise; no question twice. 'Data' packs the bits and evaluates all queries once; 'plain' is the same in numpy on one byte a "
-    f"bit, timed on at most {SAMPLE:,} of the queries and scaled up. One process, one core (the paper had 48)."
+    f"{RECORDS:,} records; every binary attribute is set with probability {CHANCE:g} (the paper's is lost; "
+    "any but 1/2 will do); T = number of "
+    "attributes; all parities up to order 3 where it says so, up to order 2 beyond (the paper's order is "
+    "lost; 1,000 attributes have 166 million "
+    f"triples); epsilon = {EPSILON:g} (not stated in the paper: at 1,000 attributes one parity beats a "
+    "pair's by 6 epsilon nats, and there are 500 "
+    f"times as many pairs, so with epsilon = 1 half of the choices would be pairs); replay in up to {SWEEPS} "
+    f"sweeps, until within {GUARD:g} standard "
+    "deviations of the noise; no question twice. 'Data' packs the bits and evaluates all queries once; "
+    "'plain' is the same in numpy on one byte a "
+    f"bit, timed on at most {SAMPLE:,} of the queries and scaled up. One process, one core (the paper had "
+    "48)."
 )
 
 
@@ -84,7 +92,9 @@ Measured = tuple[int, int, np.ndarray]
 
 
 class Incremental:
-    """MWEM from the uniform model, whose answers (`answers: float64[query]`) and scores are kept from round to round."""
+    """MWEM from the uniform model, whose answers (`answers: float64[query]`) and scores are kept from round
+    to round.
+    """
 
     def __init__(self, model: ProductModel, questions: Parities, truth: np.ndarray) -> None:
         self.model, self.questions, self.truth = model, questions, truth
@@ -125,7 +135,9 @@ class Incremental:
             chances.put(changed, np.where(self._asked[changed], -np.inf, scores))
 
     def _renew(self, question: int) -> np.ndarray:
-        """Answer again the queries about any attribute of the component that a question is in; returns their numbers."""
+        """Answer again the queries about any attribute of the component that a question is in; returns their
+        numbers.
+        """
         part = self.model.factor(self.questions.positions(question)[0])
         lists = [self._by_attribute[self._ends[p] : self._ends[p + 1]] for p in part.positions]
         changed = lists[0] if len(lists) == 1 else np.unique(np.concatenate(lists))
@@ -142,11 +154,15 @@ class Incremental:
 
 
 class Chances:
-    """The exponential mechanism over scores of which few change at a time: draws with probability in proportion to exp(score)."""
+    """The exponential mechanism over scores of which few change at a time: draws with probability in
+    proportion to exp(score).
+    """
 
     BLOCK = 1024
     REACH = 300.0
-    """Scores are kept relative to one that is at most this far from the highest: exp neither overflows nor loses what could be drawn."""
+    """Scores are kept relative to one that is at most this far from the highest: exp neither overflows nor
+    loses what could be drawn.
+    """
 
     def __init__(self, scores: np.ndarray) -> None:
         self._scores = np.append(scores, np.full(-len(scores) % self.BLOCK, -np.inf))
@@ -187,7 +203,9 @@ def _warm_up() -> None:
 
 
 def _plain_seconds(columns: list[np.ndarray], members: np.ndarray, truth: np.ndarray) -> float:
-    """How long numpy alone takes over all queries, from an even sample of them, whose answers must be the same."""
+    """How long numpy alone takes over all queries, from an even sample of them, whose answers must be the
+    same.
+    """
     sample = np.unique(np.linspace(0, len(members) - 1, SAMPLE).astype(int))
     started = time.perf_counter()
     found = []
@@ -225,7 +243,9 @@ def plot(rows: list[Row], path: Path) -> None:
 
 
 def judge(rows: list[Row]) -> list[Claim]:
-    """The paper's claims: structure at every size, time at the largest size of each order, where it is not all start-up."""
+    """The paper's claims: structure at every size, time at the largest size of each order, where it is not
+    all start-up.
+    """
     joined = [r["attributes"] for r in rows if r["largest_component"] > 1]
     left = max(r["max_error"] / r["max_error_before"] for r in rows)
     largest = [max(pick(rows, order=order), key=lambda r: r["attributes"]) for order in values(rows, "order")]
@@ -242,9 +262,11 @@ def judge(rows: list[Row]) -> list[Claim]:
             else f"at all {len(rows)} sizes, while the maximum error fell to at most {left:.0%} of the first",
         ),
         Claim(
-            "Time inside factored MWEM is negligible next to evaluating the queries on the data, record by record.",
+            "Time inside factored MWEM is negligible next to evaluating the queries on the data, record by "
+            "record.",
             mark(plain[_size(largest[-1])] < NEGLIGIBLE),
-            f"MWEM's part of a run that evaluates in plain numpy: {_percent(plain)} (the last is marked, below {NEGLIGIBLE:.0%} holds)",
+            f"MWEM's part of a run that evaluates in plain numpy: {_percent(plain)} (the last is marked, "
+            f"below {NEGLIGIBLE:.0%} holds)",
         ),
         Claim(
             "Evaluating the queries on the data dominates the total, on 48 cores.",

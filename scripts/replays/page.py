@@ -35,7 +35,9 @@ ul.claims { list-style: none; padding: 0; } ul.claims li { display: grid; grid-t
 
 @dataclass(frozen=True)
 class Section:
-    """What the page says of a figure; `image` is empty where it could not be drawn, and `effort` then says why."""
+    """What the page says of a figure; `image` is empty where it could not be drawn, and `effort` then says
+    why.
+    """
 
     name: str
     title: str

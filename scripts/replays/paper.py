@@ -1,6 +1,8 @@
-"""MWEM in paper mode: exact n under add-remove neighbours, floating-point noise from a seeded generator, sensitivity 1. NOT PRIVATE.
+"""MWEM in paper mode: exact n under add-remove neighbours, floating-point noise from a seeded generator,
+sensitivity 1. NOT PRIVATE.
 
-A type of its own, so that none of it is a switch of the product; components, kernels and query kinds are the product's.
+A type of its own, so that none of it is a switch of the product; components, kernels and query kinds are the
+product's.
 """
 
 from __future__ import annotations
@@ -18,10 +20,12 @@ from factored_mwem.workload.queries.base import Questions
 
 @dataclass(frozen=True)
 class Paper:
-    """What section 2.3.3 leaves open. `init_share` of epsilon goes to noisy counts of all cells (needs joined=True), 0 for none.
+    """What section 2.3.3 leaves open. `init_share` of epsilon goes to noisy counts of all cells (needs
+    joined=True), 0 for none.
 
-    `sweeps` over all measurements after each round (1 without replay: then the newest alone); a replayed step is left out where the model lies
-    within `guard` standard deviations of the noise. `joined`: one component from the start, else components grow.
+    `sweeps` over all measurements after each round (1 without replay: then the newest alone); a replayed step
+    is left out where the model lies within `guard` standard deviations of the noise. `joined`: one component
+    from the start, else components grow.
     """
 
     epsilon: float
@@ -55,7 +59,9 @@ def paper_mwem(
     histogram: np.ndarray | None = None,
     watch: Callable[[ProductModel], object] | None = None,
 ) -> Trace:
-    """Figure 1 of the paper. `truth: int64[answers]` are `questions.answers` on the rows; `histogram` the cells, for histogram initialisation."""
+    """Figure 1 of the paper. `truth: int64[answers]` are `questions.answers` on the rows; `histogram` the
+    cells, for histogram initialisation.
+    """
     if paper.average and not paper.joined:
         raise ValueError("an average of products is no product: average=True needs joined=True")
     if paper.rounds > len(questions.cells) and not paper.again:
@@ -125,7 +131,9 @@ def update(
 
 
 def start_from(histogram: np.ndarray, epsilon: float, part: Factor, rng: np.random.Generator) -> Factor:
-    """Noisy counts of all cells, those below the noise left out, half mixed with uniform (as in Hardt's own code, its broken threshold mended)."""
+    """Noisy counts of all cells, those below the noise left out, half mixed with uniform (as in Hardt's own
+    code, its broken threshold mended).
+    """
     noisy = np.maximum(histogram + rng.laplace(scale=1 / epsilon, size=len(histogram)) - 1 / epsilon, 0.0)
     share = noisy / noisy.sum() if noisy.sum() > 0 else np.full(len(noisy), 1 / len(noisy))
     return Factor(part.positions, part.shape, (share + 1 / len(noisy)) / 2)

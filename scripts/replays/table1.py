@@ -9,7 +9,8 @@ from replays.figure import OPEN, Claim, Row, canvas, mark, save
 
 TITLE = "Table 1: the contingency tables"
 SETTINGS = (
-    "Records, attributes and non-zero cells counted on the tables that the other figures use. mildew, czech and rochdale are constants of the "
+    "Records, attributes and non-zero cells counted on the tables that the other figures use. mildew, czech "
+    "and rochdale are constants of the "
     "replay; nltcs is read from a file, because its terms do not allow publishing it again."
 )
 PAPER = {

@@ -1,4 +1,6 @@
-"""The configurations: every engine, kind of question, relation, number of rows a person, and kind of input, on a slice of Adult."""
+"""The configurations: every engine, kind of question, relation, number of rows a person, and kind of input,
+on a slice of Adult.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +84,9 @@ def domain_of(columns: tuple[str, ...]) -> Domain:
 
 @cache
 def slice_of(columns: tuple[str, ...], *, by_id: bool) -> list[list[str]]:
-    """Header and rows as text; with an id, persons of one row to six, none of them together, and some rows of nobody."""
+    """Header and rows as text; with an id, persons of one row to six, none of them together, and some rows of
+    nobody.
+    """
     with (DATA / "adult.csv").open(newline="") as file:
         head, *rows = itertools.islice(csv.reader(file), ROWS + 1)
     found = [list(columns), *([row[head.index(name)] for name in columns] for row in rows)]
@@ -110,7 +114,9 @@ def _text(name: str, quoting: int, end: str = "\n") -> Callable[[Path, Configura
 
 
 def _arrow(_: Path, made: Configuration) -> pa.Table:
-    """Text as text, numbers as numbers; two columns as dictionaries, of Arrow's own codes and of narrow ones."""
+    """Text as text, numbers as numbers; two columns as dictionaries, of Arrow's own codes and of narrow
+    ones.
+    """
     head, *rows = slice_of(made.columns, by_id=made.by_id)
     columns = {}
     for at, name in enumerate(head):
@@ -204,7 +210,9 @@ def matrix() -> list[Configuration]:
 
 
 def at_once(relation: str, k: int, source: str, *, delta: float = 1e-9) -> Configuration:
-    """Few columns, all of whose marginals are measured at once, as residuals: at an epsilon at which no noisy count of rows decides otherwise."""
+    """Few columns, all of whose marginals are measured at once, as residuals: at an epsilon at which no noisy
+    count of rows decides otherwise.
+    """
     made = configuration("tree", relation, k, source, delta=delta, rounds=None)
     columns = ("race", "sex") if source in TYPED else ("sex", "income")
     return replace(

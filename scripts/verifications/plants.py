@@ -1,4 +1,6 @@
-"""Planted bugs: each is put into the running package from outside, and the configuration beside it must then fail."""
+"""Planted bugs: each is put into the running package from outside, and the configuration beside it must then
+fail.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ from verifications.matrix import Configuration, crowded
 
 @dataclass(frozen=True)
 class Plant:
-    """A bug, how to plant it, where it must show and within how many pairs; `seen`: a word of the failure that must be among them."""
+    """A bug, how to plant it, where it must show and within how many pairs; `seen`: a word of the failure
+    that must be among them.
+    """
 
     name: str
     plant: Callable[[], AbstractContextManager[Any]]
@@ -106,7 +110,9 @@ def one_nobody() -> AbstractContextManager[Any]:
 
 
 def codes_of_the_input() -> AbstractContextManager[Any]:
-    """A released dictionary has codes as wide as the input's, which grow with the categories that there are."""
+    """A released dictionary has codes as wide as the input's, which grow with the categories that there
+    are.
+    """
     honest = flow.fit_columns
 
     def fit(domain: Any, table: Table, columns: Sequence[str] | None) -> Any:

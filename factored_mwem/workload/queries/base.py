@@ -1,6 +1,8 @@
-"""Query kinds. Each file holds one kind: which attributes a question is about, how it is answered, and what one person changes.
+"""Query kinds. Each file holds one kind: which attributes a question is about, how it is answered, and what
+one person changes.
 
-To add a kind, write its file and name it in `workload.KINDS`: the loop, selection, measurement and accounting ask through `Questions` alone.
+To add a kind, write its file and name it in `workload.KINDS`: the loop, selection, measurement and accounting
+ask through `Questions` alone.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ class Source(Protocol):
 
 
 class Questions(Protocol):
-    """Questions of one kind, numbered from 0. A question has one answer, or one for each cell of a table that is measured as a whole."""
+    """Questions of one kind, numbered from 0. A question has one answer, or one for each cell of a table that
+    is measured as a whole.
+    """
 
     @property
     def cells(self) -> np.ndarray:
@@ -39,10 +43,14 @@ class Questions(Protocol):
         """A question in words, from the names of all attributes."""
 
     def answers(self, source: Any) -> np.ndarray:
-        """All answers, question after question: exact int64 where the source counts rows, else float64 records."""
+        """All answers, question after question: exact int64 where the source counts rows, else float64
+        records.
+        """
 
     def l1(self, unit: Unit) -> int:
-        """The most that the answers to one question move together between neighbours, in sum of absolute values."""
+        """The most that the answers to one question move together between neighbours, in sum of absolute
+        values.
+        """
 
     def l2_squared(self, unit: Unit) -> int:
         """The same, in sum of squares."""
@@ -52,7 +60,9 @@ class Questions(Protocol):
         """The least value of a query at a row: 0, or -1 where rows count against it. The greatest is 1."""
 
     def axis_values(self, question: int) -> dict[int, np.ndarray] | None:
-        """int8[code] by attribute: the query's value at a row is their product. None where a question is a whole marginal."""
+        """int8[code] by attribute: the query's value at a row is their product. None where a question is a
+        whole marginal.
+        """
 
 
 def _each_once(names: Clique) -> Clique:
@@ -68,7 +78,8 @@ Names = Annotated[Clique, AfterValidator(_each_once)]
 class Asked(BaseModel):
     """What a workload asks for in one line: its public parameters.
 
-    `weight`: how much an error counts, beside 1 for plain marginals; below a 256th of the largest it counts as that.
+    `weight`: how much an error counts, beside 1 for plain marginals; below a 256th of the largest it counts
+    as that.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -89,7 +100,9 @@ class Asked(BaseModel):
 
     @abstractmethod
     def within(self, domain: Domain) -> tuple[Clique, int]:
-        """(names, order): the marginals over so many of these attributes answer it. InputError where the domain does not fit."""
+        """(names, order): the marginals over so many of these attributes answer it. InputError where the
+        domain does not fit.
+        """
 
     def targets(self, domain: Domain) -> list[Clique]:
         """The marginals that answer it, by names; InputError where the domain does not fit."""

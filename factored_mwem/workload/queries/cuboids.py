@@ -30,7 +30,8 @@ class AskedCube(Asked):
         ):
             example = f"{','.join(names)}:{min(2, len(names))}"
             raise InputError(
-                f"--cube {shown(text)}: the order is a number from 1 to {len(names)}; for example {shown(example)}"
+                f"--cube {shown(text)}: the order is a number from 1 to {len(names)}; for example "
+                f"{shown(example)}"
             )
         return made(cls, attributes=names, order=int(what) if what else None, weight=weight)
 

@@ -1,4 +1,6 @@
-"""Parities: rows with an even number of ones among some binary attributes, less those with an odd number (Hadamard queries)."""
+"""Parities: rows with an even number of ones among some binary attributes, less those with an odd number
+(Hadamard queries).
+"""
 
 from __future__ import annotations
 
@@ -42,14 +44,17 @@ class AskedParities(Asked):
         binary = [p for p, size in enumerate(domain.shape) if size == 2]
         if len(binary) < self.order:
             raise InputError(
-                f"--parities {self.order}: only {len(binary)} attributes have two values (a missing value counts as one)"
+                f"--parities {self.order}: only {len(binary)} attributes have two values (a missing value "
+                "counts as one)"
             )
         return binary
 
 
 @dataclass(frozen=True, eq=False)
 class Parities:
-    """The parities over each row of `members: int32[query, slot]`, positions of binary attributes, padded with -1."""
+    """The parities over each row of `members: int32[query, slot]`, positions of binary attributes, padded
+    with -1.
+    """
 
     members: np.ndarray
 
@@ -70,7 +75,9 @@ class Parities:
         return "parity of " + ", ".join(names[p] for p in self.positions(question))
 
     def answers(self, source: Any) -> np.ndarray:
-        """On rows one exclusive or and population count each, 64 rows a word; on a product of components by the product formula."""
+        """On rows one exclusive or and population count each, 64 rows a word; on a product of components by
+        the product formula.
+        """
         if hasattr(source, "factors"):
             return self._of_product(source)
         if hasattr(source, "column"):
@@ -80,7 +87,9 @@ class Parities:
         return np.array([_signed(table) for table in found])
 
     def _of_product(self, model: Any) -> np.ndarray:
-        """n times the product of each component's mean sign (its Walsh transform) over the part of the query inside it."""
+        """n times the product of each component's mean sign (its Walsh transform) over the part of the query
+        inside it.
+        """
         ids = {id_: i for i, id_ in enumerate(model.factors)}
         starts, tables, bit = [], [], np.zeros(len(model.domain) + 1, dtype=np.int64)
         at = 0
@@ -119,7 +128,9 @@ class Parities:
 
 
 def parities_of(columns: Sequence[np.ndarray], members: np.ndarray) -> np.ndarray:
-    """int64[query]: the parities over `members` of rows whose bits are in `columns`, each array[row] of 0 and 1."""
+    """int64[query]: the parities over `members` of rows whose bits are in `columns`, each array[row] of 0 and
+    1.
+    """
     rows = len(columns[0])
     packed = np.zeros((len(columns), -(-rows // 64) * 8), dtype=np.uint8)
     for column, into in zip(columns, packed, strict=True):

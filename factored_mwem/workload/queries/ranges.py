@@ -20,7 +20,9 @@ MOST = 1_000_000
 
 
 class AskedRanges(Asked):
-    """Boxes over ordered attributes: `count` random ones drawn from `seed`, or all, or all that begin at the lowest codes."""
+    """Boxes over ordered attributes: `count` random ones drawn from `seed`, or all, or all that begin at the
+    lowest codes.
+    """
 
     attributes: Names = Field(min_length=1, max_length=6)
     which: Literal["random", "all", "prefix"] = "random"
@@ -35,7 +37,8 @@ class AskedRanges(Asked):
             return made(cls, attributes=names, which="all" if what == "all" else "prefix", weight=weight)
         if not what.isascii() or not what.isdigit() or len(what) > 9 or not 1 <= int(what) <= MOST:
             raise InputError(
-                f"--ranges {shown(text)}: say how many, 1 to {MOST:,}, or all, or prefix; for example {shown(','.join(names))}:1000"
+                f"--ranges {shown(text)}: say how many, 1 to {MOST:,}, or all, or prefix; for example "
+                f"{shown(','.join(names))}:1000"
             )
         return made(cls, attributes=names, count=int(what), weight=weight)
 
@@ -51,14 +54,16 @@ class AskedRanges(Asked):
         for name in self.attributes:
             if not domain[name].ordered:
                 raise InputError(
-                    f"ranges over {name!r}: its values have no order; declare it a number, or its categories as ordered"
+                    f"ranges over {name!r}: its values have no order; declare it a number, or its categories "
+                    "as ordered"
                 )
         sides = [domain[name].size - domain[name].nullable for name in self.attributes]
         boxes = math.prod(k if self.which == "prefix" else k * (k + 1) // 2 for k in sides)
         if self.which != "random" and boxes > MOST:
             over = shown(", ".join(self.attributes))
             raise InputError(
-                f"{self.which} ranges over {over} are {boxes:,} boxes, more than {MOST:,}; ask for a number of them"
+                f"{self.which} ranges over {over} are {boxes:,} boxes, more than {MOST:,}; ask for a number "
+                "of them"
             )
         return domain.clique(self.attributes), len(self.attributes)
 
@@ -74,7 +79,9 @@ class AskedRanges(Asked):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ranges:
-    """Boxes over attributes `at` (positions, ascending) of sizes `shape`: `low`, `high: int64[box, axis]` are the first and last code inside."""
+    """Boxes over attributes `at` (positions, ascending) of sizes `shape`: `low`, `high: int64[box, axis]` are
+    the first and last code inside.
+    """
 
     at: tuple[int, ...]
     shape: tuple[int, ...]
@@ -91,7 +98,9 @@ class Ranges:
         seed: int,
         sides: tuple[int, ...] | None = None,
     ) -> Ranges:
-        """`count` boxes, the ends of each side two codes (of the first `sides`) drawn uniformly: a public workload, which its seed names."""
+        """`count` boxes, the ends of each side two codes (of the first `sides`) drawn uniformly: a public
+        workload, which its seed names.
+        """
         ends = np.sort(
             np.random.default_rng(seed).integers(0, sides or shape, size=(2, count, len(shape))), axis=0
         )
