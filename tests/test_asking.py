@@ -18,7 +18,7 @@ from fakes import FakeNoise
 from test_privacy import neighbour, published, script, small_table
 
 import factored_mwem
-from factored_mwem.accounting.accountant import Budget, Ledger, Mechanism
+from factored_mwem.accounting.accountant import Accountant, Budget, Mechanism
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Neighbours, Unit
 from factored_mwem.domain.attribute import Attribute
@@ -241,7 +241,7 @@ def test_nothing_is_read_or_drawn_before_it_is_paid(
     )
     count = sum(len(kind.cells) for kind in kinds)
     budget = Budget.of(1.0, 0.0 if composition is Composition.PURE else 1e-9)
-    ledger, entries = Ledger(budget), []
+    ledger, entries = Accountant(budget), []
 
     def act(access: Access, cost: Fraction) -> None:
         select_question(
@@ -269,7 +269,7 @@ def test_nothing_is_read_or_drawn_before_it_is_paid(
     assert entries == [(1, True), (2, True), (3, True), (4, True)]
     opened: list[Any] = []
     monkeypatch.setattr(Sealed, "reveal", lambda self: opened.append(self) or self._contents)
-    short = Ledger(budget)
+    short = Accountant(budget)
     fake = FakeNoise(composition)
     with pytest.raises(BudgetExceeded):
         act(Access(short, Unit(), fake), budget.amount * 2)

@@ -14,11 +14,11 @@ from naive import at_levels, cells_of, count
 from test_neighbours import Table
 from test_tree import named
 
-from factored_mwem.accounting.accountant import Budget, Ledger
+from factored_mwem.accounting.accountant import Accountant, Budget
 from factored_mwem.accounting.unit import Neighbours, Unit
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import Levels
-from factored_mwem.model.answers import Answerer
+from factored_mwem.model.answers import ModelAnswers
 from factored_mwem.model.clique_tree import CliqueTree
 from factored_mwem.model.forest import Component, Forest
 from factored_mwem.privacy.counts import PrivateCounts, Tables
@@ -222,7 +222,7 @@ def scores(forest: Forest, views: Candidates, rows: list[tuple[int, ...]]) -> np
         [np.array([row[a] for row in rows], dtype=np.uint8) for a in range(len(views.domain))], views
     )
     bases = np.flatnonzero(views.base_of == np.arange(len(views)))
-    _score(tables, Answerer(views).answers(forest, bases))
+    _score(tables, ModelAnswers(views).answers(forest, bases))
     return tables.distances
 
 
@@ -302,7 +302,7 @@ def test_select_charges_for_what_a_score_moves(relation: Neighbours, contributio
     levels, rng = LEVELS["two levels"], np.random.default_rng(1)
     views = views_of("two levels", 60, 2)
     forest = forest_of(levels, rng, 20.0)
-    answers = Answerer(views).answers(forest, np.flatnonzero(views.base_of == np.arange(len(views))))
+    answers = ModelAnswers(views).answers(forest, np.flatnonzero(views.base_of == np.arange(len(views))))
     unit, rows = Unit(relation, contributions), random_rows(levels, 30, rng)
     cells = cells_of(levels.shape)
     offered, seen = np.arange(1, len(views), 2), []
@@ -311,7 +311,7 @@ def test_select_charges_for_what_a_score_moves(relation: Neighbours, contributio
         if relation is Neighbours.REPLACE and not extra:
             person = [cells[0]] * contributions
         table = [*rows, *person]
-        fake, ledger = FakeNoise(), Ledger(Budget.of(1.0, 1e-9))
+        fake, ledger = FakeNoise(), Accountant(Budget.of(1.0, 1e-9))
         sealed = PrivateCounts([np.array([row[a] for row in table], dtype=np.uint8) for a in range(4)], views)
         chosen = select(
             sealed,

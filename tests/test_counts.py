@@ -154,11 +154,11 @@ def test_memory_is_refused_from_public_facts() -> None:
 
 def test_memory_that_is_promised_is_enough() -> None:
     """What the counts and the layout of all answers take, at most what `bytes_of` says."""
-    from factored_mwem.model.answers import Answerer
+    from factored_mwem.model.answers import ModelAnswers
     from factored_mwem.model.dense import ProductModel
 
     candidates = candidates_of((2,) * 300, 2)
-    answers = Answerer(candidates).answers(
+    answers = ModelAnswers(candidates).answers(
         ProductModel.uniform(candidates.domain, 1.0), np.arange(len(candidates))
     )
     offsets = candidates.offsets

@@ -17,14 +17,14 @@ import pytest
 from fakes import FakeNoise
 from naive import count
 
-from factored_mwem.accounting.accountant import Budget, Ledger, Mechanism, price
+from factored_mwem.accounting.accountant import Accountant, Budget, Mechanism, price
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import Levels
 from factored_mwem.mechanisms import eligible as offer
 from factored_mwem.mechanisms import tree as engine
 from factored_mwem.mechanisms.limits import Machine, limits_of
-from factored_mwem.mechanisms.result import Outcome, Progress
+from factored_mwem.mechanisms.result import Fitted, Progress
 from factored_mwem.mechanisms.tree import find_views, fit_forest
 from factored_mwem.pipeline.release import _release
 from factored_mwem.pipeline.result import Release
@@ -48,7 +48,7 @@ def budget_of(epsilon: float, delta: float) -> Budget:
 class Ran:
     """A run of the engine, and everything public that it decided on its way."""
 
-    outcome: Outcome
+    outcome: Fitted
     access: Access
     reports: list[Progress]
     candidates: Candidates
@@ -67,7 +67,7 @@ def run(
     domain = Domain.from_dict({f"a{i}": size for i, size in enumerate(shape)})
     candidates = (Workload.marginals(order) if isinstance(order, int) else order).candidates(domain)
     budget = budget_of(policy.epsilon, policy.delta)
-    access = Access(Ledger(budget), policy.unit, noise or FakeNoise(budget.composition))
+    access = Access(Accountant(budget), policy.unit, noise or FakeNoise(budget.composition))
     ran = Ran(None, access, [], candidates)  # type: ignore[arg-type]
     views, select = engine.find_views, engine.select
 

@@ -19,7 +19,7 @@ from factored_mwem.kernels import dense
 from factored_mwem.kernels.counting import LARGEST
 from factored_mwem.kernels.dense import FLOOR, PAPER, SCALED, marginal_into, replay
 from factored_mwem.kernels.scoring import distances
-from factored_mwem.model.answers import Answerer
+from factored_mwem.model.answers import ModelAnswers
 from factored_mwem.model.dense import Factor, ProductModel, update
 from factored_mwem.privacy.counts import Tables
 from factored_mwem.privacy.session import SCORE_GRID, Measurement
@@ -65,7 +65,7 @@ def score(
     offsets: np.ndarray,
     grid: float = SCORE_GRID,
 ) -> np.ndarray:
-    answers = Answerer(candidates).answers(model, np.arange(len(candidates)))
+    answers = ModelAnswers(candidates).answers(model, np.arange(len(candidates)))
     out = np.empty(len(candidates), dtype=np.int64)
     distances(
         answers.which, candidates.sizes, answers.slots, answers.strides, answers.starts, answers.parts, answers.total, counts, offsets, float(grid),
@@ -262,7 +262,7 @@ from factored_mwem.mechanisms.limits import Machine, limits_of
 from factored_mwem.mechanisms.mwem import mwem
 from factored_mwem.policy import Policy
 from factored_mwem.privacy.session import Access
-from factored_mwem.accounting.accountant import Budget, Ledger
+from factored_mwem.accounting.accountant import Budget, Accountant
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.privacy.noise import OpenDPNoise
 from factored_mwem.workload.workload import Workload
@@ -272,9 +272,9 @@ for shape, order, known in (((2,) * 16, 2, None), ((3, 1, 300), 2, 100)):
     candidates = Workload.marginals(order).candidates(Domain.from_dict({f"a{i}": s for i, s in enumerate(shape)}))
     codes = [rng.integers(0, s, size=100).astype(np.uint8 if s < 256 else np.uint16) for s in shape]
     budget = Budget.of(1.0, 0.0)
-    access = Access(Ledger(budget), Unit(), OpenDPNoise(budget.composition))
+    access = Access(Accountant(budget), Unit(), OpenDPNoise(budget.composition))
     mwem(PrivateCounts(codes, candidates), candidates, Policy.of(delta=0.0, engine="mwem"), access=access, known_total=known)
-    access = Access(Ledger(budget), Unit(), OpenDPNoise(budget.composition))
+    access = Access(Accountant(budget), Unit(), OpenDPNoise(budget.composition))
     policy = Policy.of(delta=0.0, rounds=12)
     limits = limits_of(candidates, policy, Machine(1e12, 0.0))
     fit_forest(PrivateRows(codes, candidates.domain), candidates, policy, access=access, known_total=5000, limits=limits)

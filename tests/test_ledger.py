@@ -15,9 +15,9 @@ from scipy.optimize import minimize_scalar
 
 from factored_mwem.accounting.accountant import (
     GRID,
+    Accountant,
     Budget,
-    Entry,
-    Ledger,
+    Charge,
     Mechanism,
     additive,
     guarantee,
@@ -114,11 +114,11 @@ def test_sums_are_exact_for_awkward_epsilons(epsilon: float, delta: float, parts
 
     With float sums the last of 100 tenths would be refused, or one too many granted.
     """
-    ledger = Ledger(Budget.of(epsilon, delta))
+    ledger = Accountant(Budget.of(epsilon, delta))
     mechanism = additive(ledger.budget.composition)
     for i in range(parts):
         cost = ledger.left / (parts - i)
-        ledger.charge(Entry("measure", mechanism, ("a",), scale_for(mechanism, cost, sensitivity=2), 2))
+        ledger.charge(Charge("measure", mechanism, ("a",), scale_for(mechanism, cost, sensitivity=2), 2))
     assert (
         ledger.spent
         == sum(price(e.mechanism, scale=e.scale, sensitivity=2) for e in ledger.entries)
@@ -131,7 +131,7 @@ def test_sums_are_exact_for_awkward_epsilons(epsilon: float, delta: float, parts
     assert stated >= epsilon * (1 - 1e-5)
     with pytest.raises(BudgetExceeded):
         scale = scale_for(mechanism, ledger.budget.amount / 1000, sensitivity=2)
-        ledger.charge(Entry("measure", mechanism, (), scale, 2))
+        ledger.charge(Charge("measure", mechanism, (), scale, 2))
     assert len(ledger.entries) == parts  # a refused entry leaves no trace
 
 
@@ -153,7 +153,7 @@ def test_overdraft_is_refused_before_any_noise(composition: Composition) -> None
     """
     budget = Budget.of(1.0, 1e-9 if composition is Composition.ZCDP else 0)
     noise = FakeNoise(composition)
-    access = Access(Ledger(budget), Unit(), noise)
+    access = Access(Accountant(budget), Unit(), noise)
     measure(_counts(), (0,), cost=budget.amount * Fraction(2, 3), access=access)
     opened: list[int] = []
     sealed = _counts()
@@ -168,18 +168,18 @@ def test_overdraft_is_refused_before_any_noise(composition: Composition) -> None
 def test_delta_adds_up_and_its_overdraft_is_refused() -> None:
     """Thresholds add their deltas to one share; what they leave, no more, converts rho."""
     budget = Budget.of(1.0, 1e-6, discovery_share=Fraction(1, 10))
-    ledger = Ledger(budget)
+    ledger = Accountant(budget)
     assert budget.discovery_delta == Fraction(1e-6) / 10
     scale = scale_for(Mechanism.THRESHOLD, budget.amount / 10, sensitivity=1)
     for _ in range(3):
         ledger.charge(
-            Entry("discover", Mechanism.THRESHOLD, ("a", "categories"), scale, 1, budget.discovery_delta / 3)
+            Charge("discover", Mechanism.THRESHOLD, ("a", "categories"), scale, 1, budget.discovery_delta / 3)
         )
     assert ledger.spent_delta == budget.discovery_delta
     before = (ledger.spent, list(ledger.entries))
     with pytest.raises(BudgetExceeded, match="delta"):
         ledger.charge(
-            Entry("discover", Mechanism.THRESHOLD, ("a", "categories"), scale, 1, Fraction(1, 10**30))
+            Charge("discover", Mechanism.THRESHOLD, ("a", "categories"), scale, 1, Fraction(1, 10**30))
         )
     assert (ledger.spent, ledger.entries) == before
     assert ledger.guarantee()[0] == epsilon_of(ledger.spent, Fraction(1e-6) - ledger.spent_delta)
@@ -299,8 +299,8 @@ def test_extreme_but_sensible_budgets_work(epsilon: float) -> None:
 def test_a_guarantee_rounds_up_in_pure_mode() -> None:
     """The sum of entries is a rational; as a float it must not come out below."""
     budget = Budget.of(1.0, 0)
-    entries = [Entry("measure", Mechanism.LAPLACE, (), 3.0, 1)] * 3 + [
-        Entry("select", selecting(Composition.PURE), (), 7.7, 1)
+    entries = [Charge("measure", Mechanism.LAPLACE, (), 3.0, 1)] * 3 + [
+        Charge("select", selecting(Composition.PURE), (), 7.7, 1)
     ]
     exact = sum((e.cost for e in entries), Fraction(0))
     assert Fraction(guarantee(entries, budget)[0]) >= exact

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from naive import Blocks, Dense, average, cells_of, closure, count, history, l1, project, relative_entropy
 
-from factored_mwem.accounting.accountant import Budget, Ledger
+from factored_mwem.accounting.accountant import Accountant, Budget
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Neighbours, Unit
 from factored_mwem.datasets import expand_counts
@@ -97,7 +97,7 @@ def access_of(
     epsilon: float = 1.0, delta: float = 1e-9, *, unit: Unit | None = None, noise: Fake | None = None
 ) -> Access:
     budget = budget_of(epsilon, delta)
-    return Access(Ledger(budget), unit or Unit(Neighbours.REPLACE), noise or Fake(budget.composition))
+    return Access(Accountant(budget), unit or Unit(Neighbours.REPLACE), noise or Fake(budget.composition))
 
 
 def run(

@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from factored_mwem.accounting.accountant import Budget, Ledger
+from factored_mwem.accounting.accountant import Accountant, Budget
 from factored_mwem.accounting.unit import Neighbours, Unit
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
@@ -131,7 +131,7 @@ def test_initial_shares_sum_to_one_exactly(shape: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("epsilon", [1 / 3, 0.1, 1e-9, 10.0])
 def test_a_fixed_schedule_sums_exactly(rounds: int, epsilon: float) -> None:
     """Rounds get equal parts of what is left; charged in full, they sum to the budget without a remainder."""
-    ledger = Ledger(budget_of(epsilon, 0.0))
+    ledger = Accountant(budget_of(epsilon, 0.0))
     prices = []
     for step in Schedule(ledger, rounds, Fraction(0.1)):
         assert step.select == (step.select + step.measure) * Fraction(0.1)
@@ -143,7 +143,7 @@ def test_a_fixed_schedule_sums_exactly(rounds: int, epsilon: float) -> None:
 
 def test_a_fixed_schedule_ignores_signals_and_hands_on_what_is_left() -> None:
     """A round that spends less leaves more for the others; a signal changes nothing."""
-    ledger = Ledger(budget_of(1.0, 0.0))
+    ledger = Accountant(budget_of(1.0, 0.0))
     prices = []
     for step in (schedule := Schedule(ledger, 4, Fraction(1, 10))):
         prices.append(step.select + step.measure)
@@ -154,11 +154,11 @@ def test_a_fixed_schedule_ignores_signals_and_hands_on_what_is_left() -> None:
 
 
 def test_no_rounds_no_spending() -> None:
-    assert list(Schedule(Ledger(budget_of(1.0, 0.0)), 0, Fraction(1, 10))) == []
+    assert list(Schedule(Accountant(budget_of(1.0, 0.0)), 0, Fraction(1, 10))) == []
 
 
 def test_an_adaptive_schedule_without_doubling_is_the_fixed_one() -> None:
-    ledger = Ledger(budget_of(1.0, 0.0))
+    ledger = Accountant(budget_of(1.0, 0.0))
     prices = []
     for step in (schedule := Schedule(ledger, 8, Fraction(1, 10), adaptive=True)):
         prices.append(step.select + step.measure)
@@ -170,7 +170,7 @@ def test_an_adaptive_schedule_without_doubling_is_the_fixed_one() -> None:
 def test_what_counts_as_noise() -> None:
     """A gap of sqrt(2) times the expected noise is still noise: two noisy things differ by that much."""
     for signal, doubled in ((1.41, True), (1.42, False), (0.0, True)):
-        ledger = Ledger(budget_of(1.0, 0.0))
+        ledger = Accountant(budget_of(1.0, 0.0))
         schedule = Schedule(ledger, 100, Fraction(1, 10), adaptive=True)
         rounds = iter(schedule)
         first = next(rounds)

@@ -25,7 +25,7 @@ from fakes import Call, FakeNoise
 from goodness import exponential, gaussian, laplace, permute_and_flip
 from test_neighbours import neighbours
 
-from factored_mwem.accounting.accountant import Budget, Entry, Ledger, Mechanism, price
+from factored_mwem.accounting.accountant import Accountant, Budget, Charge, Mechanism, price
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Neighbours, Unit
 from factored_mwem.domain.attribute import Attribute
@@ -35,7 +35,7 @@ from factored_mwem.mechanisms import eligible as offer
 from factored_mwem.mechanisms import mwem
 from factored_mwem.mechanisms import tree as engine
 from factored_mwem.model import estimation as estimate
-from factored_mwem.model.answers import Answerer
+from factored_mwem.model.answers import ModelAnswers
 from factored_mwem.model.dense import Factor, ProductModel
 from factored_mwem.model.forest import Forest
 from factored_mwem.pipeline import release as flow
@@ -112,7 +112,7 @@ def observed(
     rows: tuple[int, ...], unit: Unit, composition: Composition, act: Action, *, factor: float = 1.0
 ) -> tuple[Call, Fraction]:
     """What reached the sampler, and what the ledger charged, when `act` reads the table of `rows`."""
-    ledger = Ledger(BUDGET[composition])
+    ledger = Accountant(BUDGET[composition])
     fake = FakeNoise(composition)
     act(counts_of(rows), Access(ledger, unit, Between(fake, factor)), ledger.budget.amount / 3)
     (call,) = fake.calls
@@ -120,7 +120,7 @@ def observed(
 
 
 def selecting_from(model: ProductModel) -> Action:
-    answers = Answerer(CANDIDATES).answers(model, np.arange(len(CANDIDATES)))
+    answers = ModelAnswers(CANDIDATES).answers(model, np.arange(len(CANDIDATES)))
     penalty = np.array([0.31, 1.7, 2.9])
 
     def act(counts: PrivateCounts, access: Access, cost: Fraction) -> object:
@@ -269,7 +269,7 @@ def test_a_discount_in_the_price_fails_both_checks(
     ways forgotten.
     """
     monkeypatch.setattr(
-        Entry, "cost", property(lambda e: price(e.mechanism, scale=e.scale, sensitivity=e.sensitivity) / 4)
+        Charge, "cost", property(lambda e: price(e.mechanism, scale=e.scale, sensitivity=e.sensitivity) / 4)
     )
     with pytest.raises(AssertionError):
         check_measurement(REPLACE, composition)
@@ -314,11 +314,11 @@ def test_huge_totals_and_penalties_do_not_overflow_a_score(total: float) -> None
     moves it by 2^64 units, not 2^20.
     """
     model = ProductModel.uniform(TINY, total)
-    answers = Answerer(CANDIDATES).answers(model, np.arange(len(CANDIDATES)))
+    answers = ModelAnswers(CANDIDATES).answers(model, np.arange(len(CANDIDATES)))
     for penalty in (np.zeros(3), np.full(3, 1e30)):
         found = []
         for rows in ((), (0,), (0, 3)):
-            fake, ledger = FakeNoise(), Ledger(BUDGET[Composition.ZCDP])
+            fake, ledger = FakeNoise(), Accountant(BUDGET[Composition.ZCDP])
             access = Access(ledger, Unit(), fake)
             select(
                 counts_of(rows), answers, np.arange(3), penalty=penalty, cost=ledger.left / 2, access=access
@@ -512,9 +512,9 @@ def test_stage_check_catches_half_the_noise_and_an_uncharged_measurement(
     fake = FakeNoise()
     with pytest.raises(AssertionError):
         check_stages(run(small_table(), policy, Between(fake, 0.5)), fake)
-    charge = Ledger.charge
+    charge = Accountant.charge
     monkeypatch.setattr(
-        Ledger, "charge", lambda self, entry: None if entry.target == ("age",) else charge(self, entry)
+        Accountant, "charge", lambda self, entry: None if entry.target == ("age",) else charge(self, entry)
     )
     fake = FakeNoise()
     with pytest.raises(AssertionError):
@@ -733,10 +733,10 @@ def check_cache(
     """
     models: list[ProductModel | Forest] = []
     rounds, partial = 0, 0
-    answer = Answerer.answers
+    answer = ModelAnswers.answers
     loop = mwem if choices.get("engine") == "mwem" else engine
 
-    def remember(self: Answerer, model: ProductModel | Forest, which: np.ndarray) -> Answers:
+    def remember(self: ModelAnswers, model: ProductModel | Forest, which: np.ndarray) -> Answers:
         models.append(model)
         return answer(self, model, which)
 
@@ -764,7 +764,7 @@ def check_cache(
         return chosen
 
     with monkeypatch.context() as patch:
-        patch.setattr(Answerer, "answers", remember)
+        patch.setattr(ModelAnswers, "answers", remember)
         patch.setattr(loop, "select", checking)
         rng = np.random.default_rng(2)
         policy = Policy.of(epsilon=5.0, **choices)
@@ -869,7 +869,7 @@ def test_kinds_and_categories_are_found_right_on_a_clear_table(
     policy = Policy.of(epsilon=5.0, neighbours=relation)
     right = dict.fromkeys(CLEAR, 0)
     for _ in range(11):
-        ledger = Ledger(policy.budget(learn_domain=True))
+        ledger = Accountant(policy.budget(learn_domain=True))
         domain = discover(
             table, None, policy=policy, access=Access(ledger, policy.unit, OpenDPNoise(Composition.ZCDP))
         )
@@ -948,7 +948,7 @@ def test_thresholded_categories_see_the_fake_threshold_and_other(tmp_path: Path)
         open_table(table),
         None,
         policy=policy,
-        access=Access(Ledger(policy.budget(learn_domain=True)), policy.unit, fake),
+        access=Access(Accountant(policy.budget(learn_domain=True)), policy.unit, fake),
     )
     assert domain["c"].values == ("common", "other")
     (call,) = [c for c in fake.calls if c.method == "threshold"]
@@ -980,7 +980,7 @@ def test_other_refusals_come_before_the_first_row_too() -> None:
             table,
             [],
             policy=policy,
-            access=Access(Ledger(policy.budget(learn_domain=True)), policy.unit, FakeNoise()),
+            access=Access(Accountant(policy.budget(learn_domain=True)), policy.unit, FakeNoise()),
         )
     for columns, message in ((["a", "c", "nope"], "no column 'nope'"), (["a", "b"], "cannot release")):
         with pytest.raises(InputError, match=message):
@@ -1086,7 +1086,7 @@ def test_the_threshold_pays_for_the_whole_unit(unit: Unit) -> None:
     delta is understated.
     """
     policy = Policy.of(neighbours=unit.neighbours, contributions=unit.contributions)
-    fake, ledger = FakeNoise(), Ledger(policy.budget(learn_domain=True))
+    fake, ledger = FakeNoise(), Accountant(policy.budget(learn_domain=True))
     discover(open_table(pa.table({"c": ["x"] * 500})), None, policy=policy, access=Access(ledger, unit, fake))
     (call,) = [c for c in fake.calls if c.method == "threshold"]
     assert call.threshold is not None
@@ -1109,7 +1109,7 @@ def test_a_range_without_a_whole_number_is_widened() -> None:
         )
 
     policy = Policy.of()
-    access = Access(Ledger(policy.budget(learn_domain=True)), policy.unit, FakeNoise(offset=only_one))
+    access = Access(Accountant(policy.budget(learn_domain=True)), policy.unit, FakeNoise(offset=only_one))
     domain = discover(open_table(pa.table({"c": [1, 2, 3] * 200})), None, policy=policy, access=access)
     assert domain["c"].type == "integer"
 
@@ -1131,7 +1131,7 @@ def test_noise_alone_makes_no_bounds(high: float, believed: bool) -> None:
         Policy.of(epsilon=5.0),
         FakeNoise(offset=offset, winner=lambda scores, _: len(scores) - 1),
     )  # the largest point that is looked at
-    access = Access(Ledger(policy.budget(learn_domain=True)), policy.unit, fake)
+    access = Access(Accountant(policy.budget(learn_domain=True)), policy.unit, fake)
     (found,) = discover(
         open_table(pa.table({"c": [1.5, 2.5, 3.5] * 5000})), None, policy=policy, access=access
     )
@@ -1155,6 +1155,6 @@ def test_noise_alone_makes_no_gaps_and_no_codes(high: float, believed: bool) -> 
                 np.arange(len(values)) == at, offset(values, scale), values
             )
         )
-        access = Access(Ledger(policy.budget(learn_domain=True)), policy.unit, fake)
+        access = Access(Accountant(policy.budget(learn_domain=True)), policy.unit, fake)
         (found,) = discover(as_text(pa.table({"c": [1, 2, 3] * 5000})), None, policy=policy, access=access)
         assert (found.nullable if kind == "null" else found.type == "string") is believed

@@ -15,7 +15,7 @@ from fakes import FakeNoise
 from goodness import exponential, gaussian, laplace, permute_and_flip
 from test_neighbours import CELLS, UNITS, Table, every_unit, histogram, neighbours
 
-from factored_mwem.accounting.accountant import Budget, Ledger
+from factored_mwem.accounting.accountant import Accountant, Budget
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Neighbours, Unit
 from factored_mwem.domain.domain import Domain
@@ -222,7 +222,7 @@ def a_round(
         private, fake, ledger = (
             PrivateAnswers(codes_of(table), domain, kinds),
             FakeNoise(composition),
-            Ledger(BUDGET[composition]),
+            Accountant(BUDGET[composition]),
         )
         access, half = Access(ledger, unit, fake), ledger.budget.amount / 2
         select_question(
@@ -328,9 +328,11 @@ def test_the_audit_sees_the_smallest_sensitivity_taken_for_all_kinds(monkeypatch
 
 
 def test_the_audit_sees_an_uncharged_selection(monkeypatch: pytest.MonkeyPatch) -> None:
-    charge = Ledger.charge
+    charge = Accountant.charge
     monkeypatch.setattr(
-        Ledger, "charge", lambda self, e: self.entries.append(e) if e.stage == "select" else charge(self, e)
+        Accountant,
+        "charge",
+        lambda self, e: self.entries.append(e) if e.stage == "select" else charge(self, e),
     )
     with pytest.raises(AssertionError):
         check_round(["cuboids"], Unit(Neighbours.REPLACE), Composition.PURE)
@@ -371,7 +373,7 @@ def test_the_scale_of_a_question_is_known_beforehand(unit: Unit, composition: Co
     kinds = list(KINDS.values())
     private, ledger = (
         PrivateAnswers(codes_of((0, 1, 5)), Domain.from_dict({"a": 2, "b": 3}), kinds),
-        Ledger(BUDGET[composition]),
+        Accountant(BUDGET[composition]),
     )
     access, cost = Access(ledger, unit, FakeNoise(composition)), ledger.budget.amount / 10
     predicted, at = question_scales(kinds, cost, access), 0
@@ -393,7 +395,7 @@ def test_huge_answers_and_penalties_do_not_overflow_a_score(total: float) -> Non
     for penalty in (np.zeros(3), np.full(3, 1e30)):
         found = []
         for table in ((0,), (0, 9), (0, 9, 63)):
-            fake, ledger = FakeNoise(), Ledger(BUDGET[Composition.ZCDP])
+            fake, ledger = FakeNoise(), Accountant(BUDGET[Composition.ZCDP])
             private = PrivateAnswers(codes_of(table, (8, 8)), domain, [kind])
             access = Access(ledger, Unit(), fake)
             select_question(

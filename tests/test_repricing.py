@@ -15,7 +15,7 @@ from dp_accounting.rdp import RdpAccountant
 
 from factored_mwem import Workload, release
 from factored_mwem.accounting.accountant import Mechanism
-from factored_mwem.pipeline.manifest import Charge, Manifest
+from factored_mwem.pipeline.manifest import ChargeRecord, Manifest
 
 COARSE = [1 + 10 ** (x / 40) for x in range(-120, 200)]
 CLOSE = 1e-4

@@ -16,7 +16,7 @@ import pytest
 from fakes import FakeNoise
 from scipy.optimize import minimize
 
-from factored_mwem.accounting.accountant import Budget, Entry, Ledger, Mechanism, price
+from factored_mwem.accounting.accountant import Accountant, Budget, Charge, Mechanism, price
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Neighbours, Unit
 from factored_mwem.domain.attribute import Attribute
@@ -53,7 +53,7 @@ def sealed(table: np.ndarray, shape: Sequence[int]) -> PrivateCounts:
 
 
 def access(composition: Composition, unit: Unit | None = None, noise: object = None) -> Access:
-    return Access(Ledger(BUDGET[composition]), unit or Unit(), noise or FakeNoise(composition))  # type: ignore[arg-type]
+    return Access(Accountant(BUDGET[composition]), unit or Unit(), noise or FakeNoise(composition))  # type: ignore[arg-type]
 
 
 def weights_of(shape: Sequence[int], order: int, *, total: bool, seed: int = 3) -> np.ndarray:
@@ -262,7 +262,7 @@ def test_planted_discounts_fail(composition: Composition, monkeypatch: pytest.Mo
             check_charge(unit, composition)
     with monkeypatch.context() as patch:
         patch.setattr(
-            Entry,
+            Charge,
             "cost",
             property(lambda e: price(e.mechanism, scale=e.scale, sensitivity=e.sensitivity) / 2),
         )

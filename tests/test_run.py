@@ -20,7 +20,7 @@ from fakes import FakeNoise
 
 from factored_mwem import Workload, release
 from factored_mwem import crashpoints as faults
-from factored_mwem.accounting.accountant import Budget, Entry, Ledger, Mechanism, price
+from factored_mwem.accounting.accountant import Accountant, Budget, Charge, Mechanism, price
 from factored_mwem.accounting.cap import Cap
 from factored_mwem.accounting.unit import Neighbours, Unit
 from factored_mwem.errors import BudgetExceeded, Busy, FmwemError, InputError, Lost
@@ -390,8 +390,8 @@ def test_a_refused_reservation_leaves_the_door_shut() -> None:
         assert not ledger.entries and not opened
         raise BudgetExceeded("t", asked=Fraction(1), left=Fraction(0))
 
-    ledger = Ledger(Budget.of(1.0, 0.0), refuse)
-    entry = Entry("measure", Mechanism.LAPLACE, (), 10.0, 1)
+    ledger = Accountant(Budget.of(1.0, 0.0), refuse)
+    entry = Charge("measure", Mechanism.LAPLACE, (), 10.0, 1)
     with pytest.raises(BudgetExceeded):
         Access(ledger, Unit(), FakeNoise()).open(Watched({}), entry)
     assert (ledger.entries, ledger.spent, opened) == ([], 0, [])

@@ -24,7 +24,7 @@ from factored_mwem.model.clique_tree import CliqueTree, triangulate
 from factored_mwem.model.dense import Factor, ProductModel
 from factored_mwem.model.forest import Component, Forest
 from factored_mwem.model.layout import Layout
-from factored_mwem.model.marginals import Joints
+from factored_mwem.model.marginals import MarginalReader
 from factored_mwem.privacy.session import Measurement
 from factored_mwem.workload.candidates import Candidates
 
@@ -154,8 +154,8 @@ def test_variables_that_no_clique_sees_in_different_directions(
     must have been taken.
     """
     taken = []
-    wide = Joints._wide
-    monkeypatch.setattr(Joints, "_wide", lambda self, view: (taken.append(view), wide(self, view))[1])
+    wide = MarginalReader._wide
+    monkeypatch.setattr(MarginalReader, "_wide", lambda self, view: (taken.append(view), wide(self, view))[1])
     rng = np.random.default_rng(seed)
     levels = Levels.of((3, 2, 4, 2, 3, 3), [[[0, 1, 0]], [], [[0, 1, 0, 1]], [], [[1, 0, 0]], []])
     views = [(a,) for a in range(6)] + [(a, a + 1) for a in range(5)]

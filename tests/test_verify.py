@@ -29,7 +29,7 @@ from verifications.matrix import TEXT, Configuration, at_once, configuration, cr
 from verifications.plants import PLANTS, Plant
 
 from factored_mwem import InputError, Policy, Verified, release, request, verify
-from factored_mwem.accounting.accountant import Entry, Ledger, Mechanism
+from factored_mwem.accounting.accountant import Accountant, Charge, Mechanism
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.cli import console
 from factored_mwem.cli import main as cli
@@ -168,7 +168,7 @@ def test_a_chunked_draw_costs_what_its_chunks_cost() -> None:
                 answer = noise.add(given, scale=3.0)
                 draws.append(
                     Draw(
-                        "add", Entry("measure", mechanism, ("a",), 3.0, 2), 3.0, 0, given, answer, tap.take()
+                        "add", Charge("measure", mechanism, ("a",), 3.0, 2), 3.0, 0, given, answer, tap.take()
                     )
                 )
         assert [unfaithful(draw) for draw in draws] == [[], []]
@@ -220,8 +220,8 @@ KEYS: Callable[[Any], Any] = lambda noise: noise.threshold({"a": 100, "b": 200},
     ],
 )  # fmt: skip
 def test_an_adapter_that_lies_is_seen(how: str, call: Callable[[Any], Any], wrong: str | None) -> None:
-    ledger = Ledger(Policy.of(epsilon=100.0).budget(learn_domain=False))
-    ledger.charge(Entry("measure", Mechanism.GAUSSIAN, ("a",), 1.0, 1))
+    ledger = Accountant(Policy.of(epsilon=100.0).budget(learn_domain=False))
+    ledger.charge(Charge("measure", Mechanism.GAUSSIAN, ("a",), 1.0, 1))
     with tapped() as tap:
         recorder = Recorder(Lying(how), ledger, tap, None)
         call(recorder)
@@ -233,10 +233,10 @@ def test_an_adapter_that_lies_is_seen(how: str, call: Callable[[Any], Any], wron
 
 def test_a_draw_more_and_a_draw_less_are_decisions() -> None:
     def recorded(draws: int, base: list[Draw] | None) -> Recorder:
-        ledger = Ledger(Policy.of(epsilon=100.0).budget(learn_domain=False))
+        ledger = Accountant(Policy.of(epsilon=100.0).budget(learn_domain=False))
         recorder = Recorder(OpenDPNoise(Composition.ZCDP), ledger, tap, base)
         for _ in range(draws):
-            ledger.charge(Entry("measure", Mechanism.GAUSSIAN, ("a",), 1.0, 1))
+            ledger.charge(Charge("measure", Mechanism.GAUSSIAN, ("a",), 1.0, 1))
             ADD(recorder)
         recorder.end()
         return recorder

@@ -16,8 +16,8 @@ from naive import closure
 
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError, ResourceError
-from factored_mwem.workload.queries.cuboids import AskedCube
-from factored_mwem.workload.queries.ranges import AskedRanges
+from factored_mwem.workload.queries.cuboids import CubeRequest
+from factored_mwem.workload.queries.ranges import RangesRequest
 from factored_mwem.workload.workload import KINDS, MAX_CANDIDATES, Workload
 
 
@@ -328,11 +328,11 @@ def test_boxes_leave_missing_values_out() -> None:
     categories count as ordered.
     """
     for which, count in (("all", 820), ("prefix", 40), ("random", 500)):
-        asked = AskedRanges(attributes=("age",), which=which, count=500)  # type: ignore[arg-type]
+        asked = RangesRequest(attributes=("age",), which=which, count=500)  # type: ignore[arg-type]
         questions = asked.questions(ADULT)
         assert len(questions.cells) == count and questions.low.min() == 0 and questions.high.max() == 39  # type: ignore[attr-defined]
         assert (questions.low <= questions.high).all()  # type: ignore[attr-defined]
-    assert len(AskedRanges(attributes=("grade", "hours"), which="all").questions(ADULT).cells) == 6 * 15
+    assert len(RangesRequest(attributes=("grade", "hours"), which="all").questions(ADULT).cells) == 6 * 15
 
 
 @pytest.mark.parametrize(
@@ -375,22 +375,22 @@ def test_all_ranges_that_are_too_many_and_cubes_too_wide_are_refused() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("age:1000", AskedRanges(attributes=("age",), count=1000)),
+        ("age:1000", RangesRequest(attributes=("age",), count=1000)),
         (
             "age, hours-per-week:2000@0.5",
-            AskedRanges(attributes=("age", "hours-per-week"), count=2000, weight=0.5),
+            RangesRequest(attributes=("age", "hours-per-week"), count=2000, weight=0.5),
         ),
-        ("age:all", AskedRanges(attributes=("age",), which="all")),
-        ("age : prefix@3", AskedRanges(attributes=("age",), which="prefix", weight=3.0)),
-        ("\u00e9:1", AskedRanges(attributes=("\u00e9",), count=1)),
+        ("age:all", RangesRequest(attributes=("age",), which="all")),
+        ("age : prefix@3", RangesRequest(attributes=("age",), which="prefix", weight=3.0)),
+        ("\u00e9:1", RangesRequest(attributes=("\u00e9",), count=1)),
     ],
 )
-def test_the_short_form_of_ranges(text: str, expected: AskedRanges) -> None:
-    assert AskedRanges.parse(text) == expected
+def test_the_short_form_of_ranges(text: str, expected: RangesRequest) -> None:
+    assert RangesRequest.parse(text) == expected
 
 
 def test_the_short_form_of_cubes() -> None:
-    assert AskedCube.parse("A,B,C:2@3") == AskedCube(attributes=("A", "B", "C"), order=2, weight=3.0)
-    assert AskedCube.parse("A") == AskedCube(attributes=("A",)) and AskedCube.parse("A,B@0.25") == AskedCube(
-        attributes=("A", "B"), weight=0.25
-    )
+    assert CubeRequest.parse("A,B,C:2@3") == CubeRequest(attributes=("A", "B", "C"), order=2, weight=3.0)
+    assert CubeRequest.parse("A") == CubeRequest(attributes=("A",)) and CubeRequest.parse(
+        "A,B@0.25"
+    ) == CubeRequest(attributes=("A", "B"), weight=0.25)

@@ -1,4 +1,4 @@
-"""Ledger: what may be spent and what was spent, exactly. An entry is charged before its noise is drawn, and
+"""Accountant: what may be spent and what was spent, exactly. An entry is charged before its noise is drawn, and
 is never refunded.
 
 Costs are rationals on a grid of 2^-80, rounded up from what the mechanism's scale and sensitivity imply, so
@@ -75,7 +75,7 @@ def scale_for(mechanism: Mechanism, cost: Fraction, *, sensitivity: int) -> floa
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class Charge:
     """One event, complete enough for a third party to price it."""
 
     stage: str
@@ -132,18 +132,18 @@ def grid_down(value: Fraction) -> Fraction:
 
 
 @dataclass(slots=True)
-class Ledger:
+class Accountant:
     """The entries so far and their exact sum. `opening` runs before the first entry: a ledger file then
     reserves the whole budget.
     """
 
     budget: Budget
     opening: Callable[[], None] = lambda: None
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[Charge] = field(default_factory=list)
     spent: Fraction = Fraction(0)
     spent_delta: Fraction = Fraction(0)
 
-    def charge(self, entry: Entry) -> None:
+    def charge(self, entry: Charge) -> None:
         """Record a spend; call it before drawing the noise. BudgetExceeded, with nothing recorded, where the
         budget does not cover it.
         """
@@ -174,7 +174,7 @@ class Ledger:
         return guarantee(self.entries, self.budget)
 
 
-def guarantee(entries: Iterable[Entry], budget: Budget) -> tuple[float, float]:
+def guarantee(entries: Iterable[Charge], budget: Budget) -> tuple[float, float]:
     """(epsilon, delta) of a list of entries alone, as an auditor computes it.
 
     delta-approximate zCDP adds its deltas to the one the conversion uses, so rho converts at what is left of

@@ -29,9 +29,9 @@ from factored_mwem.tables.codec import fit_columns
 from factored_mwem.tables.formats import check_format, manifest_path, write_batches
 from factored_mwem.tables.source import TEXT_SUFFIXES, open_table
 from factored_mwem.verifier.verify import Verified, verify
-from factored_mwem.workload.queries.base import Asked
-from factored_mwem.workload.queries.cuboids import AskedCube
-from factored_mwem.workload.queries.ranges import AskedRanges
+from factored_mwem.workload.queries.base import QueryRequest
+from factored_mwem.workload.queries.cuboids import CubeRequest
+from factored_mwem.workload.queries.ranges import RangesRequest
 from factored_mwem.workload.workload import Workload
 
 
@@ -214,8 +214,8 @@ def workload_from(settings: Mapping[str, Any]) -> Workload:
         if not isinstance(order, int) or isinstance(order, bool):
             raise InputError(f"marginals={order!r}: must be a whole number")
         workload = workload + Workload.marginals(order)
-    asked: list[Asked] = [AskedCube.parse(text) for text in settings.get("cube") or ()]
-    asked += [AskedRanges.parse(text) for text in settings.get("ranges") or ()]
+    asked: list[QueryRequest] = [CubeRequest.parse(text) for text in settings.get("cube") or ()]
+    asked += [RangesRequest.parse(text) for text in settings.get("ranges") or ()]
     workload = workload + Workload(asked=tuple(asked))
     if settings.get("parities") is not None:
         workload = workload + Workload.parities(settings["parities"])

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from factored_mwem.accounting.accountant import Ledger
+from factored_mwem.accounting.accountant import Accountant
 from factored_mwem.crashpoints import reach
 from factored_mwem.errors import Busy, InputError, Lost
 from factored_mwem.files import sync
@@ -206,7 +206,7 @@ class Journaled:
     scale must be as they were.
     """
 
-    def __init__(self, noise: Noise, journal: Journal, ledger: Ledger, *, complete: bool) -> None:
+    def __init__(self, noise: Noise, journal: Journal, ledger: Accountant, *, complete: bool) -> None:
         """`complete`: an earlier attempt has drawn all there was to draw, so that nothing may be drawn any
         more.
         """

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from factored_mwem.accounting.accountant import Ledger
+from factored_mwem.accounting.accountant import Accountant
 from factored_mwem.accounting.cap import Cost
 from factored_mwem.crashpoints import reach
 from factored_mwem.errors import COMPLETE, Changed, FmwemError, InputError, Lost, ResourceError, RolledBack
@@ -191,7 +191,7 @@ class Run:
         except FmwemError:
             return True
 
-    def noise(self, noise: Noise, ledger: Ledger) -> Noise:
+    def noise(self, noise: Noise, ledger: Accountant) -> Noise:
         """The noise, journaled where the run has an id."""
         self._drawing = True
         if self._journal is None:
@@ -201,7 +201,7 @@ class Run:
         )
         return self._journaled
 
-    def drawn(self, ledger: Ledger) -> None:
+    def drawn(self, ledger: Accountant) -> None:
         """All noise is drawn: what was spent takes the place of what was reserved."""
         if self._journal is not None and self._journal.waiting:
             raise does_not_fit()

@@ -13,7 +13,7 @@ import numpy as np
 
 from factored_mwem.errors import ResourceError
 from factored_mwem.mechanisms.mwem import Fit, initialise
-from factored_mwem.mechanisms.result import Answered, Outcome, Progress, Report
+from factored_mwem.mechanisms.result import Answered, Fitted, Progress, Report
 from factored_mwem.mechanisms.schedule import Schedule
 from factored_mwem.mechanisms.shares import TOTAL_SHARE, plan
 from factored_mwem.model.dense import Factor, ProductModel, step
@@ -133,7 +133,7 @@ def ask(
     access: Access,
     known_total: int | None,
     report: Report = lambda _: None,
-) -> Outcome:
+) -> Fitted:
     """Fit a product model to the questions with what is left in the ledger; `candidates` are the marginals
     that hold them, for the plan.
     """
@@ -188,7 +188,7 @@ def ask(
         asking.update(fit.model, kind.positions(number), replay=policy.replay)
         found.append(Answered(kind.label(number, candidates.domain.names), len(noisy), scale))
         report(_progress(fit, schedule, [candidates.domain.names[p] for p in kind.positions(number)]))
-    return Outcome(
+    return Fitted(
         Forest.of(fit.model), fit.measurements, schedule.done, fit.total_error, questions=tuple(found)
     )
 

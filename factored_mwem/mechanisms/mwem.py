@@ -15,7 +15,7 @@ from factored_mwem.mechanisms.eligible import worthwhile
 from factored_mwem.mechanisms.result import Progress, Report
 from factored_mwem.mechanisms.schedule import Schedule
 from factored_mwem.mechanisms.shares import TOTAL_SHARE, Plan, initial_shares, plan
-from factored_mwem.model.answers import Answerer
+from factored_mwem.model.answers import ModelAnswers
 from factored_mwem.model.dense import SWEEPS, Factor, ProductModel, update
 from factored_mwem.model.estimation import estimate_total, from_histogram
 from factored_mwem.policy import Policy
@@ -105,7 +105,7 @@ def mwem(
     schedule = Schedule(
         access.ledger, chosen.rounds, Fraction(policy.select_share), adaptive=policy.rounds == "adaptive"
     )
-    offer, answerer = Offer(candidates, policy.cells, fit), Answerer(candidates)
+    offer, answerer = Offer(candidates, policy.cells, fit), ModelAnswers(candidates)
     average = np.zeros(0)
     for step in schedule if chosen.rounds else ():
         if policy.iterate == "average":  # A_0 .. A_{T-1}: the iterates before each round, HLM12 Fig. 1

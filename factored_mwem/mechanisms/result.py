@@ -37,7 +37,7 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Outcome:
+class Fitted:
     """The fitted model, the measurements it is made from (marginals, or residuals at once), the rounds, the
     standard error of its number of rows.
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from factored_mwem.accounting.accountant import Ledger
+from factored_mwem.accounting.accountant import Accountant
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Schedule:
     never exceeds the budget whatever the data answer.
     """
 
-    ledger: Ledger
+    ledger: Accountant
     rounds: int
     select_share: Fraction
     adaptive: bool = False

@@ -15,10 +15,10 @@ from factored_mwem.mechanisms.eligible import Offer, worthwhile
 from factored_mwem.mechanisms.hierarchy import Hierarchy, hierarchy
 from factored_mwem.mechanisms.limits import Limits
 from factored_mwem.mechanisms.residuals import one_shot, plan, worth_one_shot
-from factored_mwem.mechanisms.result import Outcome, Progress, Report
+from factored_mwem.mechanisms.result import Fitted, Progress, Report
 from factored_mwem.mechanisms.schedule import Schedule
 from factored_mwem.mechanisms.shares import TOTAL_SHARE, first_share, level_shares, signal, single_shares
-from factored_mwem.model.answers import Answerer
+from factored_mwem.model.answers import ModelAnswers
 from factored_mwem.model.clique_tree import CliqueTree
 from factored_mwem.model.estimation import Estimate, estimate_total
 from factored_mwem.model.forest import Component, Forest
@@ -47,7 +47,7 @@ def fit_forest(
     known_total: int | None,
     limits: Limits,
     report: Report = lambda _: None,
-) -> Outcome:
+) -> Fitted:
     """Fit a forest to the private rows with what is left in the ledger, for the marginals in `candidates`.
 
     `known_total` is the number of rows where all neighbouring tables share it, else None and it is estimated.
@@ -83,7 +83,7 @@ def fit_forest(
             _rounds(estimate, rows.count(views), views, schedule, cells, access, report)
         _top_up(estimate, rows, candidates, access)
     estimate.finish()
-    return Outcome(
+    return Fitted(
         estimate.forest, estimate.measurements, schedule.done, error, notes=told(candidates, groups)
     )
 
@@ -137,7 +137,7 @@ def at_once(
     total: float,
     error: float,
     found: list[Measurement],
-) -> Outcome:
+) -> Fitted:
     """One dense table from residuals, see residual.py, for all that is left in the ledger."""
     shape = candidates.domain.shape
     weights, measured, total = one_shot(
@@ -145,7 +145,7 @@ def at_once(
     )
     levels = Levels.fine(shape)
     tree = CliqueTree(levels, (tuple(range(len(shape))),), ())
-    return Outcome(Forest(levels, [Component.of(tree, weights)], total), found, 0, error, measured)
+    return Fitted(Forest(levels, [Component.of(tree, weights)], total), found, 0, error, measured)
 
 
 def hierarchies(candidates: Candidates, access: Access) -> dict[int, Hierarchy]:
@@ -258,7 +258,7 @@ def _rounds(
     access: Access,
     report: Report,
 ) -> None:
-    offer, answerer = Offer(views, max_cells), Answerer(views)
+    offer, answerer = Offer(views, max_cells), ModelAnswers(views)
     for step in schedule:
         offered = offer.open(estimate)
         if not len(offered):

@@ -10,7 +10,7 @@ import numpy as np
 
 from factored_mwem.model.dense import Factor, ProductModel
 from factored_mwem.model.forest import Component, Forest
-from factored_mwem.model.marginals import Joints
+from factored_mwem.model.marginals import MarginalReader
 from factored_mwem.privacy.answers import Answers
 from factored_mwem.workload.candidates import Candidates
 
@@ -28,7 +28,7 @@ class Small:
         )
 
 
-class Answerer:
+class ModelAnswers:
     """Lays out answers, and remembers each component's way to its marginals until the component changes."""
 
     def __init__(self, candidates: Candidates) -> None:
@@ -97,7 +97,7 @@ class Answerer:
         found, begins = self._source(model, id_).flat(views)
         return found, begins[:-1]
 
-    def _source(self, model: ProductModel | Forest, id_: int) -> Joints | Small:
+    def _source(self, model: ProductModel | Forest, id_: int) -> MarginalReader | Small:
         part = model.components_by_id[id_]
         known = self._sources.get(id_)
         if known is None or known[0] is not part:
@@ -106,7 +106,7 @@ class Answerer:
             self._sources[id_] = (part, source)
         return self._sources[id_][1]
 
-    def _joints(self, part: Component) -> Joints:
+    def _joints(self, part: Component) -> MarginalReader:
         """The way to a component's marginals: where only its beliefs have changed, the one that is laid out
         already.
         """
@@ -116,7 +116,7 @@ class Answerer:
                 return source
         attribute = self.candidates.levels.attribute
         variables = self._variables[np.isin(attribute[self._variables], part.attributes)]
-        return Joints(part.tree, variables, part.beliefs, part.separators, part.layout)
+        return MarginalReader(part.tree, variables, part.beliefs, part.separators, part.layout)
 
 
 def _entangled(component: np.ndarray) -> dict[int, np.ndarray]:

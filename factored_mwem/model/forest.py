@@ -18,7 +18,7 @@ from factored_mwem.kernels.tree import rebuild
 from factored_mwem.model.clique_tree import CliqueTree, arranged
 from factored_mwem.model.dense import ProductModel
 from factored_mwem.model.layout import Layout
-from factored_mwem.model.marginals import Joints
+from factored_mwem.model.marginals import MarginalReader
 
 
 class Component:
@@ -63,7 +63,7 @@ class Component:
 
     def marginal(self, view: View) -> np.ndarray:
         """float64[cells]: shares over the variables of `view`, whatever cliques they lie in."""
-        return Joints(self.tree, view, self.beliefs, self.separators, self.layout).marginals(
+        return MarginalReader(self.tree, view, self.beliefs, self.separators, self.layout).marginals(
             np.array([view], dtype=np.int64)
         )[0]
 
@@ -114,7 +114,7 @@ class Forest:
         for id_, part in self.components_by_id.items():
             wanted = list(dict.fromkeys(found[id_] for found in parts if id_ in found))
             if wanted:
-                joints = Joints(
+                joints = MarginalReader(
                     part.tree,
                     {v for view in wanted for v in view},
                     part.beliefs,

@@ -1,4 +1,4 @@
-"""Joints: many joint marginals of a clique tree in one pass, wherever in the tree their variables lie."""
+"""MarginalReader: many joint marginals of a clique tree in one pass, wherever in the tree their variables lie."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FEW = 2**14
 """Cells of all marginals together below which a second thread would only cost."""
 
 
-class Joints:
+class MarginalReader:
     """Marginals over subsets of `variables`, read off calibrated beliefs; what depends on the tree alone is
     laid out once.
     """

@@ -21,7 +21,7 @@ from factored_mwem.tables.codec import encode_table, fit_columns
 from factored_mwem.tables.delimited import Records
 from factored_mwem.tables.draft import draft
 from factored_mwem.tables.source import TEXT_SUFFIXES, Table, open_table
-from factored_mwem.workload.queries.base import Asked
+from factored_mwem.workload.queries.base import QueryRequest
 from factored_mwem.workload.workload import Workload
 
 WORST = 10
@@ -102,7 +102,7 @@ def _errors_asked(
 
 
 def _errors_of(
-    request: Asked, ours: list[np.ndarray], theirs: list[np.ndarray], domain: Domain
+    request: QueryRequest, ours: list[np.ndarray], theirs: list[np.ndarray], domain: Domain
 ) -> tuple[str, int, float, float]:
     cells = max(math.prod(domain[name].size for name in clique) for clique in request.targets(domain))
     if cells > MOST_CELLS:

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from factored_mwem.accounting.accountant import Ledger
+from factored_mwem.accounting.accountant import Accountant
 from factored_mwem.domain.domain import Domain
 from factored_mwem.mechanisms.limits import Limits, Machine, limits_of
 from factored_mwem.mechanisms.schedule import Round
@@ -57,7 +57,7 @@ def forecast(
     `questions`: how many there are where single questions are asked.
     """
     budget = policy.budget(learn_domain=False)
-    access = Access(Ledger(budget), policy.unit, OpenDPNoise(budget.composition))
+    access = Access(Accountant(budget), policy.unit, OpenDPNoise(budget.composition))
     limits = limits_of(fitting, policy, Machine.of(policy)) if policy.engine == "tree" else None
     at_once = limits is not None and one_shot_suits(fitting, policy, access, float(rows), limits)
     rounds, share = _planned(domain, fitting, policy, access, rows, limits, questions)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from factored_mwem.accounting.accountant import Budget, Entry, Ledger, Mechanism, guarantee
+from factored_mwem.accounting.accountant import Accountant, Budget, Charge, Mechanism, guarantee
 from factored_mwem.accounting.conversion import Composition, library_version
 from factored_mwem.domain.domain import Domain
 from factored_mwem.mechanisms.result import Answered
@@ -48,7 +48,7 @@ class Guarantee(_Part):
     """None in manifests of before they were listed."""
 
 
-class Charge(_Part):
+class ChargeRecord(_Part):
     """A ledger entry. `sensitivity` is squared L2 for Gaussian kinds, L1 for Laplace, the score's for
     selection; `delta` a fraction.
     """
@@ -132,7 +132,7 @@ class Manifest(_Part):
     created: datetime.date
     guarantee: Guarantee
     stages: tuple[Stage, ...]
-    ledger: tuple[Charge, ...]
+    ledger: tuple[ChargeRecord, ...]
     policy: dict[str, Any]
     workload: dict[str, Any]
     attributes: tuple[AttributeFacts, ...]
@@ -154,7 +154,7 @@ class Manifest(_Part):
     def recompute(self) -> float:
         """epsilon from the ledger's entries alone, as a third party would compute it."""
         entries = [
-            Entry(c.stage, c.mechanism, c.target, c.scale, c.sensitivity, Fraction(c.delta))
+            Charge(c.stage, c.mechanism, c.target, c.scale, c.sensitivity, Fraction(c.delta))
             for c in self.ledger
         ]
         g = self.guarantee
@@ -165,7 +165,7 @@ def describe(
     policy: Policy,
     workload: Workload,
     domain: Domain,
-    ledger: Ledger,
+    ledger: Accountant,
     model: Forest,
     measurements: list[Measurement],
     residuals: Sequence[Residuals],
@@ -233,8 +233,8 @@ def describe(
     )
 
 
-def _charge(e: Entry) -> Charge:
-    return Charge(
+def _charge(e: Charge) -> ChargeRecord:
+    return ChargeRecord(
         stage=e.stage,
         mechanism=e.mechanism,
         target=e.target,
@@ -277,7 +277,7 @@ def statement(policy: Policy, delta: float) -> str:
     return f"{kind} against tables with {change}, under the assumptions listed"
 
 
-def _guarantee(policy: Policy, ledger: Ledger, assumptions: Assumptions) -> Guarantee:
+def _guarantee(policy: Policy, ledger: Accountant, assumptions: Assumptions) -> Guarantee:
     epsilon, delta = ledger.guarantee()
     return Guarantee(
         epsilon=policy.epsilon,
@@ -291,7 +291,7 @@ def _guarantee(policy: Policy, ledger: Ledger, assumptions: Assumptions) -> Guar
     )
 
 
-def _stages(ledger: Ledger) -> tuple[Stage, ...]:
+def _stages(ledger: Accountant) -> tuple[Stage, ...]:
     names = dict.fromkeys(e.stage for e in ledger.entries)
     return tuple(
         Stage(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from factored_mwem.accounting.accountant import Ledger
+from factored_mwem.accounting.accountant import Accountant
 from factored_mwem.crashpoints import reach
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
@@ -18,7 +18,7 @@ from factored_mwem.ledger.run import Run
 from factored_mwem.mechanisms.asking import Asking, ask
 from factored_mwem.mechanisms.limits import Machine, limits_of
 from factored_mwem.mechanisms.mwem import mwem
-from factored_mwem.mechanisms.result import Outcome, Progress
+from factored_mwem.mechanisms.result import Fitted, Progress
 from factored_mwem.mechanisms.tree import fit_forest
 from factored_mwem.model.forest import Forest
 from factored_mwem.pipeline.assumptions import assumptions_of
@@ -108,7 +108,7 @@ def _release(
     machine = Machine.of(policy)  # before any row is read
     pinned = run.pin({"machine": [machine.memory, machine.step], "seed": seed, "created": today()})
     budget = policy.budget(learn_domain=declared is None)
-    ledger = Ledger(budget, run.reserve)
+    ledger = Accountant(budget, run.reserve)
     access = Access(ledger, policy.unit, run.noise(noise or OpenDPNoise(budget.composition), ledger))
     domain, schema, fit, warnings = _fit(
         private, workload, policy, declared, columns, report, access, Machine(*pinned["machine"])
@@ -136,7 +136,7 @@ def _fit(
     report: Callable[[Progress], None],
     access: Access,
     machine: Machine,
-) -> tuple[Domain, pa.Schema, Outcome, tuple[str, ...]]:
+) -> tuple[Domain, pa.Schema, Fitted, tuple[str, ...]]:
     """The fitted model, the types its rows come back in, and warnings: what can be refused from public facts
     is refused first.
     """
@@ -186,7 +186,7 @@ def _fit(
             known_total=known_total,
             report=report,
         )
-        fit = Outcome(Forest.of(dense.model), dense.measurements, dense.rounds, dense.total_error)
+        fit = Fitted(Forest.of(dense.model), dense.measurements, dense.rounds, dense.total_error)
     else:
         limits = limits_of(candidates, policy, machine)
         late = limits.late(policy)
@@ -204,7 +204,7 @@ def _fit(
 
 
 def _warnings(
-    policy: Policy, domain: Domain, fit: Outcome, left_out: int, late: str | None
+    policy: Policy, domain: Domain, fit: Fitted, left_out: int, late: str | None
 ) -> tuple[str, ...]:
     """What a reader of the manifest should know; public facts and noisy answers only."""
     found = [late] if late else []

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from factored_mwem.accounting.accountant import Entry, Mechanism, scale_for
+from factored_mwem.accounting.accountant import Charge, Mechanism, scale_for
 from factored_mwem.accounting.conversion import threshold_delta
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
@@ -127,7 +127,7 @@ def _votes(name: str, sealed: Sealed, cost: Fraction, access: Access) -> tuple[n
     sensitivity = access.unit.l2_squared_of_marginal
     scale = scale_for(Mechanism.GAUSSIAN, cost, sensitivity=sensitivity)
     column: ColumnProfile = access.open(
-        sealed, Entry("discover", Mechanism.GAUSSIAN, (name, "kind"), scale, sensitivity)
+        sealed, Charge("discover", Mechanism.GAUSSIAN, (name, "kind"), scale, sensitivity)
     )
     return access.noise.add(column.votes, scale=scale).astype(np.float64), scale
 
@@ -168,7 +168,7 @@ def _bounds(
     picked = []
     for side, quantile in (("lower", rank), ("upper", PER_MILLE - rank)):
         column: ColumnProfile = access.open(
-            sealed, Entry("discover", Mechanism.EXPONENTIAL, (name, side), scale, sensitivity)
+            sealed, Charge("discover", Mechanism.EXPONENTIAL, (name, side), scale, sensitivity)
         )
         lower, higher = column.lower_and_higher(grid)
         scores = -np.abs((PER_MILLE - quantile) * lower - quantile * higher)[inside]
@@ -197,7 +197,7 @@ def _magnitude(
     sensitivity = access.unit.l2_squared_of_marginal
     scale = scale_for(Mechanism.GAUSSIAN, cost, sensitivity=sensitivity)
     column: ColumnProfile = access.open(
-        sealed, Entry("discover", Mechanism.GAUSSIAN, (name, "magnitude"), scale, sensitivity)
+        sealed, Charge("discover", Mechanism.GAUSSIAN, (name, "magnitude"), scale, sensitivity)
     )
     lower, _ = column.lower_and_higher(grid)
     buckets = np.diff(lower[np.searchsorted(GRIDS[grid], points)])
@@ -216,7 +216,7 @@ def _categories(name: str, sealed: Sealed, cost: Fraction, delta: Fraction, acce
     scale = scale_for(Mechanism.THRESHOLD, cost, sensitivity=sensitivity)
     threshold, charged = threshold_for(scale, delta, l0=unit.l0_of_marginal, linf=unit.linf_of_marginal)
     column: ColumnProfile = access.open(
-        sealed, Entry("discover", Mechanism.THRESHOLD, (name, "categories"), scale, sensitivity, charged)
+        sealed, Charge("discover", Mechanism.THRESHOLD, (name, "categories"), scale, sensitivity, charged)
     )
     kept = access.noise.threshold(dict(column.texts), scale=scale, threshold=threshold)
     return [*sorted(set(kept) - {OTHER}), OTHER]  # just [OTHER] is reported as a warning, too

@@ -15,7 +15,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from factored_mwem.accounting.accountant import Entry, additive, scale_for
+from factored_mwem.accounting.accountant import Charge, additive, scale_for
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Neighbours, Unit
 from factored_mwem.privacy.counts import PrivateCounts, PrivateRows, Rows
@@ -111,6 +111,6 @@ def measure_residuals(
     mechanism = additive(composition)
     scale = scale_for(mechanism, cost, sensitivity=bound)
     per_answer = weights[transform.masks]
-    tables: Rows = access.open(counts, Entry("measure", mechanism, counts.names, scale, bound))
+    tables: Rows = access.open(counts, Charge("measure", mechanism, counts.names, scale, bound))
     exact = transform.forward(tables.marginal(range(len(shape)))) * per_answer
     return Residuals(order, weights, access.noise.add(exact[per_answer > 0], scale=scale), scale, composition)

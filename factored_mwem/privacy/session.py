@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from factored_mwem.accounting.accountant import Entry, Ledger, additive, scale_for, selecting
+from factored_mwem.accounting.accountant import Accountant, Charge, additive, scale_for, selecting
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.kernels.scoring import distances
@@ -37,11 +37,11 @@ class Access:
     noise.
     """
 
-    ledger: Ledger
+    ledger: Accountant
     unit: Unit
     noise: Noise
 
-    def open(self, sealed: Sealed, entry: Entry) -> Any:
+    def open(self, sealed: Sealed, entry: Charge) -> Any:
         """The private contents, once `entry` is charged: the one door to private numbers. BudgetExceeded
         leaves it shut.
         """
@@ -110,7 +110,7 @@ def select(
     mechanism = selecting(access.ledger.budget.composition)
     sensitivity = access.unit.l1_of_score * SCORE_GRID
     scale = scale_for(mechanism, cost, sensitivity=sensitivity)
-    tables: Tables = access.open(counts, Entry("select", mechanism, (), scale, sensitivity))
+    tables: Tables = access.open(counts, Charge("select", mechanism, (), scale, sensitivity))
     with ThreadPoolExecutor(max_workers=2) as pool:
         for job in [
             pool.submit(_score, tables, answers.part(half))
@@ -161,7 +161,7 @@ def measure(
     scale = measurement_scale(cost, access)
     names = tuple(counts.names[p] for p in positions)
     tables: Rows = access.open(
-        counts, Entry("measure", additive(composition), names, scale, _sensitivity(access))
+        counts, Charge("measure", additive(composition), names, scale, _sensitivity(access))
     )
     return Measurement(
         positions, access.noise.add(tables.marginal(positions), scale=scale), scale, composition
@@ -190,7 +190,7 @@ def select_question(
     mechanism = selecting(access.ledger.budget.composition)
     sensitivity = max(kind.l1(access.unit) for kind in private.kinds) * SCORE_GRID
     scale = scale_for(mechanism, cost, sensitivity=sensitivity)
-    truth = access.open(private, Entry("select", mechanism, (), scale, sensitivity))
+    truth = access.open(private, Charge("select", mechanism, (), scale, sensitivity))
     kept = np.clip(np.nan_to_num(answers), -SCORE_CUTOFF, SCORE_CUTOFF)
     most = np.maximum(
         np.add.reduceat(np.abs(kept), private.starts[:-1]), SCORE_CUTOFF
@@ -216,7 +216,7 @@ def measure_question(
     sensitivity = question_sensitivity(kind, access)
     scale = scale_for(additive(composition), cost, sensitivity=sensitivity)
     names = tuple(private.names[p] for p in kind.positions(number))
-    truth = access.open(private, Entry("measure", additive(composition), names, scale, sensitivity))
+    truth = access.open(private, Charge("measure", additive(composition), names, scale, sensitivity))
     return access.noise.add(
         truth[private.starts[question] : private.starts[question + 1]], scale=scale
     ), scale

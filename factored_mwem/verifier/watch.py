@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from factored_mwem.accounting.accountant import Entry, Ledger
+from factored_mwem.accounting.accountant import Accountant, Charge
 from factored_mwem.accounting.conversion import threshold_delta
 from factored_mwem.ledger.run import Run
 from factored_mwem.privacy.noise import Noise, OpenDPNoise
@@ -33,7 +33,7 @@ class Draw(Private):
     """
 
     method: str
-    entry: Entry
+    entry: Charge
     scale: float
     threshold: int
     given: Given
@@ -61,7 +61,7 @@ class Parted(Exception):
     """A replay that went another way than its base run: there is nothing left to compare."""
 
 
-def stage_of(entry: Entry) -> str:
+def stage_of(entry: Charge) -> str:
     """The stage of an entry, as a person would name it."""
     if entry.stage == "discover":
         return f"discover {entry.target[-1]}"
@@ -73,7 +73,7 @@ def stage_of(entry: Entry) -> str:
 class Recorder:
     """Noise that notes every draw. With the draws of a base run it answers as that one did, and compares."""
 
-    def __init__(self, noise: Noise, ledger: Ledger, tap: Tap, base: Sequence[Draw] | None) -> None:
+    def __init__(self, noise: Noise, ledger: Accountant, tap: Tap, base: Sequence[Draw] | None) -> None:
         self.composition = noise.composition
         self.draws: list[Draw] = []
         self.findings: list[Finding] = []
@@ -180,13 +180,13 @@ class Watched(Run):
     def draws(self) -> list[Draw]:
         return self.recorder.draws if self.recorder is not None else []
 
-    def noise(self, noise: Noise, ledger: Ledger) -> Noise:
+    def noise(self, noise: Noise, ledger: Accountant) -> Noise:
         if isinstance(noise, OpenDPNoise):
             noise.workers = 1  # so that the chunks of a draw come in their order
         self.recorder = Recorder(noise, ledger, self._tap, self._base)
         return self.recorder
 
-    def drawn(self, ledger: Ledger) -> None:
+    def drawn(self, ledger: Accountant) -> None:
         super().drawn(ledger)
         if self.recorder is not None:
             self.recorder.end()

@@ -19,10 +19,10 @@ from factored_mwem.domain.domain import Clique, Domain
 from factored_mwem.errors import InputError, ResourceError
 from factored_mwem.files import complaint, read_text
 from factored_mwem.workload.candidates import Candidates
-from factored_mwem.workload.queries.base import Asked, made
-from factored_mwem.workload.queries.cuboids import AskedCube
-from factored_mwem.workload.queries.parities import AskedParities
-from factored_mwem.workload.queries.ranges import AskedRanges
+from factored_mwem.workload.queries.base import QueryRequest, made
+from factored_mwem.workload.queries.cuboids import CubeRequest
+from factored_mwem.workload.queries.parities import ParitiesRequest
+from factored_mwem.workload.queries.ranges import RangesRequest
 
 MAX_CANDIDATES = 20_000_000
 """More candidate marginals than this are refused: their index alone would fill the memory."""
@@ -38,7 +38,11 @@ parts.
 """
 _TOO_DEEP = re.compile(r"(?:\.[^.\n=,\[\]{}]*){%d}" % DEEPEST)  # noqa: UP031 - braces
 
-KINDS: dict[str, type[Asked]] = {"cubes": AskedCube, "ranges": AskedRanges, "parities": AskedParities}
+KINDS: dict[str, type[QueryRequest]] = {
+    "cubes": CubeRequest,
+    "ranges": RangesRequest,
+    "parities": ParitiesRequest,
+}
 """What a workload may ask besides marginals, by its name in files and manifests."""
 
 
@@ -69,7 +73,7 @@ class Workload:
 
     orders: tuple[int, ...] = ()
     named: tuple[Clique, ...] = ()
-    asked: tuple[Asked, ...] = ()
+    asked: tuple[QueryRequest, ...] = ()
 
     @classmethod
     def marginals(cls, order: int) -> Workload:
@@ -89,7 +93,7 @@ class Workload:
     @classmethod
     def cube(cls, *attributes: str, order: int | None = None, weight: float = 1.0) -> Workload:
         """The marginals over all subsets of these attributes, of at most `order` of them."""
-        return cls(asked=(made(AskedCube, attributes=attributes, order=order, weight=weight),))
+        return cls(asked=(made(CubeRequest, attributes=attributes, order=order, weight=weight),))
 
     @classmethod
     def ranges(
@@ -105,7 +109,9 @@ class Workload:
         """
         return cls(
             asked=(
-                made(AskedRanges, attributes=attributes, count=count, which=which, seed=seed, weight=weight),
+                made(
+                    RangesRequest, attributes=attributes, count=count, which=which, seed=seed, weight=weight
+                ),
             )
         )
 
@@ -114,7 +120,7 @@ class Workload:
         """All parities of at most `order` binary attributes."""
         if not 1 <= order <= 20:
             raise InputError(f"--parities {order}: a parity is over 1 to 20 attributes")
-        return cls(asked=(made(AskedParities, order=order, weight=weight),))
+        return cls(asked=(made(ParitiesRequest, order=order, weight=weight),))
 
     @classmethod
     def load(cls, path: str | Path) -> Workload:
@@ -184,7 +190,7 @@ class Workload:
         ranged = {
             domain.index(name)
             for asked in self.asked
-            if isinstance(asked, AskedRanges)
+            if isinstance(asked, RangesRequest)
             for name in asked.names
         }
         return Candidates(
@@ -216,7 +222,7 @@ class Workload:
         have no order.
         """
         for asked in self.asked:
-            for name in asked.names if isinstance(asked, AskedRanges) else ():
+            for name in asked.names if isinstance(asked, RangesRequest) else ():
                 if kinds[name] in ("string", "boolean"):
                     raise InputError(
                         f"ranges over {name!r}: its values have no order; declare it a number, or its "
@@ -256,7 +262,7 @@ def parse_toml(text: str) -> dict[str, Any]:
     return tomllib.loads(text)
 
 
-def _subsets(asked: Asked, attributes: int) -> tuple[int, int]:
+def _subsets(asked: QueryRequest, attributes: int) -> tuple[int, int]:
     """(attributes, order): what is asked lies in the sets of up to `order` of so many attributes, as far as
     is known before the domain is.
     """

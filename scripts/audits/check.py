@@ -15,7 +15,7 @@ import numpy as np
 
 from audits.draws import SURE, Call, Mismatch, Script, Witness, log_ratio, simulated
 from audits.events import Features, bound_of, judge, search
-from factored_mwem.accounting.accountant import Budget, Ledger
+from factored_mwem.accounting.accountant import Accountant, Budget
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.privacy.noise import Noise, OpenDPNoise
@@ -221,7 +221,7 @@ def stage(act: Callable[[int, Access], dict[str, Any]], unit: Unit, budget: Budg
     """A run of one stage under a ledger of its own: `act(world, access)` gives what comes out, by name."""
 
     def play(world: int, noise: Noise) -> Seen:
-        ledger = Ledger(budget)
+        ledger = Accountant(budget)
         found = act(world, Access(ledger, unit, noise))
         return Seen(lambda: facts_of(found), float(ledger.spent), float(ledger.spent_delta))
 

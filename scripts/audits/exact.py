@@ -13,10 +13,10 @@ import numpy as np
 from audits.check import HALVED, Finding
 from audits.draws import Call, Witness, log_choices
 from audits.stages import BUDGET, PURE, UNIT, ZCDP, Row, Silent, codes_of, domain_of, name_of
-from factored_mwem.accounting.accountant import Ledger
+from factored_mwem.accounting.accountant import Accountant
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Neighbours, Unit
-from factored_mwem.model.answers import Answerer
+from factored_mwem.model.answers import ModelAnswers
 from factored_mwem.model.dense import ProductModel
 from factored_mwem.privacy.counts import PrivateCounts
 from factored_mwem.privacy.session import Access, measure, select
@@ -48,7 +48,7 @@ def measuring(counts: PrivateCounts, access: Access) -> object:
 
 
 def selecting(counts: PrivateCounts, access: Access) -> object:
-    answers = Answerer(CANDIDATES).answers(
+    answers = ModelAnswers(CANDIDATES).answers(
         ProductModel.uniform(domain_of(SHAPE), 2.5), np.arange(len(CANDIDATES))
     )
     penalty = np.array([0.3, 1.2, 2.1])
@@ -69,7 +69,7 @@ def enumerate_pairs(what: str, act: Act, composition: Composition, unit: Unit) -
     started, calls, charged = time.perf_counter(), {}, set()
     found = {}
     for table in {table for pair in pairs(unit) for table in pair}:
-        ledger, witness = Ledger(BUDGET[composition]), Witness(Silent(composition))
+        ledger, witness = Accountant(BUDGET[composition]), Witness(Silent(composition))
         act(PrivateCounts(codes_of(table), CANDIDATES), Access(ledger, unit, witness))
         (calls[table],) = witness.calls
         charged.add(float(ledger.spent))

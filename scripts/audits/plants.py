@@ -15,7 +15,7 @@ from unittest import mock
 import numpy as np
 
 from audits.check import Make, real
-from factored_mwem.accounting.accountant import Entry, Ledger, Mechanism, scale_for
+from factored_mwem.accounting.accountant import Accountant, Charge, Mechanism, scale_for
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.ledger.journal import Journal
@@ -105,9 +105,9 @@ def patched(target: Any, name: str, value: Any) -> Iterator[Make]:
 
 def uncharged() -> AbstractContextManager[Make]:
     """Whole tables are measured for nothing."""
-    charge = Ledger.charge
+    charge = Accountant.charge
     return patched(
-        Ledger, "charge", lambda self, entry: None if entry.target == ("a", "b") else charge(self, entry)
+        Accountant, "charge", lambda self, entry: None if entry.target == ("a", "b") else charge(self, entry)
     )
 
 
@@ -115,7 +115,7 @@ def all_categories(name: str, sealed: Sealed, cost: Fraction, delta: Fraction, a
     """Charged as it should be, and then every value that there is."""
     sensitivity = access.unit.l2_squared_of_marginal
     scale = scale_for(Mechanism.THRESHOLD, cost, sensitivity=sensitivity)
-    entry = Entry("discover", Mechanism.THRESHOLD, (name, "categories"), scale, sensitivity, delta)
+    entry = Charge("discover", Mechanism.THRESHOLD, (name, "categories"), scale, sensitivity, delta)
     return [*sorted(access.open(sealed, entry).texts), discover.OTHER]
 
 
@@ -124,7 +124,7 @@ def min_max(
 ) -> tuple[float, float, bool]:
     """Charged, and then the least and the greatest value."""
     sensitivity = access.unit.l2_squared_of_marginal
-    entry = Entry(
+    entry = Charge(
         "discover",
         Mechanism.GAUSSIAN,
         (name, "bounds"),

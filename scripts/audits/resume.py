@@ -24,7 +24,7 @@ from audits.releases import FIELDS, VERSIONS, Case, policy, seen_in, tables
 from audits.stages import ADD_REMOVE, PURE, codes_of, domain_of, make, worst
 from factored_mwem import Domain, Workload
 from factored_mwem import crashpoints as faults
-from factored_mwem.accounting.accountant import Ledger
+from factored_mwem.accounting.accountant import Accountant
 from factored_mwem.accounting.cap import Cap
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.ledger.file import LedgerFile
@@ -129,7 +129,7 @@ def journaled(unit: Unit) -> Check:
         with tempfile.TemporaryDirectory(dir=shelf().name) as folder:
             path, found = Path(folder) / "a.journal", {}
             for attempt in range(2):
-                once(world, path, Access(Ledger(access.ledger.budget), access.unit, access.noise))
+                once(world, path, Access(Accountant(access.ledger.budget), access.unit, access.noise))
                 found |= {f"record {attempt}.{i}": record for i, record in enumerate(records(path))}
             return found | {"noisy": once(world, path, access)}
 

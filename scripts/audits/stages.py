@@ -13,12 +13,12 @@ import numpy as np
 
 from audits.check import Check, stage
 from audits.draws import Witness
-from factored_mwem.accounting.accountant import Budget, Ledger
+from factored_mwem.accounting.accountant import Accountant, Budget
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Neighbours, Unit
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
-from factored_mwem.model.answers import Answerer
+from factored_mwem.model.answers import ModelAnswers
 from factored_mwem.model.dense import Factor, ProductModel
 from factored_mwem.privacy.counts import PrivateAnswers, PrivateCounts, PrivateRows
 from factored_mwem.privacy.residuals import measure_residuals
@@ -118,7 +118,7 @@ def selecting(composition: Composition, unit: Unit) -> Check:
     candidates = Workload.marginals(1).candidates(domain_of((2, 3)))
     tables = [PrivateCounts(codes_of(rows), candidates) for rows in exchanged(unit)]
     one, other = against(composition, unit)
-    answers = Answerer(candidates).answers(
+    answers = ModelAnswers(candidates).answers(
         ProductModel(domain_of((2, 3)), [Factor((0,), (2,), one / 4), Factor((1,), (3,), other / 4)], 4.0),
         np.arange(2),
     )
@@ -211,7 +211,7 @@ class Silent:
 def exact(read: Callable[[Access], Any], unit: Unit, composition: Composition) -> np.ndarray:
     """What the one call of a reading gives to the noise."""
     witness = Witness(Silent(composition))
-    read(Access(Ledger(BUDGET[composition]), unit, witness))
+    read(Access(Accountant(BUDGET[composition]), unit, witness))
     (call,) = witness.calls
     found: np.ndarray = call.private
     return found

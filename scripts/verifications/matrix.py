@@ -20,8 +20,8 @@ import pyarrow.feather as pf
 import pyarrow.parquet as pq
 
 from factored_mwem import Domain, Verified, Workload, verify
-from factored_mwem.workload.queries.cuboids import AskedCube
-from factored_mwem.workload.queries.ranges import AskedRanges
+from factored_mwem.workload.queries.cuboids import CubeRequest
+from factored_mwem.workload.queries.ranges import RangesRequest
 
 DATA = Path(__file__).parents[2] / "datasets"
 COLUMNS = ("age", "education-num", "race", "sex", "income")
@@ -30,10 +30,10 @@ ROWS = 240
 ID = "person"
 WORKLOADS = {
     "marginals": Workload.marginals(2),
-    "cube": Workload(asked=(AskedCube.parse("race,sex,income:2"),)),
-    "ranges": Workload(asked=(AskedRanges.parse("age:all"), AskedRanges.parse("age,education-num:20"))),
+    "cube": Workload(asked=(CubeRequest.parse("race,sex,income:2"),)),
+    "ranges": Workload(asked=(RangesRequest.parse("age:all"), RangesRequest.parse("age,education-num:20"))),
     "parities": Workload.parities(2),
-    "mixture": Workload(asked=(AskedCube.parse("race,sex:2"), AskedRanges.parse("age:prefix")))
+    "mixture": Workload(asked=(CubeRequest.parse("race,sex:2"), RangesRequest.parse("age:prefix")))
     + Workload.parities(2),
 }
 QUICK = {"rounds": 2, "max_cells": 2000}

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from factored_mwem import request
-from factored_mwem.accounting.accountant import Entry, Ledger
+from factored_mwem.accounting.accountant import Accountant, Charge
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.pipeline import release as flow
 from factored_mwem.privacy import discover, noise
@@ -139,13 +139,13 @@ def of_unit(name: str, value: Callable[[Unit], int]) -> Callable[[], AbstractCon
 @contextlib.contextmanager
 def uncharged() -> Iterator[None]:
     """Marginals of one attribute are measured for nothing."""
-    charge = Ledger.charge
+    charge = Accountant.charge
 
-    def some(self: Ledger, entry: Entry) -> None:
+    def some(self: Accountant, entry: Charge) -> None:
         if len(entry.target) != 1:
             charge(self, entry)
 
-    with mock.patch.object(Ledger, "charge", some):
+    with mock.patch.object(Accountant, "charge", some):
         yield
 
 

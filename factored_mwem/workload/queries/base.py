@@ -75,7 +75,7 @@ Names = Annotated[Clique, AfterValidator(_each_once)]
 """Attributes of a request, each named once."""
 
 
-class Asked(BaseModel):
+class QueryRequest(BaseModel):
     """What a workload asks for in one line: its public parameters.
 
     `weight`: how much an error counts, beside 1 for plain marginals; below a 256th of the largest it counts
@@ -114,7 +114,7 @@ class Asked(BaseModel):
         """The questions themselves."""
 
 
-Kind = TypeVar("Kind", bound=Asked)
+Kind = TypeVar("Kind", bound=QueryRequest)
 
 
 def made(kind: type[Kind], **fields: Any) -> Kind:

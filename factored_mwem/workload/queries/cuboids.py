@@ -12,17 +12,17 @@ from pydantic import Field
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.domain.domain import Clique, Domain
 from factored_mwem.errors import InputError
-from factored_mwem.workload.queries.base import Asked, Names, Source, made, shown, split_spec
+from factored_mwem.workload.queries.base import Names, QueryRequest, Source, made, shown, split_spec
 
 
-class AskedCube(Asked):
+class CubeRequest(QueryRequest):
     """A datacube: the marginals over all subsets of `attributes`, of at most `order` of them."""
 
     attributes: Names = Field(min_length=1, max_length=64)
     order: int | None = Field(default=None, ge=1)
 
     @classmethod
-    def parse(cls, text: str) -> AskedCube:
+    def parse(cls, text: str) -> CubeRequest:
         """`A,B,C` or `A,B,C:2`, each with `@WEIGHT` if wanted."""
         names, what, weight = split_spec(text, "cube")
         if what and not (

@@ -17,12 +17,12 @@ from factored_mwem.accounting.unit import Unit
 from factored_mwem.domain.domain import Clique, Domain
 from factored_mwem.errors import InputError
 from factored_mwem.kernels.linear import parity_sums, walsh
-from factored_mwem.workload.queries.base import Asked
+from factored_mwem.workload.queries.base import QueryRequest
 
 SIGNS = np.array([1, -1], dtype=np.int8)
 
 
-class AskedParities(Asked):
+class ParitiesRequest(QueryRequest):
     """All parities of at most `order` of the attributes that have two codes."""
 
     order: int = Field(ge=1, le=20)

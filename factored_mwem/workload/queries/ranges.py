@@ -13,13 +13,13 @@ from pydantic import Field
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.domain.domain import Clique, Domain
 from factored_mwem.errors import InputError
-from factored_mwem.workload.queries.base import Asked, Names, Source, made, shown, split_spec
+from factored_mwem.workload.queries.base import Names, QueryRequest, Source, made, shown, split_spec
 
 MOST = 1_000_000
 """Most boxes of one workload."""
 
 
-class AskedRanges(Asked):
+class RangesRequest(QueryRequest):
     """Boxes over ordered attributes: `count` random ones drawn from `seed`, or all, or all that begin at the
     lowest codes.
     """
@@ -30,7 +30,7 @@ class AskedRanges(Asked):
     seed: int = Field(default=0, ge=0)
 
     @classmethod
-    def parse(cls, text: str) -> AskedRanges:
+    def parse(cls, text: str) -> RangesRequest:
         """`age:1000`, `age,hours-per-week:2000`, `age:all`, `age:prefix`, each with `@WEIGHT` if wanted."""
         names, what, weight = split_spec(text, "ranges")
         if what in ("all", "prefix"):
