@@ -23,7 +23,7 @@ CLOSE = 1e-4
 ADDED = (Mechanism.GAUSSIAN, Mechanism.THRESHOLD)
 
 
-def event_of(charge: Charge) -> dp_accounting.DpEvent:
+def event_of(charge: ChargeRecord) -> dp_accounting.DpEvent:
     """The charge in dp-accounting's words; exponential mechanisms, which it has no word for, by their rho
     (Cesar and Rogers 2021).
     """
@@ -32,7 +32,7 @@ def event_of(charge: Charge) -> dp_accounting.DpEvent:
     return dp_accounting.ZCDpEvent(rho=(2 * charge.sensitivity / charge.scale) ** 2 / 8)
 
 
-def repriced(charges: tuple[Charge, ...], delta: float) -> float:
+def repriced(charges: tuple[ChargeRecord, ...], delta: float) -> float:
     """epsilon at delta; the accountant minimises over orders, first far apart, then close to the best."""
     if not delta:  # pure: epsilons add up; a selection is one of 2 s / b
         return sum((1 if c.mechanism is Mechanism.LAPLACE else 2) * c.sensitivity / c.scale for c in charges)
