@@ -27,18 +27,13 @@ from factored_mwem.errors import BudgetExceeded
 from factored_mwem.mechanisms import asking
 from factored_mwem.mechanisms import tree as engine
 from factored_mwem.mechanisms.hierarchy import hierarchy, parts_of_a_range, predicted
-from factored_mwem.pipeline.release import _release
+from factored_mwem.pipeline.release import make
 from factored_mwem.pipeline.result import Release
 from factored_mwem.policy import Policy
-from factored_mwem.privacy.counts import PrivateAnswers, Sealed
-from factored_mwem.privacy.session import (
-    SCORE_GRID,
-    Access,
-    Measurement,
-    measure,
-    measure_question,
-    select_question,
-)
+from factored_mwem.privacy.answers import Eligible
+from factored_mwem.privacy.counts import SCORE_GRID, PrivateAnswers, Sealed
+from factored_mwem.privacy.session import Measurement, NoiseScale, Session
+from factored_mwem.request import Request
 from factored_mwem.tables.source import open_table
 from factored_mwem.workload.queries.cuboids import Cuboids
 from factored_mwem.workload.queries.parities import Parities
@@ -71,7 +66,7 @@ engines = pytest.mark.parametrize("engine_", ["tree", "mwem"])
 
 
 def run(table: Any, policy: Policy, noise: Any, workload: Workload = MIXED) -> Release:
-    return _release(open_table(table), workload, policy, DOMAIN, None, None, 1, lambda _: None, noise=noise)
+    return make(Request(open_table(table), workload, policy, DOMAIN, None, None, 1), noise=noise)
 
 
 def noisy(policy: Policy, seed: int = 3) -> FakeNoise:
@@ -217,7 +212,7 @@ def test_the_check_catches_a_hierarchy_of_true_counts(
         true = (
             counts.reveal().marginal(positions) if positions and positions[0] >= len(DOMAIN) else found.noisy
         )
-        return Measurement(positions, true, found.scale, found.composition)
+        return Measurement(positions, true, NoiseScale(found.scale, found.composition))
 
     monkeypatch.setattr(engine, "measure", peeking)
     with pytest.raises(AssertionError):
@@ -243,18 +238,10 @@ def test_nothing_is_read_or_drawn_before_it_is_paid(
     budget = Budget.of(1.0, 0.0 if composition is Composition.PURE else 1e-9)
     ledger, entries = Accountant(budget), []
 
-    def act(access: Access, cost: Fraction) -> None:
-        select_question(
-            private,
-            np.zeros(13),
-            np.arange(count),
-            penalty=np.zeros(count),
-            weights=np.ones(count),
-            cost=cost,
-            access=access,
-        )
+    def act(session: Session, cost: Fraction) -> None:
+        session.select(private, np.zeros(13), Eligible(np.arange(count), np.zeros(count), np.ones(count)), cost=cost)
         for question in (0, 6, 7):
-            measure_question(private, question, cost=cost, access=access)
+            session.measure(private, question, cost=cost)
 
     class Watching(FakeNoise):
         def select(self, scores: np.ndarray, *, scale: float) -> int:
@@ -265,16 +252,16 @@ def test_nothing_is_read_or_drawn_before_it_is_paid(
             entries.append((len(ledger.entries), ledger.entries[-1].scale == scale))
             return super().add(values, scale=scale)
 
-    act(Access(ledger, Unit(), Watching(composition)), budget.amount / 5)
+    act(Session(ledger, Unit(), Watching(composition)), budget.amount / 5)
     assert entries == [(1, True), (2, True), (3, True), (4, True)]
     opened: list[Any] = []
     monkeypatch.setattr(Sealed, "reveal", lambda self: opened.append(self) or self._contents)
     short = Accountant(budget)
     fake = FakeNoise(composition)
     with pytest.raises(BudgetExceeded):
-        act(Access(short, Unit(), fake), budget.amount * 2)
+        act(Session(short, Unit(), fake), budget.amount * 2)
     with pytest.raises(BudgetExceeded):
-        measure_question(private, 0, cost=budget.amount * 2, access=Access(short, Unit(), fake))
+        Session(short, Unit(), fake).measure(private, 0, cost=budget.amount * 2)
     assert not opened and not fake.calls and short.spent == 0
 
 
@@ -543,17 +530,7 @@ def test_the_number_of_rows_is_learnt_from_the_groups_too() -> None:
     domain, x = Domain([ordered(values)]), np.repeat(np.arange(values), 50)
     fake = FakeNoise(Composition.PURE, offset=lambda v, scale: v + 2 * (len(v) == values))
     policy = Policy.of(delta=0.0)
-    found = _release(
-        open_table(pa.table({"x": x})),
-        Workload.ranges("x"),
-        policy,
-        domain,
-        None,
-        None,
-        1,
-        lambda _: None,
-        noise=fake,
-    )
+    found = make(Request(open_table(pa.table({"x": x})), Workload.ranges("x"), policy, domain, None, None, 1), noise=fake)
     calls = [c for c in fake.calls if c.method == "add"]
     precision = [1 / (len(c.values) * c.scale**2) for c in calls]  # type: ignore[arg-type]
     off = (

@@ -25,13 +25,14 @@ from factored_mwem.mechanisms import eligible as offer
 from factored_mwem.mechanisms import tree as engine
 from factored_mwem.mechanisms.limits import Machine, limits_of
 from factored_mwem.mechanisms.result import Fitted, Progress
-from factored_mwem.mechanisms.tree import find_views, fit_forest
-from factored_mwem.pipeline.release import _release
+from factored_mwem.mechanisms.tree import find_views
+from factored_mwem.pipeline.release import make
 from factored_mwem.pipeline.result import Release
 from factored_mwem.policy import Policy
-from factored_mwem.privacy.counts import PrivateRows
+from factored_mwem.privacy.counts import SCORE_GRID, PrivateRows
 from factored_mwem.privacy.noise import OpenDPNoise
-from factored_mwem.privacy.session import SCORE_GRID, Access
+from factored_mwem.privacy.session import Session
+from factored_mwem.request import Request
 from factored_mwem.tables.source import open_table
 from factored_mwem.workload.candidates import Candidates
 from factored_mwem.workload.workload import Workload
@@ -49,7 +50,7 @@ class Ran:
     """A run of the engine, and everything public that it decided on its way."""
 
     outcome: Fitted
-    access: Access
+    session: Session
     reports: list[Progress]
     candidates: Candidates
     views: list[Candidates] = field(default_factory=list)
@@ -67,8 +68,8 @@ def run(
     domain = Domain.from_dict({f"a{i}": size for i, size in enumerate(shape)})
     candidates = (Workload.marginals(order) if isinstance(order, int) else order).candidates(domain)
     budget = budget_of(policy.epsilon, policy.delta)
-    access = Access(Accountant(budget), policy.unit, noise or FakeNoise(budget.composition))
-    ran = Ran(None, access, [], candidates)  # type: ignore[arg-type]
+    session = Session(Accountant(budget), policy.unit, noise or FakeNoise(budget.composition))
+    ran = Ran(None, session, [], candidates)  # type: ignore[arg-type]
     views, select = engine.find_views, engine.select
 
     def seeing_views(*arguments: Any) -> Candidates:
@@ -87,7 +88,7 @@ def run(
         patch.setattr(engine, "select", seeing_offers)
         known = len(codes[0]) if policy.unit.total_is_public else None
         ran.outcome = fit_forest(
-            PrivateRows(codes, domain), candidates, policy, access=access, known_total=known,
+            PrivateRows(codes, domain), candidates, policy, session=session, known_total=known,
             limits=limits_of(candidates, policy, Machine(1e9, 0.0)), report=ran.reports.append,
         )  # fmt: skip
     return ran
@@ -193,7 +194,7 @@ def test_charges_add_up_to_the_budget_and_not_beyond(promise: dict[str, Any], ro
         offset=lambda values, scale: values + np.rint(rng.normal(0, scale, len(values))).astype(np.int64),
     )
     ran = run(table_of(shape, 2000, 2), shape, 3, noise=fake, rounds=rounds, epsilon=2.0, **promise)
-    ledger, unit = ran.access.ledger, ran.access.unit
+    ledger, unit = ran.session.accountant, ran.session.unit
     assert ledger.spent == sum((e.cost for e in ledger.entries), Fraction(0)) <= ledger.budget.amount
     assert ledger.left < ledger.budget.amount / 10**9, "what is not spent is lost"
     assert [e.scale for e in ledger.entries] == [c.scale for c in fake.calls]
@@ -230,7 +231,7 @@ def test_as_many_rounds_as_asked(rounds: int) -> None:
     assert all(r.rounds == rounds for r in ran.reports)
     spent = [r.spent for r in ran.reports]
     assert spent == sorted(spent) and spent[-1] == pytest.approx(1, abs=1e-9)
-    costs = [float(e.cost) for e in ran.access.ledger.entries if e.stage == "measure"][-rounds:]
+    costs = [float(e.cost) for e in ran.session.accountant.entries if e.stage == "measure"][-rounds:]
     assert max(costs) == pytest.approx(min(costs), rel=1e-6)
 
 
@@ -243,7 +244,7 @@ def test_annealed_rounds_end_well_on_adversarial_measurements(adds: int) -> None
         assert (adds >= 0) <= ran.outcome.rounds <= 60, (
             "where no row seems to be left, nothing is worth a round"
         )
-        assert 0 <= ran.access.ledger.left < ran.access.ledger.budget.amount / 10**9
+        assert 0 <= ran.session.accountant.left < ran.session.accountant.budget.amount / 10**9
         assert np.isfinite(ran.outcome.model.marginal((0, 1, 2))).all()
 
 
@@ -260,17 +261,7 @@ def test_the_manifest_lists_every_scale(monkeypatch: pytest.MonkeyPatch) -> None
     for promise in PROMISES[:4]:
         policy = Policy.of(epsilon=3.0, **promise)
         fake = FakeNoise(policy.budget(learn_domain=False).composition)
-        made: Release = _release(
-            open_table(table),
-            Workload.marginals(2),
-            policy,
-            domain,
-            None,
-            None,
-            1,
-            lambda _: None,
-            noise=fake,
-        )
+        made: Release = make(Request(open_table(table), Workload.marginals(2), policy, domain, None, None, 1), noise=fake)
         manifest = made.manifest
         scales = [e.scale for e in manifest.ledger if e.stage == "measure" and e.target]
         assert [m.scale for m in manifest.measurements] == scales == [m.scale for m in made.measurements]
@@ -313,7 +304,7 @@ def decisions(ran: Ran) -> dict[str, Any]:
         "bases": [views.base_of.tolist() for views in ran.views],
         "offered": ran.offered,
         "chosen": ran.chosen,
-        "costs": [e.cost for e in ran.access.ledger.entries],
+        "costs": [e.cost for e in ran.session.accountant.entries],
         "reports": ran.reports,
         "cliques": [part.tree.cliques for part in model.components],
         "beliefs": [part.beliefs.tolist() for part in model.components],
@@ -404,7 +395,7 @@ def test_next_to_no_rows_is_no_error(rows: int, relation: str) -> None:
 def test_next_to_no_rows_with_single_attributes_only(order: int, rows: int, relation: str) -> None:
     ran = run(edge((3, 2, 30), rows), (3, 2, 30), order, neighbours=relation)
     assert [m.positions for m in ran.outcome.measurements] == [(0,), (1,), (2,)] and ran.outcome.rounds == 0
-    assert ran.access.ledger.left < ran.access.ledger.budget.amount / 10**9
+    assert ran.session.accountant.left < ran.session.accountant.budget.amount / 10**9
 
 
 def test_columns_of_nothing_but_nulls() -> None:
@@ -421,17 +412,7 @@ def test_columns_of_nothing_but_nulls() -> None:
         }
     )
     domain = Domain.from_dict({"fields": fields})
-    made = _release(
-        open_table(table),
-        Workload.marginals(2),
-        Policy.of(epsilon=5.0),
-        domain,
-        None,
-        100,
-        1,
-        lambda _: None,
-        noise=FakeNoise(),
-    )
+    made = make(Request(open_table(table), Workload.marginals(2), Policy.of(epsilon=5.0), domain, None, 100, 1), noise=FakeNoise())
     out = made.to_arrow()
     assert out["a"].null_count >= 98 and out["b"].null_count >= 98 and out["c"].null_count <= 2
 

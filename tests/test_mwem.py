@@ -20,14 +20,13 @@ from factored_mwem.accounting.unit import Neighbours, Unit
 from factored_mwem.datasets import expand_counts
 from factored_mwem.domain.domain import Domain
 from factored_mwem.kernels.dense import PAPER, SCALED
-from factored_mwem.mechanisms.mwem import Fit, Offer, mwem
 from factored_mwem.mechanisms.result import Progress
 from factored_mwem.mechanisms.schedule import Schedule
 from factored_mwem.model.dense import Factor, ProductModel, update
 from factored_mwem.model.estimation import estimate_total, from_histogram, nearest_counts
 from factored_mwem.policy import Policy
 from factored_mwem.privacy.counts import PrivateCounts
-from factored_mwem.privacy.session import Access, Measurement
+from factored_mwem.privacy.session import Measurement, NoiseScale, Session
 from factored_mwem.workload.candidates import Candidates
 from factored_mwem.workload.workload import Workload
 
@@ -95,33 +94,33 @@ def budget_of(epsilon: float, delta: float) -> Budget:
 
 def access_of(
     epsilon: float = 1.0, delta: float = 1e-9, *, unit: Unit | None = None, noise: Fake | None = None
-) -> Access:
+) -> Session:
     budget = budget_of(epsilon, delta)
-    return Access(Accountant(budget), unit or Unit(Neighbours.REPLACE), noise or Fake(budget.composition))
+    return Session(Accountant(budget), unit or Unit(Neighbours.REPLACE), noise or Fake(budget.composition))
 
 
 def run(
     rows: list[tuple[int, ...]], shape: tuple[int, ...], order: int, *, fake: Fake | None = None, known: bool = True,
     epsilon: float = 1.0, delta: float = 1e-9, **choices: object,
-) -> tuple[Fit, Access, list[Progress]]:  # fmt: skip
+) -> tuple[Fit, Session, list[Progress]]:  # fmt: skip
     """One run of the loop on rows, with noise that a test knows; the number of rows is public unless `known`
     is off.
     """
     policy = Policy.of(epsilon=epsilon, delta=delta, engine="mwem", **choices)
     candidates = Workload.marginals(order).candidates(domain_of(shape))
     candidates = candidates.keep(candidates.cells <= policy.cells)
-    access, reports = access_of(epsilon, delta, noise=fake, unit=None if known else Unit()), []
+    session, reports = access_of(epsilon, delta, noise=fake, unit=None if known else Unit()), []
     known_total = len(rows) if known else None
     return (
         mwem(
             sealed(rows, candidates),
             candidates,
             policy,
-            access=access,
+            session=session,
             known_total=known_total,
             report=reports.append,
         ),
-        access,
+        session,
         reports,
     )
 
@@ -131,7 +130,7 @@ def whole(model: ProductModel) -> np.ndarray:
 
 
 def measured(positions: tuple[int, ...], noisy: list[float], stddev: float = 1.0) -> Measurement:
-    return Measurement(positions, np.array(noisy), stddev, Composition.ZCDP)
+    return Measurement(positions, np.array(noisy), NoiseScale(stddev, Composition.ZCDP))
 
 
 def assert_same(model: ProductModel, oracle: Dense, tolerance: float = 1e-12) -> None:
@@ -479,7 +478,7 @@ def test_histogram_initialisation_is_a_noisy_count_of_every_cell() -> None:
     leaves less for the rounds.
     """
     rows, shape = draw_rows((2, 3, 2), 200, 5), (2, 3, 2)
-    fit, access, _ = run(
+    fit, session, _ = run(
         rows,
         shape,
         1,
@@ -498,7 +497,7 @@ def test_histogram_initialisation_is_a_noisy_count_of_every_cell() -> None:
     )
     np.testing.assert_allclose(start.weights, expected / expected.sum(), rtol=1e-9)
     assert (start.weights > 0).all()
-    costs = [float(e.cost / access.ledger.budget.amount) for e in access.ledger.entries]
+    costs = [float(e.cost / session.accountant.budget.amount) for e in session.accountant.entries]
     assert costs[0] == pytest.approx(0.25) and sum(costs[1:]) == pytest.approx(0.75)
 
 
@@ -512,7 +511,7 @@ def test_a_run_spends_the_whole_budget_and_not_more(
     """Up to the rounding of scales, which is in favour of privacy; the ledger's sum is exact."""
     rows, shape = draw_rows((2, 3, 2, 2), 400, 6), (2, 3, 2, 2)
     delta = 1e-9 if composition == "zcdp" else 0.0
-    _, access, _ = run(
+    _, session, _ = run(
         rows,
         shape,
         2,
@@ -522,7 +521,7 @@ def test_a_run_spends_the_whole_budget_and_not_more(
         known=known,
         delta=delta,
     )
-    ledger = access.ledger
+    ledger = session.accountant
     assert ledger.spent == sum((e.cost for e in ledger.entries), Fraction(0)) <= ledger.budget.amount
     assert ledger.left < ledger.budget.amount / 10**9
 
@@ -536,8 +535,8 @@ def test_an_adaptive_schedule_never_overspends_whatever_the_signals(seed: int) -
     signals = {0: lambda: 0.0, 1: lambda: math.inf, 2: lambda: math.nan}.get(
         seed, lambda: float(rng.choice([0.0, 1e9]))
     )
-    access = access_of(float(rng.uniform(0.1, 10)))
-    ledger, prices = access.ledger, []
+    session = access_of(float(rng.uniform(0.1, 10)))
+    ledger, prices = session.accountant, []
     for step in (schedule := Schedule(ledger, int(rng.integers(1, 60)), Fraction(1, 10), adaptive=True)):
         prices.append(step.select + step.measure)
         assert step.select == prices[-1] / 10
@@ -562,10 +561,10 @@ def test_an_adaptive_run_ends_well_on_adversarial_measurements(adds: int) -> Non
     """
     rows, shape = draw_rows((2, 3, 2), 300, 7), (2, 3, 2)
     for known in (True, False):
-        fit, access, _ = run(
+        fit, session, _ = run(
             rows, shape, 2, fake=Fake(adds=adds), rounds="adaptive", initial="one-way", known=known
         )
-        assert fit.rounds >= 1 and access.ledger.left >= 0
+        assert fit.rounds >= 1 and session.accountant.left >= 0
 
 
 def test_an_adaptive_run_doubles_the_price_when_it_sees_only_noise() -> None:
@@ -574,8 +573,8 @@ def test_an_adaptive_run_doubles_the_price_when_it_sees_only_noise() -> None:
     """
     shape = (2, 2, 2)
     rows = cells_of(shape) * 50
-    fit, access, _ = run(rows, shape, 2, fake=Fake(adds=0), rounds="adaptive", initial="none")
-    costs = [float(e.cost) for e in access.ledger.entries if e.stage == "measure"]
+    fit, session, _ = run(rows, shape, 2, fake=Fake(adds=0), rounds="adaptive", initial="none")
+    costs = [float(e.cost) for e in session.accountant.entries if e.stage == "measure"]
     assert len(costs) == fit.rounds > 2
     for before, after in itertools.pairwise(costs[:-1]):
         assert after == pytest.approx(2 * before, rel=1e-9)
@@ -692,9 +691,9 @@ def test_a_moved_total_makes_every_score_stale(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("components", ["grow", "one"])
 def test_k_1_gives_the_whole_budget_to_the_one_way_marginals(known: bool, components: str) -> None:
     rows, shape = draw_rows((2, 3, 4), 200, 1), (2, 3, 4)
-    fit, access, reports = run(rows, shape, 1, known=known, components=components)
+    fit, session, reports = run(rows, shape, 1, known=known, components=components)
     assert [m.positions for m in fit.measurements if m.positions] == [(0,), (1,), (2,)] and not reports
-    assert access.ledger.left < access.ledger.budget.amount / 10**9
+    assert session.accountant.left < session.accountant.budget.amount / 10**9
 
 
 @pytest.mark.parametrize("shape", [(1,), (5,), (2, 2), (3, 1, 2)], ids=str)

@@ -15,8 +15,9 @@ from factored_mwem.accounting.accountant import Accountant, Budget
 from factored_mwem.accounting.unit import Neighbours, Unit
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
+from factored_mwem.mechanisms.plan import Plan
 from factored_mwem.mechanisms.schedule import Schedule
-from factored_mwem.mechanisms.shares import MAX_ROUNDS, Plan, initial_shares, plan
+from factored_mwem.mechanisms.shares import MAX_ROUNDS, initial_shares
 from factored_mwem.policy import Policy
 from factored_mwem.workload.workload import Workload
 

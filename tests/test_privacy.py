@@ -39,15 +39,16 @@ from factored_mwem.model.answers import ModelAnswers
 from factored_mwem.model.dense import Factor, ProductModel
 from factored_mwem.model.forest import Forest
 from factored_mwem.pipeline import release as flow
-from factored_mwem.pipeline.release import _release
+from factored_mwem.pipeline.release import make
 from factored_mwem.pipeline.result import Release
 from factored_mwem.policy import Policy
 from factored_mwem.privacy import session as access_module
-from factored_mwem.privacy.answers import Answers
-from factored_mwem.privacy.counts import PrivateCounts, PrivateRows
+from factored_mwem.privacy.answers import Answers, Eligible
+from factored_mwem.privacy.counts import SCORE_GRID, PrivateCounts, PrivateRows
 from factored_mwem.privacy.discover import discover
 from factored_mwem.privacy.noise import OpenDPNoise
-from factored_mwem.privacy.session import SCORE_GRID, Access, Measurement, measure, select
+from factored_mwem.privacy.session import Measurement, Session
+from factored_mwem.request import Request
 from factored_mwem.tables.profile import COARSE, KINDS, profile
 from factored_mwem.tables.source import Table, open_table
 from factored_mwem.workload.candidates import Candidates
@@ -105,7 +106,7 @@ class Between:
         return self.real.threshold(counts, scale=scale * self.factor, threshold=threshold)
 
 
-Action = Callable[[PrivateCounts, Access, Fraction], object]
+Action = Callable[[PrivateCounts, Session, Fraction], object]
 
 
 def observed(
@@ -114,7 +115,7 @@ def observed(
     """What reached the sampler, and what the ledger charged, when `act` reads the table of `rows`."""
     ledger = Accountant(BUDGET[composition])
     fake = FakeNoise(composition)
-    act(counts_of(rows), Access(ledger, unit, Between(fake, factor)), ledger.budget.amount / 3)
+    act(counts_of(rows), Session(ledger, unit, Between(fake, factor)), ledger.budget.amount / 3)
     (call,) = fake.calls
     return call, ledger.spent
 
@@ -123,8 +124,8 @@ def selecting_from(model: ProductModel) -> Action:
     answers = ModelAnswers(CANDIDATES).answers(model, np.arange(len(CANDIDATES)))
     penalty = np.array([0.31, 1.7, 2.9])
 
-    def act(counts: PrivateCounts, access: Access, cost: Fraction) -> object:
-        return select(counts, answers, np.arange(len(CANDIDATES)), penalty=penalty, cost=cost, access=access)
+    def act(counts: PrivateCounts, session: Session, cost: Fraction) -> object:
+        return session.select(counts, answers, Eligible(np.arange(len(CANDIDATES)), penalty), cost=cost)
 
     return act
 
@@ -166,9 +167,9 @@ def check_measurement(unit: Unit, composition: Composition, *, factor: float = 1
     for positions in ((), (0,), (1,), (0, 1)):
 
         def act(
-            counts: PrivateCounts, access: Access, cost: Fraction, positions: tuple[int, ...] = positions
+            counts: PrivateCounts, session: Session, cost: Fraction, positions: tuple[int, ...] = positions
         ) -> object:
-            return measure(counts, positions, cost=cost, access=access)
+            return session.measure(counts, positions, cost=cost)
 
         pairs = neighbours(*_relation(unit))
         seen = {
@@ -254,7 +255,7 @@ def test_sensitivity_one_under_replace_fails_both_checks(
 def test_an_uncharged_reading_fails_both_checks(
     composition: Composition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Access, "open", lambda self, sealed, entry: sealed.reveal())
+    monkeypatch.setattr(Session, "open", lambda self, sealed, entry: sealed.reveal())
     with pytest.raises(AssertionError):
         check_measurement(REPLACE, composition)
     with pytest.raises(AssertionError):
@@ -319,10 +320,8 @@ def test_huge_totals_and_penalties_do_not_overflow_a_score(total: float) -> None
         found = []
         for rows in ((), (0,), (0, 3)):
             fake, ledger = FakeNoise(), Accountant(BUDGET[Composition.ZCDP])
-            access = Access(ledger, Unit(), fake)
-            select(
-                counts_of(rows), answers, np.arange(3), penalty=penalty, cost=ledger.left / 2, access=access
-            )
+            session = Session(ledger, Unit(), fake)
+            session.select(counts_of(rows), answers, Eligible(np.arange(3), penalty), cost=ledger.left / 2)
             found.append(fake.calls[0].values)
         assert np.abs(np.diff(np.array(found, dtype=object), axis=0)).max() <= SCORE_GRID
 
@@ -388,17 +387,7 @@ def in_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
 def run(
     table: Any, policy: Policy, noise: Any, *, domain: Domain | None = SMALL, columns: list[str] | None = None
 ) -> Release:
-    return _release(
-        open_table(table),
-        Workload.marginals(2),
-        policy,
-        domain,
-        columns,
-        None,
-        1,
-        lambda _: None,
-        noise=noise,
-    )
+    return make(Request(open_table(table), Workload.marginals(2), policy, domain, columns, None, 1), noise=noise)
 
 
 def check_stages(release: Release, fake: FakeNoise) -> None:
@@ -681,10 +670,10 @@ def test_the_end_to_end_check_catches_bounds_read_off_the_data(
     true: list[np.ndarray] = []
 
     def peeking(
-        counts: PrivateCounts | PrivateRows, positions: tuple[int, ...], *, cost: Fraction, access: Access
+        counts: PrivateCounts | PrivateRows, positions: tuple[int, ...], *, cost: Fraction, session: Session
     ) -> Measurement:
         true.append(counts.reveal().marginal(positions))
-        return measure(counts, positions, cost=cost, access=access)
+        return session.measure(counts, positions, cost=cost)
 
     def from_truth(factor: Factor, noisy: np.ndarray, _: float) -> Factor:
         return start(factor, next(t for t in reversed(true) if len(t) == len(noisy)), 1.0)
@@ -870,9 +859,7 @@ def test_kinds_and_categories_are_found_right_on_a_clear_table(
     right = dict.fromkeys(CLEAR, 0)
     for _ in range(11):
         ledger = Accountant(policy.budget(learn_domain=True))
-        domain = discover(
-            table, None, policy=policy, access=Access(ledger, policy.unit, OpenDPNoise(Composition.ZCDP))
-        )
+        domain = discover(Session(ledger, policy.unit, OpenDPNoise(Composition.ZCDP)), table, None, share=Fraction(policy.domain_budget))
         for name, kind in CLEAR.items():
             right[name] += (
                 domain[name].type == kind
@@ -944,12 +931,7 @@ def test_thresholded_categories_see_the_fake_threshold_and_other(tmp_path: Path)
     table = pa.table({"c": ["common"] * 500 + ["other"] * 500 + ["rare"]})
     fake = FakeNoise()
     policy = Policy.of()
-    domain = discover(
-        open_table(table),
-        None,
-        policy=policy,
-        access=Access(Accountant(policy.budget(learn_domain=True)), policy.unit, fake),
-    )
+    domain = discover(Session(Accountant(policy.budget(learn_domain=True)), policy.unit, fake), open_table(table), None, share=Fraction(policy.domain_budget))
     assert domain["c"].values == ("common", "other")
     (call,) = [c for c in fake.calls if c.method == "threshold"]
     assert call.threshold is not None and call.threshold > 1 + 5 * call.scale
@@ -976,12 +958,7 @@ def test_other_refusals_come_before_the_first_row_too() -> None:
     )
     policy = Policy.of()
     with pytest.raises(InputError, match="no columns"):
-        discover(
-            table,
-            [],
-            policy=policy,
-            access=Access(Accountant(policy.budget(learn_domain=True)), policy.unit, FakeNoise()),
-        )
+        discover(Session(Accountant(policy.budget(learn_domain=True)), policy.unit, FakeNoise()), table, [], share=Fraction(policy.domain_budget))
     for columns, message in ((["a", "c", "nope"], "no column 'nope'"), (["a", "b"], "cannot release")):
         with pytest.raises(InputError, match=message):
             run(table, Policy.of(), FakeNoise(), domain=None, columns=columns)
@@ -1087,7 +1064,7 @@ def test_the_threshold_pays_for_the_whole_unit(unit: Unit) -> None:
     """
     policy = Policy.of(neighbours=unit.neighbours, contributions=unit.contributions)
     fake, ledger = FakeNoise(), Accountant(policy.budget(learn_domain=True))
-    discover(open_table(pa.table({"c": ["x"] * 500})), None, policy=policy, access=Access(ledger, unit, fake))
+    discover(Session(ledger, unit, fake), open_table(pa.table({"c": ["x"] * 500})), None, share=Fraction(policy.domain_budget))
     (call,) = [c for c in fake.calls if c.method == "threshold"]
     assert call.threshold is not None
     k, people = unit.contributions, 2 if unit.neighbours is Neighbours.REPLACE else 1
@@ -1109,8 +1086,8 @@ def test_a_range_without_a_whole_number_is_widened() -> None:
         )
 
     policy = Policy.of()
-    access = Access(Accountant(policy.budget(learn_domain=True)), policy.unit, FakeNoise(offset=only_one))
-    domain = discover(open_table(pa.table({"c": [1, 2, 3] * 200})), None, policy=policy, access=access)
+    session = Session(Accountant(policy.budget(learn_domain=True)), policy.unit, FakeNoise(offset=only_one))
+    domain = discover(session, open_table(pa.table({"c": [1, 2, 3] * 200})), None, share=Fraction(policy.domain_budget))
     assert domain["c"].type == "integer"
 
 
@@ -1131,10 +1108,8 @@ def test_noise_alone_makes_no_bounds(high: float, believed: bool) -> None:
         Policy.of(epsilon=5.0),
         FakeNoise(offset=offset, winner=lambda scores, _: len(scores) - 1),
     )  # the largest point that is looked at
-    access = Access(Accountant(policy.budget(learn_domain=True)), policy.unit, fake)
-    (found,) = discover(
-        open_table(pa.table({"c": [1.5, 2.5, 3.5] * 5000})), None, policy=policy, access=access
-    )
+    session = Session(Accountant(policy.budget(learn_domain=True)), policy.unit, fake)
+    (found,) = discover(session, open_table(pa.table({"c": [1.5, 2.5, 3.5] * 5000})), None, share=Fraction(policy.domain_budget))
     assert found.edges is not None
     assert (found.edges[-1] > 1e6) is believed
 
@@ -1155,6 +1130,6 @@ def test_noise_alone_makes_no_gaps_and_no_codes(high: float, believed: bool) -> 
                 np.arange(len(values)) == at, offset(values, scale), values
             )
         )
-        access = Access(Accountant(policy.budget(learn_domain=True)), policy.unit, fake)
-        (found,) = discover(as_text(pa.table({"c": [1, 2, 3] * 5000})), None, policy=policy, access=access)
+        session = Session(Accountant(policy.budget(learn_domain=True)), policy.unit, fake)
+        (found,) = discover(session, as_text(pa.table({"c": [1, 2, 3] * 5000})), None, share=Fraction(policy.domain_budget))
         assert (found.nullable if kind == "null" else found.type == "string") is believed

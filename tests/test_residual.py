@@ -23,12 +23,12 @@ from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import BudgetExceeded
 from factored_mwem.mechanisms import residuals as residual
-from factored_mwem.mechanisms.residuals import fit, one_shot, plan, worth_one_shot
+from factored_mwem.mechanisms.residuals import fit, one_shot, worth_one_shot
 from factored_mwem.privacy import residuals
 from factored_mwem.privacy.counts import PrivateCounts
 from factored_mwem.privacy.noise import OpenDPNoise
 from factored_mwem.privacy.residuals import Residuals, measure_residuals, over_subsets, sensitivity
-from factored_mwem.privacy.session import Access
+from factored_mwem.privacy.session import Session
 from factored_mwem.workload.residual_basis import Transform, question
 from factored_mwem.workload.workload import Workload
 
@@ -52,8 +52,8 @@ def sealed(table: np.ndarray, shape: Sequence[int]) -> PrivateCounts:
     return PrivateCounts([c.astype(np.uint8) for c in codes], Workload.marginals(1).candidates(domain))
 
 
-def access(composition: Composition, unit: Unit | None = None, noise: object = None) -> Access:
-    return Access(Accountant(BUDGET[composition]), unit or Unit(), noise or FakeNoise(composition))  # type: ignore[arg-type]
+def session(composition: Composition, unit: Unit | None = None, noise: object = None) -> Session:
+    return Session(Accountant(BUDGET[composition]), unit or Unit(), noise or FakeNoise(composition))  # type: ignore[arg-type]
 
 
 def weights_of(shape: Sequence[int], order: int, *, total: bool, seed: int = 3) -> np.ndarray:
@@ -136,10 +136,8 @@ def greatest_change(shape: Sequence[int], weights: np.ndarray, unit: Unit, compo
     seen = []
     for person in small:
         fake = FakeNoise(composition)
-        door = access(composition, unit, fake)
-        measure_residuals(
-            sealed(base + person, shape), shape, order, weights, cost=door.ledger.left, access=door
-        )
+        door = session(composition, unit, fake)
+        measure_residuals(door, sealed(base + person, shape), shape, order, weights, cost=door.accountant.left)
         seen.append(fake.calls[0].values)
     changes = np.array(seen)
     power = 2 if composition is Composition.ZCDP else 1
@@ -221,21 +219,21 @@ def check_charge(unit: Unit, composition: Composition) -> None:
 
     class Watched(FakeNoise):
         def add(self, values: np.ndarray, *, scale: float) -> np.ndarray:
-            order_of_events.append(f"noise after {len(door.ledger.entries)}")
+            order_of_events.append(f"noise after {len(door.accountant.entries)}")
             return super().add(values, scale=scale)
 
     fake = Watched(composition)
-    door = access(composition, unit, fake)
-    one_shot(sealed(np.full(12, 9), shape), shape, 2, total=108.0, total_error=4.0, access=door)
+    door = session(composition, unit, fake)
+    one_shot(sealed(np.full(12, 9), shape), shape, 2, total=108.0, total_error=4.0, session=door)
     assert order_of_events == ["noise after 1"]
-    ((entry,), (call,)) = door.ledger.entries, fake.calls
-    (chosen,) = [plan(shape, 2, float(door.ledger.budget.amount), 108.0, unit, composition, known=False)]
+    ((entry,), (call,)) = door.accountant.entries, fake.calls
+    (chosen,) = [plan(shape, 2, float(door.accountant.budget.amount), 108.0, unit, composition, known=False)]
     assert entry.scale == call.scale
     assert entry.sensitivity >= greatest_change(shape, chosen.weights, unit, composition)
     recomputed = price(entry.mechanism, scale=entry.scale, sensitivity=entry.sensitivity)
     assert entry.mechanism == (Mechanism.GAUSSIAN if composition is Composition.ZCDP else Mechanism.LAPLACE)
-    assert recomputed == door.ledger.spent <= door.ledger.budget.amount
-    assert recomputed > door.ledger.budget.amount * 999 / 1000
+    assert recomputed == door.accountant.spent <= door.accountant.budget.amount
+    assert recomputed > door.accountant.budget.amount * 999 / 1000
 
 
 @both
@@ -252,7 +250,7 @@ def test_planted_discounts_fail(composition: Composition, monkeypatch: pytest.Mo
         with pytest.raises(AssertionError):
             check_charge(unit, composition)
     with monkeypatch.context() as patch:
-        patch.setattr(Access, "open", lambda self, sealed, entry: sealed.reveal())
+        patch.setattr(Session, "open", lambda self, sealed, entry: sealed.reveal())
         with pytest.raises(AssertionError):
             check_charge(unit, composition)
     with monkeypatch.context() as patch:
@@ -271,12 +269,10 @@ def test_planted_discounts_fail(composition: Composition, monkeypatch: pytest.Mo
 
 
 def test_nothing_is_read_where_the_budget_does_not_pay() -> None:
-    door = access(Composition.ZCDP)
+    door = session(Composition.ZCDP)
     with pytest.raises(BudgetExceeded):
-        measure_residuals(
-            sealed(np.array([3, 4]), (2,)), (2,), 1, np.array([0, 1]), cost=door.ledger.left * 2, access=door
-        )
-    assert not door.ledger.entries
+        measure_residuals(door, sealed(np.array([3, 4]), (2,)), (2,), 1, np.array([0, 1]), cost=door.accountant.left * 2)
+    assert not door.accountant.entries
     assert not door.noise.calls  # type: ignore[attr-defined]
 
 
@@ -286,9 +282,9 @@ def test_the_plan_reads_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     seen = []
     for table in (np.array([20, 0, 0, 0, 0, 0]), np.array([3, 3, 4, 3, 3, 4])):
-        door = access(Composition.ZCDP)
-        _, (measured,), _ = one_shot(sealed(table, (2, 3)), (2, 3), 2, total=20.0, access=door)
-        seen.append((measured.weights.tolist(), measured.scale, door.ledger.entries))
+        door = session(Composition.ZCDP)
+        _, (measured,), _ = one_shot(sealed(table, (2, 3)), (2, 3), 2, total=20.0, session=door)
+        seen.append((measured.weights.tolist(), measured.scale, door.accountant.entries))
     assert seen[0] == seen[1]
 
 
@@ -315,15 +311,8 @@ def test_without_noise_the_marginals_come_back_exactly(composition: Composition)
     for shape in ((2, 3, 4), (2, 2, 2, 2), (5, 1, 3)):
         order = min(2, sum(k > 1 for k in shape))
         table = np.random.default_rng(0).integers(0, 40, math.prod(shape))
-        door = access(composition)
-        measured = measure_residuals(
-            sealed(table, shape),
-            shape,
-            order,
-            weights_of(shape, order, total=True),
-            cost=door.ledger.left,
-            access=door,
-        )
+        door = session(composition)
+        measured = measure_residuals(door, sealed(table, shape), shape, order, weights_of(shape, order, total=True), cost=door.accountant.left)
         for ours, true in zip(
             marginals(reconstruct(shape, measured), shape, order), marginals(table, shape, order), strict=True
         ):
@@ -351,10 +340,8 @@ def simulated(
 
     found = []
     for _ in range(runs):
-        door = access(composition, noise=FakeNoise(composition, offset=noisy))
-        measured = measure_residuals(
-            sealed(table, shape), shape, order, chosen.weights, cost=door.ledger.left, access=door
-        )
+        door = session(composition, noise=FakeNoise(composition, offset=noisy))
+        measured = measure_residuals(door, sealed(table, shape), shape, order, chosen.weights, cost=door.accountant.left)
         found.append(np.concatenate(list(marginals(reconstruct(shape, measured), shape, order))) - true)
     return np.array(found), chosen.error * 1e9
 
@@ -423,15 +410,8 @@ def test_the_fit_reaches_the_optimum(
     noise = FakeNoise(
         composition, offset=lambda values, scale: values + np.rint(rng.normal(0, scale, len(values)))
     )
-    door = access(composition, noise=noise)
-    measured = measure_residuals(
-        sealed(table, shape),
-        shape,
-        order,
-        weights_of(shape, order, total=False),
-        cost=door.ledger.left / 2,
-        access=door,
-    )
+    door = session(composition, noise=noise)
+    measured = measure_residuals(door, sealed(table, shape), shape, order, weights_of(shape, order, total=False), cost=door.accountant.left / 2)
     total = float(table.sum())
     transform = Transform(shape, order, gaussian=composition is Composition.ZCDP)
     used = measured.weights[transform.masks] > 0
@@ -458,15 +438,8 @@ def test_the_fit_reaches_the_optimum(
 
 def test_a_fit_of_exact_answers_has_the_marginals_of_the_table() -> None:
     table = np.random.default_rng(9).integers(0, 5000, 36)
-    door = access(Composition.ZCDP)
-    measured = measure_residuals(
-        sealed(table, (3, 3, 4)),
-        (3, 3, 4),
-        2,
-        weights_of((3, 3, 4), 2, total=True),
-        cost=door.ledger.left,
-        access=door,
-    )
+    door = session(Composition.ZCDP)
+    measured = measure_residuals(door, sealed(table, (3, 3, 4)), (3, 3, 4), 2, weights_of((3, 3, 4), 2, total=True), cost=door.accountant.left)
     found = fit((3, 3, 4), measured, float(table.sum()), charge=1.0) * table.sum()
     for ours, true in zip(marginals(found, (3, 3, 4), 2), marginals(table, (3, 3, 4), 2), strict=True):
         assert np.abs(ours - true).sum() < 0.02 * table.sum()
@@ -474,9 +447,9 @@ def test_a_fit_of_exact_answers_has_the_marginals_of_the_table() -> None:
 
 def test_the_total_is_measured_again_only_where_it_is_private() -> None:
     for error, expected in ((0.0, 40.0), (1e6, 50.0)):
-        door = access(Composition.ZCDP)
+        door = session(Composition.ZCDP)
         weights, measured, total = one_shot(
-            sealed(np.array([20, 30]), (2,)), (2,), 1, total=40.0, total_error=error, access=door
+            sealed(np.array([20, 30]), (2,)), (2,), 1, total=40.0, total_error=error, session=door
         )
         assert total == pytest.approx(expected, rel=1e-3)
         assert (measured[0].weights[0] > 0) == (error > 0)
@@ -485,9 +458,9 @@ def test_the_total_is_measured_again_only_where_it_is_private() -> None:
 
 @pytest.mark.parametrize("shape", [(1,), (1, 1), (2, 1)])
 def test_attributes_of_one_code(shape: Sequence[int]) -> None:
-    door = access(Composition.ZCDP)
+    door = session(Composition.ZCDP)
     weights, _, total = one_shot(
-        sealed(np.full(math.prod(shape), 8), shape), shape, 1, total=8.0 * math.prod(shape), access=door
+        sealed(np.full(math.prod(shape), 8), shape), shape, 1, total=8.0 * math.prod(shape), session=door
     )
     assert weights == pytest.approx(np.full(math.prod(shape), 1 / math.prod(shape)), abs=1e-3)
     assert total == 8.0 * math.prod(shape)
@@ -497,8 +470,8 @@ def test_real_noise_end_to_end() -> None:
     """OpenDP's noise on a table with one strong pair: the pair survives."""
     table = np.array([900, 100, 100, 900])
     for composition in Composition:
-        door = access(composition, noise=OpenDPNoise(composition))
-        weights, _, _ = one_shot(sealed(table, (2, 2)), (2, 2), 2, total=2000.0, access=door)
+        door = session(composition, noise=OpenDPNoise(composition))
+        weights, _, _ = one_shot(sealed(table, (2, 2)), (2, 2), 2, total=2000.0, session=door)
         assert weights == pytest.approx(table / 2000, abs=0.1)
 
 
