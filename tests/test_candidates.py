@@ -314,7 +314,9 @@ def test_select_charges_for_what_a_score_moves(relation: Neighbours, contributio
         table = [*rows, *person]
         fake, ledger = FakeNoise(), Accountant(Budget.of(1.0, 1e-9))
         sealed = PrivateCounts([np.array([row[a] for row in table], dtype=np.uint8) for a in range(4)], views)
-        chosen = Session(ledger, unit, fake).select(sealed, answers, Eligible(offered, views.cells[offered] * 0.3), cost=Fraction(1, 100))
+        chosen = Session(ledger, unit, fake).select(
+            sealed, answers, Eligible(offered, views.cells[offered] * 0.3), cost=Fraction(1, 100)
+        )
         assert chosen in offered
         seen.append(fake.calls[0].values)
         (entry,) = ledger.entries

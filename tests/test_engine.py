@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -22,13 +22,16 @@ from factored_mwem.accounting.conversion import Composition
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import Levels
 from factored_mwem.mechanisms import eligible as offer
+from factored_mwem.mechanisms import plan
 from factored_mwem.mechanisms import tree as engine
 from factored_mwem.mechanisms.limits import Machine, limits_of
+from factored_mwem.mechanisms.plan import Plan
 from factored_mwem.mechanisms.result import Fitted, Progress
 from factored_mwem.mechanisms.tree import find_views
 from factored_mwem.pipeline.release import make
 from factored_mwem.pipeline.result import Release
 from factored_mwem.policy import Policy
+from factored_mwem.privacy.answers import Eligible
 from factored_mwem.privacy.counts import SCORE_GRID, PrivateRows
 from factored_mwem.privacy.noise import OpenDPNoise
 from factored_mwem.privacy.session import Session
@@ -66,31 +69,31 @@ def run(
 ) -> Ran:
     policy = Policy.of(**choices)
     domain = Domain.from_dict({f"a{i}": size for i, size in enumerate(shape)})
-    candidates = (Workload.marginals(order) if isinstance(order, int) else order).candidates(domain)
+    workload = Workload.marginals(order) if isinstance(order, int) else order
+    candidates = workload.candidates(domain)
     budget = budget_of(policy.epsilon, policy.delta)
     session = Session(Accountant(budget), policy.unit, noise or FakeNoise(budget.composition))
     ran = Ran(None, session, [], candidates)  # type: ignore[arg-type]
-    views, select = engine.find_views, engine.select
+    views, select = engine.find_views, Session.select
 
     def seeing_views(*arguments: Any) -> Candidates:
         ran.views.append(views(*arguments))
         return ran.views[-1]
 
-    def seeing_offers(counts: Any, answers: Any, offered: np.ndarray, **rest: Any) -> int:
-        ran.offered.append(offered.tolist())
-        return select(counts, answers, offered, **rest)
+    def seeing_offers(self: Session, counts: Any, answers: Any, eligible: Eligible, **rest: Any) -> int:
+        ran.offered.append(eligible.which.tolist())
+        return select(self, counts, answers, eligible, **rest)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            engine, "one_shot_suits", lambda *_: False, raising=False
-        )  # the rounds are what is looked at here
+        patch.setattr(plan, "one_shot_suits", lambda *_: False)  # the rounds are what is looked at here
         patch.setattr(engine, "find_views", seeing_views)
-        patch.setattr(engine, "select", seeing_offers)
-        known = len(codes[0]) if policy.unit.total_is_public else None
-        ran.outcome = fit_forest(
-            PrivateRows(codes, domain), candidates, policy, session=session, known_total=known,
-            limits=limits_of(candidates, policy, Machine(1e9, 0.0)), report=ran.reports.append,
-        )  # fmt: skip
+        patch.setattr(Session, "select", seeing_offers)
+        request = Request(None, workload, policy, domain, None, None, None)  # type: ignore[arg-type]
+        limits = limits_of(candidates, policy, Machine(1e9, 0.0))
+        asked = Plan(request, domain, None, candidates, limits=limits)  # type: ignore[arg-type]
+        ran.outcome = engine.fit(
+            replace(session, _rows=PrivateRows(codes, domain)), asked, ran.reports.append
+        )
     return ran
 
 
@@ -252,7 +255,7 @@ def test_the_manifest_lists_every_scale(monkeypatch: pytest.MonkeyPatch) -> None
     """Through the whole release: measurements, their names with levels, and the guarantee from the ledger
     alone.
     """
-    monkeypatch.setattr(engine, "one_shot_suits", lambda *_: False, raising=False)
+    monkeypatch.setattr(plan, "one_shot_suits", lambda *_: False)
     codes = table_of((40, 3, 2), 3000, 6)
     domain = Domain.from_dict({"age": 40, "sex": 3, "own": 2})
     table = pa.table(
@@ -261,7 +264,9 @@ def test_the_manifest_lists_every_scale(monkeypatch: pytest.MonkeyPatch) -> None
     for promise in PROMISES[:4]:
         policy = Policy.of(epsilon=3.0, **promise)
         fake = FakeNoise(policy.budget(learn_domain=False).composition)
-        made: Release = make(Request(open_table(table), Workload.marginals(2), policy, domain, None, None, 1), noise=fake)
+        made: Release = make(
+            Request(open_table(table), Workload.marginals(2), policy, domain, None, None, 1), noise=fake
+        )
         manifest = made.manifest
         scales = [e.scale for e in manifest.ledger if e.stage == "measure" and e.target]
         assert [m.scale for m in manifest.measurements] == scales == [m.scale for m in made.measurements]
@@ -412,7 +417,10 @@ def test_columns_of_nothing_but_nulls() -> None:
         }
     )
     domain = Domain.from_dict({"fields": fields})
-    made = make(Request(open_table(table), Workload.marginals(2), Policy.of(epsilon=5.0), domain, None, 100, 1), noise=FakeNoise())
+    made = make(
+        Request(open_table(table), Workload.marginals(2), Policy.of(epsilon=5.0), domain, None, 100, 1),
+        noise=FakeNoise(),
+    )
     out = made.to_arrow()
     assert out["a"].null_count >= 98 and out["b"].null_count >= 98 and out["c"].null_count <= 2
 

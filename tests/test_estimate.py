@@ -52,7 +52,11 @@ def noisy(
         stddev = float(rng.uniform(*spread))
         true = matrix(levels, view) @ table
         found.append(
-            Measurement(view, np.rint(true + rng.normal(0, stddev, len(true))).astype(np.int64), NoiseScale(stddev, Composition.ZCDP))
+            Measurement(
+                view,
+                np.rint(true + rng.normal(0, stddev, len(true))).astype(np.int64),
+                NoiseScale(stddev, Composition.ZCDP),
+            )
         )
     return found
 
@@ -266,7 +270,9 @@ def test_repeated_measurements_are_averaged() -> None:
     for stddevs in ((5.0, 5.0), (5.0, 20.0), (2.0, 6.0)):
         first, second = np.array([300, 250, 250, 200]), np.array([340, 210, 210, 240])
         estimate = Estimate(Levels.fine((2, 2)), TOTAL)
-        estimate.start([Measurement((a,), np.array([500, 500]), NoiseScale(1e4, Composition.ZCDP)) for a in (0, 1)])
+        estimate.start(
+            [Measurement((a,), np.array([500, 500]), NoiseScale(1e4, Composition.ZCDP)) for a in (0, 1)]
+        )
         for answer, stddev in zip((first, second), stddevs, strict=True):
             estimate.add(Measurement((0, 1), answer, NoiseScale(stddev, Composition.ZCDP)))
         estimate.finish()
@@ -341,7 +347,11 @@ def test_wild_answers_end_in_a_distribution(scale: float) -> None:
     estimate = Estimate(levels, TOTAL)
     every = [(0,), (1,), *views]
     answers = [
-        Measurement(v, np.rint(rng.normal(0, 1e5, levels.cells(v))).astype(np.int64), NoiseScale(scale, Composition.ZCDP))
+        Measurement(
+            v,
+            np.rint(rng.normal(0, 1e5, levels.cells(v))).astype(np.int64),
+            NoiseScale(scale, Composition.ZCDP),
+        )
         for v in every
     ]
     estimate.start(answers[:2])

@@ -425,7 +425,10 @@ def test_what_could_not_be_learnt_is_said() -> None:
     said.
     """
     table = pa.table({"id": [f"u{i}" for i in range(300)], "pay": pa.array(np.arange(300) * 1000)})
-    made = make(Request(open_table(table), Workload.marginals(1), Policy.of(epsilon=0.05), None, None, None, 1), noise=FakeNoise())
+    made = make(
+        Request(open_table(table), Workload.marginals(1), Policy.of(epsilon=0.05), None, None, None, 1),
+        noise=FakeNoise(),
+    )
     warnings = " ".join(made.manifest.warnings)
     assert "'id': no category" in warnings
     assert "'pay': bounds could not be learnt" in warnings

@@ -266,7 +266,9 @@ def _tiny_release(delta: float, neighbours: Neighbours, declared: bool) -> Manif
     )
     budget = policy.budget(learn_domain=not declared)
     fake = FakeNoise(budget.composition)
-    return make(Request(open_table(table), Workload.marginals(2), policy, domain, None, None, 1), noise=fake).manifest
+    return make(
+        Request(open_table(table), Workload.marginals(2), policy, domain, None, None, 1), noise=fake
+    ).manifest
 
 
 NONSENSE = [

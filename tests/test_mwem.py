@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -20,13 +21,19 @@ from factored_mwem.accounting.unit import Neighbours, Unit
 from factored_mwem.datasets import expand_counts
 from factored_mwem.domain.domain import Domain
 from factored_mwem.kernels.dense import PAPER, SCALED
+from factored_mwem.mechanisms import mwem
+from factored_mwem.mechanisms.eligible import UnmeasuredMarginals
+from factored_mwem.mechanisms.mwem import DenseFit
+from factored_mwem.mechanisms.plan import Plan
 from factored_mwem.mechanisms.result import Progress
 from factored_mwem.mechanisms.schedule import Schedule
+from factored_mwem.mechanisms.total import Total
 from factored_mwem.model.dense import Factor, ProductModel, update
 from factored_mwem.model.estimation import estimate_total, from_histogram, nearest_counts
 from factored_mwem.policy import Policy
 from factored_mwem.privacy.counts import PrivateCounts
 from factored_mwem.privacy.session import Measurement, NoiseScale, Session
+from factored_mwem.request import Request
 from factored_mwem.workload.candidates import Candidates
 from factored_mwem.workload.workload import Workload
 
@@ -102,7 +109,7 @@ def access_of(
 def run(
     rows: list[tuple[int, ...]], shape: tuple[int, ...], order: int, *, fake: Fake | None = None, known: bool = True,
     epsilon: float = 1.0, delta: float = 1e-9, **choices: object,
-) -> tuple[Fit, Session, list[Progress]]:  # fmt: skip
+) -> tuple[DenseFit, Session, list[Progress]]:  # fmt: skip
     """One run of the loop on rows, with noise that a test knows; the number of rows is public unless `known`
     is off.
     """
@@ -110,19 +117,17 @@ def run(
     candidates = Workload.marginals(order).candidates(domain_of(shape))
     candidates = candidates.keep(candidates.cells <= policy.cells)
     session, reports = access_of(epsilon, delta, noise=fake, unit=None if known else Unit()), []
-    known_total = len(rows) if known else None
-    return (
-        mwem(
-            sealed(rows, candidates),
-            candidates,
-            policy,
-            session=session,
-            known_total=known_total,
-            report=reports.append,
-        ),
-        session,
-        reports,
-    )
+    session = replace(session, _rows=sealed(rows, candidates))
+    request = Request(None, Workload.marginals(order), policy, candidates.domain, None, None, None)  # type: ignore[arg-type]
+    plan = Plan(request, candidates.domain, None, candidates)  # type: ignore[arg-type]
+    fits: list[DenseFit] = []
+    with pytest.MonkeyPatch.context() as patch:
+        made = DenseFit.__init__
+        patch.setattr(DenseFit, "__init__", lambda self, *a, **k: (fits.append(self), made(self, *a, **k))[1])
+        fitted = mwem.fit(session, plan, reports.append)
+    (fit,) = fits
+    assert fit.measurements is fitted.measurements
+    return fit, session, reports
 
 
 def whole(model: ProductModel) -> np.ndarray:
@@ -150,20 +155,19 @@ def some_positions(shape: tuple[int, ...], rng: np.random.Generator) -> tuple[in
 
 @pytest.mark.parametrize("shape", SMALL, ids=str)
 @pytest.mark.parametrize("replay", [True, False], ids=["replay", "once"])
-@pytest.mark.parametrize("step", ["paper", "scaled"])
-def test_factored_equals_dense_on_random_histories(shape: tuple[int, ...], replay: bool, step: str) -> None:
+def test_factored_equals_dense_on_random_histories(shape: tuple[int, ...], replay: bool) -> None:
     """Random marginals, so merges in any order, with noise that exceeds what is feasible: clipping is part of
     the rule.
 
     A component replays its own measurements only; in the dense oracle those are the steps that touch its
     attributes.
     """
-    rng = np.random.default_rng([*shape, replay, len(step)])
+    rng = np.random.default_rng([*shape, replay])
     for _ in range(2):
         n = int(rng.integers(1, 200))
         rows = draw_rows(shape, n, int(rng.integers(2**32)))
-        fit = Fit(
-            ProductModel.uniform(domain_of(shape), n), Policy.of(engine="mwem", replay=replay, step=step), n
+        fit = DenseFit(
+            ProductModel.uniform(domain_of(shape), n), Policy.of(engine="mwem", replay=replay), Total(n)
         )
         oracle, blocks, done = Dense(shape), Blocks(len(shape)), []
         for _ in range(4):
@@ -176,10 +180,7 @@ def test_factored_equals_dense_on_random_histories(shape: tuple[int, ...], repla
             done.append((positions, noisy, stddev))
             inside = blocks.join(positions)
             used = [m for m in done if inside.issuperset(m[0])] if replay else done[-1:]
-            if step == "paper":
-                oracle.replay(used, n, 100 if replay else 1)
-            else:
-                oracle.replay_scaled(used, n, 5 if replay else 1)
+            oracle.replay(used, n, 100 if replay else 1)
             assert_same(fit.model, oracle)
         assert {f.positions for f in fit.model.components} == {tuple(sorted(s)) for s in blocks.sets}
 
@@ -605,18 +606,13 @@ def test_a_measured_marginal_is_offered_again_only_after_all_others(seed: int, i
 
 def test_exclusion_is_decided_by_what_was_measured_alone() -> None:
     candidates = Workload.marginals(2).candidates(domain_of((2, 2, 2)))
-    fit = Fit(
-        ProductModel.uniform(candidates.domain, 10.0),
-        Policy.of(engine="mwem"),
-        10,
-        measurements=[measured((), [9]), measured((1,), [4, 5])],
-    )
-    offer = Offer(candidates, 2**20, fit)
+    model = ProductModel.uniform(candidates.domain, 10.0)
+    offer = UnmeasuredMarginals(candidates, 2**20, {(), (1,)})
     names = [candidates.positions(c) for c in range(len(candidates))]
-    assert [names[c] for c in offer.open(fit.model)] == [p for p in names if p != (1,)]
+    assert [names[c] for c in offer.which(model)] == [p for p in names if p != (1,)]
     for c in range(len(candidates)):
-        offer.measured(c, fit.model, everything=False)
-    assert len(offer.open(fit.model)) == len(candidates)
+        offer.measured(c, model, everything=False)
+    assert len(offer.which(model)) == len(candidates)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -658,7 +654,7 @@ def test_scores_that_were_kept_are_those_of_a_fresh_start(
     rows = draw_rows(shape, 3000, seed)
     choices = {"rounds": 12, "known": False, "epsilon": 30.0, "initial": initial}
     kept, _, _ = run(rows, shape, 3, fake=Fake(seed=seed, width=900), **choices)
-    monkeypatch.setattr(Offer, "stale", lambda self: np.arange(len(self._candidates)))
+    monkeypatch.setattr(UnmeasuredMarginals, "stale", lambda self: np.arange(len(self._candidates)))
     fresh, _, _ = run(rows, shape, 3, fake=Fake(seed=seed, width=900), **choices)
     assert [m.positions for m in kept.measurements] == [m.positions for m in fresh.measurements]
     assert np.array_equal(whole(kept.model), whole(fresh.model))
@@ -669,13 +665,13 @@ def test_a_moved_total_makes_every_score_stale(monkeypatch: pytest.MonkeyPatch) 
     kept ones holds.
     """
     seen: list[tuple[float, bool, bool]] = []
-    note = Offer.measured
+    note = UnmeasuredMarginals.measured
 
-    def spy(self: Offer, candidate: int, model: ProductModel, *, everything: bool) -> None:
+    def spy(self: UnmeasuredMarginals, candidate: int, model: ProductModel, *, everything: bool) -> None:
         note(self, candidate, model, everything=everything)
         seen.append((model.total, everything, bool(self._stale.all())))
 
-    monkeypatch.setattr(Offer, "measured", spy)
+    monkeypatch.setattr(UnmeasuredMarginals, "measured", spy)
     run(
         draw_rows((2, 2, 2), 300, 1), (2, 2, 2), 1, fake=Fake(width=50), known=False, initial="none", rounds=3
     )

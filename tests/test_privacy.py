@@ -32,7 +32,7 @@ from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
 from factored_mwem.mechanisms import eligible as offer
-from factored_mwem.mechanisms import mwem
+from factored_mwem.mechanisms import mwem, plan
 from factored_mwem.mechanisms import tree as engine
 from factored_mwem.model import estimation as estimate
 from factored_mwem.model.answers import ModelAnswers
@@ -42,6 +42,7 @@ from factored_mwem.pipeline import release as flow
 from factored_mwem.pipeline.release import make
 from factored_mwem.pipeline.result import Release
 from factored_mwem.policy import Policy
+from factored_mwem.privacy import counts
 from factored_mwem.privacy import session as access_module
 from factored_mwem.privacy.answers import Answers, Eligible
 from factored_mwem.privacy.counts import SCORE_GRID, PrivateCounts, PrivateRows
@@ -381,13 +382,15 @@ engines = pytest.mark.parametrize("engine_", ["tree", "mwem"])
 @pytest.fixture
 def in_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small domains are measured in rounds, too, as larger ones are."""
-    monkeypatch.setattr(engine, "one_shot_suits", lambda *_: False)
+    monkeypatch.setattr(plan, "one_shot_suits", lambda *_: False)
 
 
 def run(
     table: Any, policy: Policy, noise: Any, *, domain: Domain | None = SMALL, columns: list[str] | None = None
 ) -> Release:
-    return make(Request(open_table(table), Workload.marginals(2), policy, domain, columns, None, 1), noise=noise)
+    return make(
+        Request(open_table(table), Workload.marginals(2), policy, domain, columns, None, 1), noise=noise
+    )
 
 
 def check_stages(release: Release, fake: FakeNoise) -> None:
@@ -466,7 +469,7 @@ def test_measuring_at_once_charges_what_its_noise_costs(
     That the sensitivity of the residuals is what it is said to be, tests/test_residual.py shows by brute
     force.
     """
-    monkeypatch.setattr(engine, "one_shot_suits", lambda *_: True)
+    monkeypatch.setattr(plan, "one_shot_suits", lambda *_: True)
     policy = Policy.of(**choices)
     fake = FakeNoise(policy.budget(learn_domain=False).composition)
     manifest = run(small_table(), policy, fake).manifest
@@ -643,14 +646,14 @@ def test_the_end_to_end_check_catches_true_n_in_the_manifest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows: list[int] = []
-    encode, describe = flow.encode_table, flow.describe
+    encode, describe = counts.encode_table, flow.describe
 
     def counting(domain: Domain, table: Table) -> list[np.ndarray]:
         codes = encode(domain, table)
         rows.append(len(codes[0]))
         return codes
 
-    monkeypatch.setattr(flow, "encode_table", counting)
+    monkeypatch.setattr(counts, "encode_table", counting)
     monkeypatch.setattr(
         flow, "describe", lambda *a, **k: describe(*a, **k).model_copy(update={"estimated_rows": rows[-1]})
     )
@@ -669,16 +672,18 @@ def test_the_end_to_end_check_catches_bounds_read_off_the_data(
     start = mwem.from_histogram
     true: list[np.ndarray] = []
 
+    measure = Session.measure
+
     def peeking(
-        counts: PrivateCounts | PrivateRows, positions: tuple[int, ...], *, cost: Fraction, session: Session
+        self: Session, rows: PrivateRows, variables: tuple[int, ...], *, cost: Fraction
     ) -> Measurement:
-        true.append(counts.reveal().marginal(positions))
-        return session.measure(counts, positions, cost=cost)
+        true.append(rows.reveal().marginal(variables))
+        return measure(self, rows, variables, cost=cost)
 
     def from_truth(factor: Factor, noisy: np.ndarray, _: float) -> Factor:
         return start(factor, next(t for t in reversed(true) if len(t) == len(noisy)), 1.0)
 
-    monkeypatch.setattr(mwem if engine_ == "mwem" else engine, "measure", peeking)
+    monkeypatch.setattr(Session, "measure", peeking)
     monkeypatch.setattr(mwem if engine_ == "mwem" else estimate, "from_histogram", from_truth)
     with pytest.raises(AssertionError):
         check_nothing_leaks(tmp_path, "replace", SMALL, engine=engine_)
@@ -693,10 +698,10 @@ def test_the_end_to_end_check_catches_levels_read_off_the_data(
     """
     found = engine.measure_singles
 
-    def peeking(rows: PrivateRows, *rest: Any) -> Any:
-        singles, *others = found(rows, *rest)
-        true.append([rows.reveal().marginal(m.positions) for m in singles])
-        return singles, *others
+    def peeking(session: Session, *rest: Any) -> Any:
+        singles = found(session, *rest)
+        true.append([session.rows.reveal().marginal(m.positions) for m in singles])
+        return singles
 
     def with_truth(noisy: np.ndarray, *rest: Any, **named: Any) -> Any:
         return engine_coarsen(next(t for t in true[-1] if len(t) == len(noisy)) % 7, *rest, **named)
@@ -723,16 +728,18 @@ def check_cache(
     models: list[ProductModel | Forest] = []
     rounds, partial = 0, 0
     answer = ModelAnswers.answers
-    loop = mwem if choices.get("engine") == "mwem" else engine
+    select = Session.select
 
     def remember(self: ModelAnswers, model: ProductModel | Forest, which: np.ndarray) -> Answers:
         models.append(model)
         return answer(self, model, which)
 
-    def checking(counts: PrivateCounts, answers: Answers, offered: np.ndarray, **rest: Any) -> int:
+    def checking(
+        self: Session, counts: PrivateCounts, answers: Answers, eligible: Eligible, **rest: Any
+    ) -> int:
         nonlocal rounds, partial
-        chosen = select(counts, answers, offered, **rest)
-        tables, model = counts.reveal(), models[-1]
+        chosen = select(self, counts, answers, eligible, **rest)
+        offered, tables, model = eligible.which, counts.reveal(), models[-1]
         for c in offered:
             positions = tables.candidates.positions(int(c))
             exact = np.abs(
@@ -754,7 +761,7 @@ def check_cache(
 
     with monkeypatch.context() as patch:
         patch.setattr(ModelAnswers, "answers", remember)
-        patch.setattr(loop, "select", checking)
+        patch.setattr(Session, "select", checking)
         rng = np.random.default_rng(2)
         policy = Policy.of(epsilon=5.0, **choices)
         composition = policy.budget(learn_domain=False).composition
@@ -859,7 +866,12 @@ def test_kinds_and_categories_are_found_right_on_a_clear_table(
     right = dict.fromkeys(CLEAR, 0)
     for _ in range(11):
         ledger = Accountant(policy.budget(learn_domain=True))
-        domain = discover(Session(ledger, policy.unit, OpenDPNoise(Composition.ZCDP)), table, None, share=Fraction(policy.domain_budget))
+        domain = discover(
+            Session(ledger, policy.unit, OpenDPNoise(Composition.ZCDP)),
+            table,
+            None,
+            share=Fraction(policy.domain_budget),
+        )
         for name, kind in CLEAR.items():
             right[name] += (
                 domain[name].type == kind
@@ -931,7 +943,12 @@ def test_thresholded_categories_see_the_fake_threshold_and_other(tmp_path: Path)
     table = pa.table({"c": ["common"] * 500 + ["other"] * 500 + ["rare"]})
     fake = FakeNoise()
     policy = Policy.of()
-    domain = discover(Session(Accountant(policy.budget(learn_domain=True)), policy.unit, fake), open_table(table), None, share=Fraction(policy.domain_budget))
+    domain = discover(
+        Session(Accountant(policy.budget(learn_domain=True)), policy.unit, fake),
+        open_table(table),
+        None,
+        share=Fraction(policy.domain_budget),
+    )
     assert domain["c"].values == ("common", "other")
     (call,) = [c for c in fake.calls if c.method == "threshold"]
     assert call.threshold is not None and call.threshold > 1 + 5 * call.scale
@@ -958,7 +975,12 @@ def test_other_refusals_come_before_the_first_row_too() -> None:
     )
     policy = Policy.of()
     with pytest.raises(InputError, match="no columns"):
-        discover(Session(Accountant(policy.budget(learn_domain=True)), policy.unit, FakeNoise()), table, [], share=Fraction(policy.domain_budget))
+        discover(
+            Session(Accountant(policy.budget(learn_domain=True)), policy.unit, FakeNoise()),
+            table,
+            [],
+            share=Fraction(policy.domain_budget),
+        )
     for columns, message in ((["a", "c", "nope"], "no column 'nope'"), (["a", "b"], "cannot release")):
         with pytest.raises(InputError, match=message):
             run(table, Policy.of(), FakeNoise(), domain=None, columns=columns)
@@ -1064,7 +1086,12 @@ def test_the_threshold_pays_for_the_whole_unit(unit: Unit) -> None:
     """
     policy = Policy.of(neighbours=unit.neighbours, contributions=unit.contributions)
     fake, ledger = FakeNoise(), Accountant(policy.budget(learn_domain=True))
-    discover(Session(ledger, unit, fake), open_table(pa.table({"c": ["x"] * 500})), None, share=Fraction(policy.domain_budget))
+    discover(
+        Session(ledger, unit, fake),
+        open_table(pa.table({"c": ["x"] * 500})),
+        None,
+        share=Fraction(policy.domain_budget),
+    )
     (call,) = [c for c in fake.calls if c.method == "threshold"]
     assert call.threshold is not None
     k, people = unit.contributions, 2 if unit.neighbours is Neighbours.REPLACE else 1
@@ -1087,7 +1114,9 @@ def test_a_range_without_a_whole_number_is_widened() -> None:
 
     policy = Policy.of()
     session = Session(Accountant(policy.budget(learn_domain=True)), policy.unit, FakeNoise(offset=only_one))
-    domain = discover(session, open_table(pa.table({"c": [1, 2, 3] * 200})), None, share=Fraction(policy.domain_budget))
+    domain = discover(
+        session, open_table(pa.table({"c": [1, 2, 3] * 200})), None, share=Fraction(policy.domain_budget)
+    )
     assert domain["c"].type == "integer"
 
 
@@ -1109,7 +1138,12 @@ def test_noise_alone_makes_no_bounds(high: float, believed: bool) -> None:
         FakeNoise(offset=offset, winner=lambda scores, _: len(scores) - 1),
     )  # the largest point that is looked at
     session = Session(Accountant(policy.budget(learn_domain=True)), policy.unit, fake)
-    (found,) = discover(session, open_table(pa.table({"c": [1.5, 2.5, 3.5] * 5000})), None, share=Fraction(policy.domain_budget))
+    (found,) = discover(
+        session,
+        open_table(pa.table({"c": [1.5, 2.5, 3.5] * 5000})),
+        None,
+        share=Fraction(policy.domain_budget),
+    )
     assert found.edges is not None
     assert (found.edges[-1] > 1e6) is believed
 
@@ -1131,5 +1165,7 @@ def test_noise_alone_makes_no_gaps_and_no_codes(high: float, believed: bool) -> 
             )
         )
         session = Session(Accountant(policy.budget(learn_domain=True)), policy.unit, fake)
-        (found,) = discover(session, as_text(pa.table({"c": [1, 2, 3] * 5000})), None, share=Fraction(policy.domain_budget))
+        (found,) = discover(
+            session, as_text(pa.table({"c": [1, 2, 3] * 5000})), None, share=Fraction(policy.domain_budget)
+        )
         assert (found.nullable if kind == "null" else found.type == "string") is believed

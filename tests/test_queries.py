@@ -367,11 +367,12 @@ def test_the_scale_of_a_question_is_known_beforehand(unit: Unit, composition: Co
         Accountant(BUDGET[composition]),
     )
     session, cost = Session(ledger, unit, FakeNoise(composition)), ledger.budget.amount / 10
-    predicted, at = question_scales(kinds, cost, session), 0
-    assert ledger.spent == 0
-    for kind, scale in zip(kinds, predicted, strict=True):
-        noisy, used = session.measure(private, at, cost=cost)
-        assert used == scale and len(noisy) == kind.cells[0]
+    at = 0
+    for kind in kinds:
+        spent, predicted = ledger.spent, session.noise_of(private, at, cost)
+        assert ledger.spent == spent
+        measured = session.measure(private, at, cost=cost)
+        assert measured.scale == predicted and len(measured.noisy) == kind.cells[0]
         at += len(kind.cells)
 
 
@@ -389,7 +390,9 @@ def test_huge_answers_and_penalties_do_not_overflow_a_score(total: float) -> Non
             fake, ledger = FakeNoise(), Accountant(BUDGET[Composition.ZCDP])
             private = PrivateAnswers(codes_of(table, (8, 8)), domain, [kind])
             session = Session(ledger, Unit(), fake)
-            session.select(private, answers, Eligible(np.arange(3), penalty, np.ones(3)), cost=ledger.left / 2)
+            session.select(
+                private, answers, Eligible(np.arange(3), penalty, np.ones(3)), cost=ledger.left / 2
+            )
             found.append(fake.calls[0].values.astype(object))
         assert np.abs(np.diff(np.array(found), axis=0)).max() <= SCORE_GRID
         if math.isfinite(total) and not penalty.any():

@@ -9,7 +9,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from functools import reduce
+from dataclasses import replace
+from functools import partial, reduce
 
 import numpy as np
 import pytest
@@ -23,7 +24,8 @@ from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import BudgetExceeded
 from factored_mwem.mechanisms import residuals as residual
-from factored_mwem.mechanisms.residuals import fit, one_shot, worth_one_shot
+from factored_mwem.mechanisms.residuals import choose_weights, fit, one_shot, worth_one_shot
+from factored_mwem.mechanisms.total import Total
 from factored_mwem.privacy import residuals
 from factored_mwem.privacy.counts import PrivateCounts
 from factored_mwem.privacy.noise import OpenDPNoise
@@ -40,6 +42,10 @@ both = pytest.mark.parametrize("composition", list(Composition))
 CHARGE = 0.5
 """Of the entropy in the fits that are compared with a reference."""
 BUDGET = {Composition.ZCDP: Budget.of(1.0, 1e-9), Composition.PURE: Budget.of(1.0, 0.0)}
+
+
+NOISY = partial(Total, stderr=math.inf)
+"""A number of rows that was measured."""
 
 
 def sealed(table: np.ndarray, shape: Sequence[int]) -> PrivateCounts:
@@ -137,7 +143,9 @@ def greatest_change(shape: Sequence[int], weights: np.ndarray, unit: Unit, compo
     for person in small:
         fake = FakeNoise(composition)
         door = session(composition, unit, fake)
-        measure_residuals(door, sealed(base + person, shape), shape, order, weights, cost=door.accountant.left)
+        measure_residuals(
+            door, sealed(base + person, shape), shape, order, weights, cost=door.accountant.left
+        )
         seen.append(fake.calls[0].values)
     changes = np.array(seen)
     power = 2 if composition is Composition.ZCDP else 1
@@ -202,9 +210,9 @@ def test_answers_with_one_row_more_stay_within_64_bits() -> None:
     """No answer moves by more than 2^26, so 2^36 rows in one cell cannot wrap round."""
     for shape in ((512, 512), (2,) * 18, (2**17, 2), (64, 64, 64)):
         for composition in Composition:
-            chosen = plan(shape, 2, 0.01, 1e6, Unit(), composition, known=False)
+            chosen = choose_weights(shape, 2, 0.01, NOISY(1e6), Unit(), composition)
             most = over_subsets([max(k - 1, 1) for k in shape])
-            assert (chosen.weights * most).max() <= residual.LARGEST
+            assert (chosen.weights * most).max() <= residual.MAX_CHANGE
 
 
 # --- the charge ---
@@ -224,10 +232,12 @@ def check_charge(unit: Unit, composition: Composition) -> None:
 
     fake = Watched(composition)
     door = session(composition, unit, fake)
-    one_shot(sealed(np.full(12, 9), shape), shape, 2, total=108.0, total_error=4.0, session=door)
+    one_shot(replace(door, _rows=sealed(np.full(12, 9), shape)), shape, 2, Total(108.0, 4.0))
     assert order_of_events == ["noise after 1"]
     ((entry,), (call,)) = door.accountant.entries, fake.calls
-    (chosen,) = [plan(shape, 2, float(door.accountant.budget.amount), 108.0, unit, composition, known=False)]
+    (chosen,) = [
+        choose_weights(shape, 2, float(door.accountant.budget.amount), Total(108.0, 4.0), unit, composition)
+    ]
     assert entry.scale == call.scale
     assert entry.sensitivity >= greatest_change(shape, chosen.weights, unit, composition)
     recomputed = price(entry.mechanism, scale=entry.scale, sensitivity=entry.sensitivity)
@@ -271,7 +281,9 @@ def test_planted_discounts_fail(composition: Composition, monkeypatch: pytest.Mo
 def test_nothing_is_read_where_the_budget_does_not_pay() -> None:
     door = session(Composition.ZCDP)
     with pytest.raises(BudgetExceeded):
-        measure_residuals(door, sealed(np.array([3, 4]), (2,)), (2,), 1, np.array([0, 1]), cost=door.accountant.left * 2)
+        measure_residuals(
+            door, sealed(np.array([3, 4]), (2,)), (2,), 1, np.array([0, 1]), cost=door.accountant.left * 2
+        )
     assert not door.accountant.entries
     assert not door.noise.calls  # type: ignore[attr-defined]
 
@@ -283,7 +295,7 @@ def test_the_plan_reads_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
     for table in (np.array([20, 0, 0, 0, 0, 0]), np.array([3, 3, 4, 3, 3, 4])):
         door = session(Composition.ZCDP)
-        _, (measured,), _ = one_shot(sealed(table, (2, 3)), (2, 3), 2, total=20.0, session=door)
+        _, (measured,), _ = one_shot(replace(door, _rows=sealed(table, (2, 3))), (2, 3), 2, Total(20.0))
         seen.append((measured.weights.tolist(), measured.scale, door.accountant.entries))
     assert seen[0] == seen[1]
 
@@ -312,7 +324,14 @@ def test_without_noise_the_marginals_come_back_exactly(composition: Composition)
         order = min(2, sum(k > 1 for k in shape))
         table = np.random.default_rng(0).integers(0, 40, math.prod(shape))
         door = session(composition)
-        measured = measure_residuals(door, sealed(table, shape), shape, order, weights_of(shape, order, total=True), cost=door.accountant.left)
+        measured = measure_residuals(
+            door,
+            sealed(table, shape),
+            shape,
+            order,
+            weights_of(shape, order, total=True),
+            cost=door.accountant.left,
+        )
         for ours, true in zip(
             marginals(reconstruct(shape, measured), shape, order), marginals(table, shape, order), strict=True
         ):
@@ -328,7 +347,7 @@ def simulated(
     rng = np.random.default_rng(7)
     table = rng.integers(30, 60, math.prod(shape))
     budget = BUDGET[composition]
-    chosen = plan(shape, order, float(budget.amount), 1e9, Unit(), composition, known=False)
+    chosen = choose_weights(shape, order, float(budget.amount), NOISY(1e9), Unit(), composition)
     true = np.concatenate(list(marginals(table, shape, order)))
 
     def noisy(values: np.ndarray, scale: float) -> np.ndarray:
@@ -341,7 +360,9 @@ def simulated(
     found = []
     for _ in range(runs):
         door = session(composition, noise=FakeNoise(composition, offset=noisy))
-        measured = measure_residuals(door, sealed(table, shape), shape, order, chosen.weights, cost=door.accountant.left)
+        measured = measure_residuals(
+            door, sealed(table, shape), shape, order, chosen.weights, cost=door.accountant.left
+        )
         found.append(np.concatenate(list(marginals(reconstruct(shape, measured), shape, order))) - true)
     return np.array(found), chosen.error * 1e9
 
@@ -385,7 +406,7 @@ def test_the_weights_are_the_best_of_their_kind(unit: Unit, composition: Composi
             math.sqrt(noise[(masks & w) == masks].sum()) for w in masks[np.bitwise_count(masks) == order]
         )
 
-    best = plan(shape, order, amount, 1e9, unit, composition, known=False).weights.astype(float)
+    best = choose_weights(shape, order, amount, NOISY(1e9), unit, composition).weights.astype(float)
     for mask in np.flatnonzero(best):
         for factor in (0.8, 1.2):
             other = best.copy()
@@ -404,14 +425,21 @@ def test_the_fit_reaches_the_optimum(
     """Its loss against scipy's, over the logs of the table, from answers so noisy that some cells want to be
     negative.
     """
-    monkeypatch.setattr(residual, "STEPS", 3000)
+    monkeypatch.setattr(residual, "MAX_STEPS", 3000)
     rng, cells = np.random.default_rng(4), math.prod(shape)
     table, order = rng.integers(0, 9, cells), 2
     noise = FakeNoise(
         composition, offset=lambda values, scale: values + np.rint(rng.normal(0, scale, len(values)))
     )
     door = session(composition, noise=noise)
-    measured = measure_residuals(door, sealed(table, shape), shape, order, weights_of(shape, order, total=False), cost=door.accountant.left / 2)
+    measured = measure_residuals(
+        door,
+        sealed(table, shape),
+        shape,
+        order,
+        weights_of(shape, order, total=False),
+        cost=door.accountant.left / 2,
+    )
     total = float(table.sum())
     transform = Transform(shape, order, gaussian=composition is Composition.ZCDP)
     used = measured.weights[transform.masks] > 0
@@ -439,7 +467,14 @@ def test_the_fit_reaches_the_optimum(
 def test_a_fit_of_exact_answers_has_the_marginals_of_the_table() -> None:
     table = np.random.default_rng(9).integers(0, 5000, 36)
     door = session(Composition.ZCDP)
-    measured = measure_residuals(door, sealed(table, (3, 3, 4)), (3, 3, 4), 2, weights_of((3, 3, 4), 2, total=True), cost=door.accountant.left)
+    measured = measure_residuals(
+        door,
+        sealed(table, (3, 3, 4)),
+        (3, 3, 4),
+        2,
+        weights_of((3, 3, 4), 2, total=True),
+        cost=door.accountant.left,
+    )
     found = fit((3, 3, 4), measured, float(table.sum()), charge=1.0) * table.sum()
     for ours, true in zip(marginals(found, (3, 3, 4), 2), marginals(table, (3, 3, 4), 2), strict=True):
         assert np.abs(ours - true).sum() < 0.02 * table.sum()
@@ -449,7 +484,7 @@ def test_the_total_is_measured_again_only_where_it_is_private() -> None:
     for error, expected in ((0.0, 40.0), (1e6, 50.0)):
         door = session(Composition.ZCDP)
         weights, measured, total = one_shot(
-            sealed(np.array([20, 30]), (2,)), (2,), 1, total=40.0, total_error=error, session=door
+            replace(door, _rows=sealed(np.array([20, 30]), (2,))), (2,), 1, Total(40.0, error)
         )
         assert total == pytest.approx(expected, rel=1e-3)
         assert (measured[0].weights[0] > 0) == (error > 0)
@@ -460,7 +495,10 @@ def test_the_total_is_measured_again_only_where_it_is_private() -> None:
 def test_attributes_of_one_code(shape: Sequence[int]) -> None:
     door = session(Composition.ZCDP)
     weights, _, total = one_shot(
-        sealed(np.full(math.prod(shape), 8), shape), shape, 1, total=8.0 * math.prod(shape), session=door
+        replace(door, _rows=sealed(np.full(math.prod(shape), 8), shape)),
+        shape,
+        1,
+        Total(8.0 * math.prod(shape)),
     )
     assert weights == pytest.approx(np.full(math.prod(shape), 1 / math.prod(shape)), abs=1e-3)
     assert total == 8.0 * math.prod(shape)
@@ -471,7 +509,7 @@ def test_real_noise_end_to_end() -> None:
     table = np.array([900, 100, 100, 900])
     for composition in Composition:
         door = session(composition, noise=OpenDPNoise(composition))
-        weights, _, _ = one_shot(sealed(table, (2, 2)), (2, 2), 2, total=2000.0, session=door)
+        weights, _, _ = one_shot(replace(door, _rows=sealed(table, (2, 2))), (2, 2), 2, Total(2000.0))
         assert weights == pytest.approx(table / 2000, abs=0.1)
 
 
@@ -490,7 +528,7 @@ def test_loud_residuals_are_left_out() -> None:
     """Triples only where their noise is small; all of one kind together; single attributes always."""
     for epsilon, orders in ((0.1, [1, 16, 120]), (1.0, [1, 16, 120, 560])):
         amount = float(Budget.of(epsilon, 1e-9).amount)
-        weights = plan((2,) * 16, 3, amount, 21_574, Unit(), Composition.ZCDP, known=False).weights
+        weights = choose_weights((2,) * 16, 3, amount, NOISY(21_574), Unit(), Composition.ZCDP).weights
         assert np.bincount(np.bitwise_count(np.flatnonzero(weights))).tolist() == orders
-    weights = plan((100, 100), 2, 1e-4, 50, Unit(), Composition.ZCDP, known=True).weights
+    weights = choose_weights((100, 100), 2, 1e-4, Total(50), Unit(), Composition.ZCDP).weights
     assert (weights > 0).tolist() == [False, True, True, False]

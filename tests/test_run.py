@@ -77,7 +77,11 @@ def go(
     settings = {"domain": DOMAIN, "epsilon": 1.0, "engine": "mwem", "rounds": 4, **choices}
     r = Request.of(table() if source is None else source, 2, **settings)
     with Run.begin(r, books, "t", run_id, version="1") as run:
-        made = make(Request(r.private, r.workload, r.policy, r.declared, r.columns, r.rows, r.sample_seed), run, noise=noise)
+        made = make(
+            Request(r.private, r.workload, r.policy, r.declared, r.columns, r.rows, r.sample_seed),
+            run,
+            noise=noise,
+        )
         run.finish({})
     return made, run, noise
 
@@ -495,7 +499,11 @@ def test_what_was_asked_cannot_be_changed_after_the_first_noise(books: Path) -> 
         pytest.raises(InputError, match="no order") as refused,
         Run.begin(r, books, "t", "r", version="1") as run,
     ):
-        make(Request(r.private, r.workload, r.policy, r.declared, r.columns, r.rows, r.sample_seed), run, noise=FakeNoise())
+        make(
+            Request(r.private, r.workload, r.policy, r.declared, r.columns, r.rows, r.sample_seed),
+            run,
+            noise=FakeNoise(),
+        )
     assert refused.value.budget_spent and not refused.value.retryable
     assert "another --run-id" in str(refused.value.advice)
 
@@ -509,7 +517,11 @@ def test_a_finished_run_needs_no_journal_and_no_same_version(books: Path, tmp_pa
     request = Request.of(table(), 2, domain=DOMAIN, epsilon=1.0, engine="mwem", rounds=4)
     with Run.begin(request, books, "t", "r", version="1") as run:
         r = request
-        make(Request(r.private, r.workload, r.policy, r.declared, r.columns, r.rows, r.sample_seed), run, noise=FakeNoise())
+        make(
+            Request(r.private, r.workload, r.policy, r.declared, r.columns, r.rows, r.sample_seed),
+            run,
+            noise=FakeNoise(),
+        )
         run.finish({"data": out})
     for change in (lambda: None, lambda: shutil.rmtree(f"{books}.journals")):
         change()

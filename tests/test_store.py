@@ -59,7 +59,10 @@ def chained() -> Release:
     b, e = (a + rng.integers(0, 4, 6000)) % 30, rng.integers(0, 5, 6000)
     columns = {"a": a, "b": b, "c": b // 10, "d": (e > 2).astype(int), "e": e}
     policy = Policy.of(max_cells=1500)
-    made = make(Request(open_table(pa.table(columns)), Workload.marginals(2), policy, BROAD, None, None, 3), noise=FakeNoise())
+    made = make(
+        Request(open_table(pa.table(columns)), Workload.marginals(2), policy, BROAD, None, None, 3),
+        noise=FakeNoise(),
+    )
     assert len(made.model.levels) > 5 and any(part.tree.edges for part in made.model.components)
     return made
 

@@ -19,6 +19,7 @@ from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import Levels, View
 from factored_mwem.kernels import tree
 from factored_mwem.kernels.graph import CELLS, FILL, WEIGHTED_FILL
+from factored_mwem.mechanisms.eligible import FittingViews
 from factored_mwem.model.clique_tree import CliqueTree, triangulate
 from factored_mwem.model.dense import Factor, ProductModel
 from factored_mwem.model.forest import Component, Forest
@@ -345,7 +346,7 @@ def test_joined_cells_bound_the_tree_that_a_measurement_makes(seed: int) -> None
     )
     candidates = fine.at(levels, 1e9)
     which = rng.permutation(len(candidates))[:60]
-    found = Offer(candidates, 10**9)._joined(state, which)  # type: ignore[arg-type]
+    found = FittingViews(candidates, 10**9)._joined(state, which)  # type: ignore[arg-type]
     logs, attribute = np.log2(levels.sizes.astype(np.float64)).tolist(), levels.attribute.tolist()
     for c, cells in zip(which.tolist(), found.tolist(), strict=True):
         view = candidates.positions(c)

@@ -5,7 +5,9 @@ of any kind.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
@@ -16,12 +18,13 @@ from factored_mwem.mechanisms.queries import Queries
 from factored_mwem.mechanisms.result import Answered, Fitted, Progress, Report
 from factored_mwem.mechanisms.rounds import rounds
 from factored_mwem.mechanisms.schedule import Round, Schedule
-from factored_mwem.mechanisms.shares import Course, initial_shares
+from factored_mwem.mechanisms.shares import initial_shares
 from factored_mwem.mechanisms.total import Total, first_total
 from factored_mwem.model.answers import ModelAnswers
 from factored_mwem.model.dense import SWEEPS, Factor, ProductModel, step, update
 from factored_mwem.model.estimation import from_histogram
 from factored_mwem.model.forest import Forest
+from factored_mwem.policy import Policy
 from factored_mwem.privacy.answers import Answers, Eligible
 from factored_mwem.privacy.session import Measurement, Session
 from factored_mwem.workload.queries.base import Questions
@@ -33,45 +36,34 @@ MAX_STEPS = 2**28
 
 def fit(session: Session, plan: Plan, report: Report) -> Fitted:
     """Fit a product model with what is left to spend, by questions of any kind or by whole marginals alone."""
-    learner = (
-        QueryLearner(session, plan, plan.queries)
-        if plan.queries is not None
-        else MarginalLearner(session, plan)
-    )
-    total = learner.total
+    policy, total = plan.policy, first_total(session)
     course = plan.course(total)
-    learner.initialise(course)
-    policy = plan.policy
-    schedule = Schedule(
-        session.accountant, course.rounds, Fraction(policy.select_share), adaptive=policy.rounds == "adaptive"
-    )
-    learner.begin()
-    completed = rounds(session, learner, schedule, report)
-    return learner.fitted(completed, schedule)
+    model = ProductModel.uniform(plan.domain, total.records, joined=policy.components == "one")
+    dense = DenseFit(model, policy, total, list(total.measured))
+    dense.start(measure_first(session, dense, course.first_share))
+    learner: MarginalLearner | QueryLearner
+    if plan.queries is not None:
+        learner = QueryLearner(session, plan, dense, plan.queries)
+    else:
+        learner = MarginalLearner(session, plan, dense)
+    adaptive = policy.rounds == "adaptive"
+    schedule = Schedule(session.accountant, course.rounds, Fraction(policy.select_share), adaptive=adaptive)
+    return learner.fitted(rounds(session, learner, schedule, report), schedule)
 
 
-class DenseLearner:
+@dataclass(slots=True, eq=False)
+class DenseFit:
     """The product model so far and the measurements it is made from; all of it public."""
 
-    def __init__(self, session: Session, plan: Plan) -> None:
-        self.session, self.plan, self.policy = session, plan, plan.policy
-        self.total = first_total(session)
-        self.model = ProductModel.uniform(
-            plan.domain, self.total.records, joined=plan.policy.components == "one"
-        )
-        self.measurements: list[Measurement] = list(self.total.measured)
+    model: ProductModel
+    policy: Policy
+    total: Total
+    measurements: list[Measurement] = field(default_factory=list)
 
-    def initialise(self, course: Course) -> None:
-        """Measure every attribute, or every cell of every component, and start the model from that."""
-        session, rows, budget = self.session, self.session.rows, self.session.left * course.first_share
-        if self.policy.initial == "none":
+    def start(self, initial: Sequence[Measurement]) -> None:
+        """Begin from noisy marginals of single attributes, or histograms of whole components."""
+        if not initial:
             return
-        if self.policy.initial == "one-way":
-            shares = initial_shares(self.plan.domain.shape)
-            initial = [session.measure(rows, (p,), cost=budget * share) for p, share in enumerate(shares)]
-        else:
-            blocks = [factor.positions for factor in self.model.components]
-            initial = [session.measure(rows, block, cost=budget / len(blocks)) for block in blocks]
         self.measurements += initial
         self.refresh_total()
         for m in initial:
@@ -81,6 +73,17 @@ class DenseLearner:
         if self.policy.initial == "one-way" and self.policy.components == "one":
             whole = self.model.components[0]
             self.model.replace(update(whole, initial, self.model.total, sweeps=SWEEPS[PAPER], rule=PAPER))
+
+    def add(self, measured: Measurement) -> None:
+        """Take a marginal in: merge what it spans, and step (or replay) the component it lies in."""
+        self.measurements.append(measured)
+        factor = self.model.merge(measured.positions)
+        inside = set(factor.positions)
+        used, sweeps = [measured], 1
+        if self.policy.replay:
+            used = [m for m in self.measurements if m.positions and inside.issuperset(m.positions)]
+            sweeps = SWEEPS[PAPER]
+        self.model.replace(update(factor, used, self.model.total, sweeps=sweeps, rule=PAPER))
 
     def refresh_total(self) -> bool:
         """Estimate the number of rows again once that halves its variance; True where it moved (every cached score is
@@ -94,91 +97,98 @@ class DenseLearner:
         self.total, self.model.total = again, again.records
         return True
 
-    def _progress(self, schedule: Schedule, attributes: Sequence[int]) -> Progress:
-        names, factors = self.plan.domain.names, self.model.components
+    def progress(self, schedule: Schedule, attributes: Sequence[int]) -> Progress:
+        names, factors = self.model.domain.names, self.model.components
         tables = [len(factor.weights) for factor in factors]
         return Progress.of(schedule, [names[a] for a in attributes], len(factors), tables)
 
 
-class MarginalLearner(DenseLearner):
+def measure_first(session: Session, dense: DenseFit, share: Fraction) -> list[Measurement]:
+    """Every attribute, or every cell of every component, as the policy says. Cost: `share` of what is left."""
+    rows, budget = session.rows, session.left * share
+    if dense.policy.initial == "none":
+        return []
+    if dense.policy.initial == "one-way":
+        shares = initial_shares(dense.model.domain.shape)
+        return [session.measure(rows, (a,), cost=budget * part) for a, part in enumerate(shares)]
+    blocks = [factor.positions for factor in dense.model.components]
+    return [session.measure(rows, block, cost=budget / len(blocks)) for block in blocks]
+
+
+class MarginalLearner:
     """Learns from whole marginals: HLM12 section 3.3."""
 
-    def begin(self) -> None:
-        candidates = self.plan.candidates
-        self.private = self.session.rows.count(candidates)
-        self._open = UnmeasuredMarginals(
-            candidates, self.policy.cells, {m.positions for m in self.measurements}
-        )
-        self._answers = ModelAnswers(candidates)
+    def __init__(self, session: Session, plan: Plan, dense: DenseFit) -> None:
+        self._session, self._candidates, self._dense = session, plan.candidates, dense
+        self.private = session.rows.count(plan.candidates)
+        measured = {m.positions for m in dense.measurements}
+        self._open = UnmeasuredMarginals(plan.candidates, dense.policy.cells, measured)
+        self._answers = ModelAnswers(plan.candidates)
         self._sum = np.zeros(0)
 
     def eligible(self, step: Round) -> Eligible:
-        if self.policy.iterate == "average":  # A_0 .. A_{T-1}: the iterates before each round, HLM12 Fig. 1
-            self._sum = self.model.components[0].weights + (self._sum if len(self._sum) else 0)
-        cells, which = self.plan.candidates.cells, self._open.which(self.model)
+        dense, cells = self._dense, self._candidates.cells
+        if dense.policy.iterate == "average":  # A_0 .. A_{T-1}: the iterates before each round, HLM12 Fig. 1
+            self._sum = dense.model.components[0].weights + (self._sum if len(self._sum) else 0)
+        which = self._open.which(dense.model)
         if not len(which):
             return Eligible(which, np.zeros(0))
-        noise = self.session.marginal_noise(step.measure).mean_abs
-        which = worthwhile(which, cells[which] * noise, self.model.total)
+        noise = self._session.marginal_noise(step.measure).mean_abs
+        which = worthwhile(which, cells[which] * noise, dense.model.total)
         return Eligible(which, cells[which] * noise)
 
     def answers(self, eligible: Eligible) -> Answers:
-        return self._answers.answers(self.model, self._open.stale())
+        return self._answers.answers(self._dense.model, self._open.stale())
 
     def target(self, chosen: int) -> tuple[int, ...]:
-        return self.plan.candidates.positions(chosen)
+        return self._candidates.positions(chosen)
 
     def add(self, chosen: int, measured: Measurement) -> tuple[float, float]:
-        """Merge what it spans, and step (or replay) the component it lies in."""
-        signal = float(np.abs(measured.noisy - self.model.marginal(measured.positions)).sum())
-        self.measurements.append(measured)
-        factor = self.model.merge(measured.positions)
-        inside = set(factor.positions)
-        used = [m for m in self.measurements if m.positions and inside.issuperset(m.positions)]
-        used, sweeps = (used, SWEEPS[PAPER]) if self.policy.replay else ([measured], 1)
-        self.model.replace(update(factor, used, self.model.total, sweeps=sweeps, rule=PAPER))
-        self._open.measured(chosen, self.model, everything=self.refresh_total())
+        dense = self._dense
+        signal = float(np.abs(measured.noisy - dense.model.marginal(measured.positions)).sum())
+        dense.add(measured)
+        self._open.measured(chosen, dense.model, everything=dense.refresh_total())
         return signal, measured.scale.mean_abs * len(measured.noisy)
 
     def progress(self, schedule: Schedule) -> Progress:
-        return self._progress(schedule, self.measurements[-1].positions)
+        return self._dense.progress(schedule, self._dense.measurements[-1].positions)
 
     def fitted(self, completed: int, schedule: Schedule) -> Fitted:
+        model = self._dense.model
         if len(self._sum):
-            whole = self.model.components[0]
-            self.model.replace(Factor(whole.positions, whole.shape, self._sum / self._sum.sum()))
-        return Fitted(Forest.of(self.model), self.measurements, completed, self.total)
+            whole = model.components[0]
+            model.replace(Factor(whole.positions, whole.shape, self._sum / self._sum.sum()))
+        return Fitted(Forest.of(model), self._dense.measurements, completed, self._dense.total)
 
 
-class QueryLearner(DenseLearner):
-    """Learns from questions of any kind, plain marginals among them."""
+class QueryLearner:
+    """Learns from questions of any kind, plain marginals among them. The first measurements take part in the replay, as
+    cuboids.
+    """
 
-    def __init__(self, session: Session, plan: Plan, queries: Queries) -> None:
-        super().__init__(session, plan)
-        self._queries = queries
-        self._measured: list[tuple[Questions, int, Measurement]] = []
+    def __init__(self, session: Session, plan: Plan, dense: DenseFit, queries: Queries) -> None:
+        self._session, self._dense, self._queries = session, dense, queries
+        self.private = session.rows.answer(plan.domain, queries.kinds)
+        self._unasked = np.ones(len(queries), dtype=bool)
+        cuboid = partial(Cuboids, shape=plan.domain.shape)
+        first = [m for m in dense.measurements if m.positions]
+        self._measured: list[tuple[Questions, int, Measurement]] = [
+            (cuboid((m.positions,)), 0, m) for m in first
+        ]
         self._answered: list[Answered] = []
-
-    def begin(self) -> None:
-        """The first measurements take part in the replay, as cuboids."""
-        self.private = self.session.rows.answer(self.plan.domain, self._queries.kinds)
-        self._unasked = np.ones(len(self._queries), dtype=bool)
-        for m in self.measurements:
-            if m.positions:
-                self._measured.append((Cuboids((m.positions,), self.plan.domain.shape), 0, m))
 
     def eligible(self, step: Round) -> Eligible:
         queries = self._queries
-        which = np.flatnonzero(queries.fits(self.model, self.policy.cells) & self._unasked)
+        which = np.flatnonzero(queries.fits(self._dense.model, self._dense.policy.cells) & self._unasked)
         if not len(which):
             return Eligible(which, np.zeros(0))
         first = np.concatenate([[0], np.cumsum([len(kind.cells) for kind in queries.kinds])[:-1]])
-        noise = np.array([self.session.noise_of(self.private, int(q), step.measure).mean_abs for q in first])
+        noise = np.array([self._session.noise_of(self.private, int(q), step.measure).mean_abs for q in first])
         penalty = noise[queries.kind_of[which]] * queries.cells[which]
         return Eligible(which, penalty, queries.weights[which])
 
     def answers(self, eligible: Eligible) -> np.ndarray:
-        self._known = self._queries.answers(self.model)
+        self._known = self._queries.answers(self._dense.model)
         return self._known
 
     def target(self, chosen: int) -> int:
@@ -192,12 +202,13 @@ class QueryLearner(DenseLearner):
         kind, number = self.private.kind_of(chosen)
         self._measured.append((kind, number, measured))
         self._update(measured.positions)
-        words = kind.label(number, self.plan.domain.names)
+        words = kind.label(number, self._dense.model.domain.names)
         self._answered.append(Answered(words, len(noisy), measured.scale.value))
         return signal, measured.scale.mean_abs * len(noisy)
 
     def _update(self, positions: Sequence[int]) -> None:
-        merged, replay = self.model.merge(positions), self.policy.replay
+        model, replay = self._dense.model, self._dense.policy.replay
+        merged = model.merge(positions)
         part = Factor(merged.positions, merged.shape, merged.weights.copy())
         inside = set(part.positions)
         used = self._measured[-1:]
@@ -207,15 +218,15 @@ class QueryLearner(DenseLearner):
         for _ in range(sweeps):
             before = part.weights.copy()
             for kind, number, m in used:
-                step(part, kind, number, m.noisy, self.model.total, guard=m.stddev if replay else 0.0)
+                step(part, kind, number, m.noisy, model.total, guard=m.stddev if replay else 0.0)
             if np.array_equal(before, part.weights):
                 break
-        self.model.replace(part)
+        model.replace(part)
 
     def progress(self, schedule: Schedule) -> Progress:
         kind, number, _ = self._measured[-1]
-        return self._progress(schedule, kind.positions(number))
+        return self._dense.progress(schedule, kind.positions(number))
 
     def fitted(self, completed: int, schedule: Schedule) -> Fitted:
-        made = Forest.of(self.model)
-        return Fitted(made, self.measurements, schedule.done, self.total, questions=tuple(self._answered))
+        made, dense = Forest.of(self._dense.model), self._dense
+        return Fitted(made, dense.measurements, schedule.done, dense.total, questions=tuple(self._answered))

@@ -196,18 +196,20 @@ def one_shot_suits(
         return False
     if policy.rounds is not None or policy.initial_share is not None:
         return False
-    if order < 1 or math.prod(shape) > min(max_cells, MAX_CELLS):
-        return False
-    return worth_one_shot(shape, order, budget, policy.unit, records)
+    return worth_one_shot(shape, order, budget, policy.unit, records, max_cells)
 
 
-def worth_one_shot(shape: Sequence[int], order: int, budget: Budget, unit: Unit, records: float) -> bool:
+def worth_one_shot(
+    shape: Sequence[int], order: int, budget: Budget, unit: Unit, records: float, max_cells: int
+) -> bool:
     """Whether to measure residuals once rather than in rounds (`records`: a public or noisy number of rows).
 
     Always where all attributes have two codes: one shot won on all such tables and budgets tried, by 13 to 53 %. Else
     where no pair is too noisy to be asked and the predicted error is at most MAX_ERROR: rounds can choose among pairs,
     and merge codes, where one shot drowns.
     """
+    if order < 1 or math.prod(shape) > min(max_cells, MAX_CELLS):
+        return False
     if max(shape) <= 2:
         return True
     chosen = choose_weights(

@@ -53,7 +53,9 @@ def selecting(counts: PrivateCounts, session: Session) -> object:
         ProductModel.uniform(domain_of(SHAPE), 2.5), np.arange(len(CANDIDATES))
     )
     penalty = np.array([0.3, 1.2, 2.1])
-    return session.select(counts, answers, Eligible(np.arange(len(CANDIDATES)), penalty), cost=session.accountant.budget.amount)
+    return session.select(
+        counts, answers, Eligible(np.arange(len(CANDIDATES)), penalty), cost=session.accountant.budget.amount
+    )
 
 
 def enumerate_pairs(what: str, act: Act, composition: Composition, unit: Unit) -> Finding:

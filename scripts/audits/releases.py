@@ -85,7 +85,9 @@ def check_of(case: Case, pair: tuple[Rows, Rows] | None = None) -> Check:
 
     def play(world: int, noise: Noise) -> Seen:
         with VERSIONS, in_rounds() if case.rounds else contextlib.nullcontext():
-            made = make(Request(private[world], case.workload, case.policy, declared, None, None, None), noise=noise)
+            made = make(
+                Request(private[world], case.workload, case.policy, declared, None, None, None), noise=noise
+            )
         return seen_in(made)
 
     pure = case.policy.delta == 0

@@ -118,7 +118,9 @@ def journaled(unit: Unit) -> Check:
                 journal.begin({})
             noise = Journaled(session.noise, journal, session.accountant, complete=False)
             cost = session.accountant.budget.amount
-            return Session(session.accountant, session.unit, noise).measure(tables[world], (), cost=cost).noisy
+            return (
+                Session(session.accountant, session.unit, noise).measure(tables[world], (), cost=cost).noisy
+            )
         finally:
             journal.close()
 
@@ -138,7 +140,9 @@ def attempted(request: Request, ledger: Path, noise: Noise, place: tuple[str, st
     r = request
     try:
         with dying(noise, place), Run.begin(r, ledger, NAME, ID, version="audit") as run:
-            made = make(Request(r.private, r.workload, r.policy, r.declared, None, None, None), run, noise=noise)
+            made = make(
+                Request(r.private, r.workload, r.policy, r.declared, None, None, None), run, noise=noise
+            )
             run.finish({})
         return made
     except Crash:

@@ -75,7 +75,11 @@ def name_of(what: str, composition: Composition, unit: Unit) -> str:
 
 
 def make(
-    what: str, composition: Composition, unit: Unit, act: Callable[[int, Session], dict[str, Any]], **more: Any
+    what: str,
+    composition: Composition,
+    unit: Unit,
+    act: Callable[[int, Session], dict[str, Any]],
+    **more: Any,
 ) -> Check:
     play = stage(act, unit, BUDGET[composition])
     return Check(name_of(what, composition, unit), composition, UNIT[composition], play, **more)
@@ -125,7 +129,9 @@ def selecting(composition: Composition, unit: Unit) -> Check:
     )
 
     def act(world: int, session: Session) -> dict[str, Any]:
-        chosen = session.select(tables[world], answers, Eligible(np.arange(2), np.zeros(2)), cost=session.accountant.budget.amount)
+        chosen = session.select(
+            tables[world], answers, Eligible(np.arange(2), np.zeros(2)), cost=session.accountant.budget.amount
+        )
         return {"chosen": chosen}
 
     return make("select marginal", composition, unit, act, share=0.5)
@@ -224,20 +230,20 @@ def kind_of(what: str, unit: Unit) -> tuple[Questions, tuple[int, int], Pair]:
 
 
 def asking(what: str, composition: Composition, unit: Unit, *, question: int = 0) -> Check:
-    """measure_question of the first of two questions."""
+    """measure of the first of two questions."""
     kind, shape, pair = kind_of(what, unit)
     tables = [PrivateAnswers(codes_of(rows), domain_of(shape), [kind]) for rows in pair]
 
     def act(world: int, session: Session) -> dict[str, Any]:
         return {
-            "noisy": session.measure(tables[world], question, cost=session.accountant.budget.amount)[0]
+            "noisy": session.measure(tables[world], question, cost=session.accountant.budget.amount).noisy
         }
 
     return make(f"measure question of {what}", composition, unit, act)
 
 
 def choosing(what: str, composition: Composition, unit: Unit) -> Check:
-    """select_question between two, whose scores move against each other."""
+    """select between two questions, whose scores move against each other."""
     kind, shape, pair = kind_of(what, unit)
     tables = [PrivateAnswers(codes_of(rows), domain_of(shape), [kind]) for rows in pair]
     if what == "cuboids":
@@ -251,10 +257,8 @@ def choosing(what: str, composition: Composition, unit: Unit) -> Check:
 
     def act(world: int, session: Session) -> dict[str, Any]:
         cost = session.accountant.budget.amount
-        free = {"penalty": np.zeros(2), "weights": np.ones(2)}
-        return {
-            "chosen": select_question(tables[world], model, np.arange(2), cost=cost, session=session, **free)
-        }
+        eligible = Eligible(np.arange(2), np.zeros(2), np.ones(2))
+        return {"chosen": session.select(tables[world], model, eligible, cost=cost)}
 
     return make(f"select question of {what}", composition, unit, act, share=0.5)
 
