@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from fakes import FakeNoise
+from support.fakes import FakeNoise
 
 import factored_mwem
 from factored_mwem.domain.attribute import Attribute

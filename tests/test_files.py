@@ -22,6 +22,7 @@ from factored_mwem import files as output
 from factored_mwem.errors import InputError, ResourceError
 from factored_mwem.files import check_target, replacing, write_text
 from factored_mwem.pipeline import release as flow
+from factored_mwem.tables import formats
 from factored_mwem.tables.formats import METADATA_KEY, check_format, manifest_path, write_batches
 
 TABLE = pa.table({"s": ["0311", "b", None] * 40, "n": [1, 2, 3] * 40})
@@ -60,7 +61,7 @@ def test_the_manifest_names_the_very_file_beside_it(tmp_path: Path, made: Releas
     assert names(tmp_path) == ["t.manifest.json", "t.parquet"]
 
 
-@pytest.mark.parametrize("suffix", output.FORMATS)
+@pytest.mark.parametrize("suffix", formats.FORMATS)
 def test_every_format_holds_the_same_rows(tmp_path: Path, made: Release, suffix: str) -> None:
     path = tmp_path / f"t{suffix}"
     made.write(path)
@@ -127,7 +128,7 @@ def test_the_old_manifest_goes_just_before_the_new_data_comes(
         raise RuntimeError("power cut")
 
     with monkeypatch.context() as patch, pytest.raises(RuntimeError, match="power cut"):
-        patch.setitem(output._WRITERS, ".parquet", crash)
+        patch.setitem(formats._WRITERS, ".parquet", crash)
         made.write(tmp_path / "t.parquet", overwrite=True)
     assert names(tmp_path) == ["t.manifest.json", "t.parquet"]
     with monkeypatch.context() as patch, pytest.raises(RuntimeError, match="power cut"):
@@ -143,7 +144,7 @@ def test_a_failing_write_leaves_nothing(tmp_path: Path) -> None:
         yield pa.RecordBatch.from_pylist([{"n": 1}], schema=schema)
         raise KeyboardInterrupt
 
-    for suffix in output.FORMATS:
+    for suffix in formats.FORMATS:
         with pytest.raises(KeyboardInterrupt):
             write_batches(tmp_path / f"t{suffix}", schema, batches())
     assert names(tmp_path) == []
@@ -209,7 +210,7 @@ WRITER = """
 import os, resource, signal, sys, time
 import pyarrow as pa
 from pathlib import Path
-from factored_mwem import files as output
+from factored_mwem.tables import formats
 from factored_mwem.cli import main as cli
 
 schema = pa.schema([("n", pa.float64())])
@@ -222,7 +223,7 @@ def batches():
             time.sleep(60)
 
 def write(**_):
-    output.write_batches(Path(sys.argv[2]), schema, batches())
+    formats.write_batches(Path(sys.argv[2]), schema, batches())
 
 if sys.argv[1] == "limit":
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -244,7 +245,7 @@ def test_a_process_stopped_while_writing_leaves_no_output(tmp_path: Path, number
 
     command = [sys.executable, "-c", WRITER, "wait", str(tmp_path / "t.parquet")]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=listening
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=listening  # noqa: PLW1509 - no threads here
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "writing\n"
@@ -261,7 +262,7 @@ def test_a_process_stopped_while_writing_leaves_no_output(tmp_path: Path, number
         assert error == "fmwem: interrupted; nothing was left half-written\n"
 
 
-@pytest.mark.parametrize("suffix", output.FORMATS)
+@pytest.mark.parametrize("suffix", formats.FORMATS)
 def test_a_file_that_grows_too_large_is_one_line_and_gone(tmp_path: Path, suffix: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", WRITER, "limit", tmp_path / f"t{suffix}"],
@@ -284,7 +285,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path: Path, made: Releas
     try:
         schema = pa.schema([("n", pa.int64())])
         batch = pa.RecordBatch.from_arrays([pa.array(range(100_000))], schema=schema)
-        for suffix in output.FORMATS:
+        for suffix in formats.FORMATS:
             with pytest.raises(ResourceError, match="no space left to write"):
                 write_batches(tmp_path / f"t{suffix}", schema, [batch])
             assert names(tmp_path) == []

@@ -10,8 +10,8 @@ from fractions import Fraction
 import numpy as np
 import opendp.prelude as dp
 import pytest
-from fakes import FakeNoise
 from scipy.optimize import minimize_scalar
+from support.fakes import FakeNoise
 
 from factored_mwem.accounting.accountant import (
     GRID,

@@ -5,49 +5,14 @@ smaller, and not larger.
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import cache
 
 import numpy as np
 import pytest
+from support.tables import CELLS, SHAPE, UNITS, every_unit, histogram, neighbours
 
 from factored_mwem.accounting.unit import Neighbours, Unit
 from factored_mwem.errors import InputError
-
-SHAPE = (2, 3)
-CELLS = 6
-Table = tuple[int, ...]
-"""Rows as cell numbers of the 2 x 3 domain, ascending."""
-
-
-def tables(rows: int) -> list[Table]:
-    """Every table of at most `rows` rows."""
-    return [t for n in range(rows + 1) for t in itertools.combinations_with_replacement(range(CELLS), n)]
-
-
-@cache
-def neighbours(relation: Neighbours, contributions: int) -> list[tuple[Table, Table]]:
-    """All ordered pairs of neighbours of at most 3 rows: a person is any 1 to k rows, the rest is everybody
-    else.
-    """
-    people = tables(contributions)[1:]
-    pairs: set[tuple[Table, Table]] = set()
-    for rest in tables(2):
-        if relation is Neighbours.ADD_REMOVE:
-            for person in people:
-                with_person = tuple(sorted(rest + person))
-                pairs |= {(rest, with_person), (with_person, rest)}
-        else:
-            pairs |= {
-                (tuple(sorted(rest + one)), tuple(sorted(rest + other))) for one in people for other in people
-            }
-    return sorted((a, b) for a, b in pairs if len(a) <= 3 and len(b) <= 3)
-
-
-def histogram(table: Table) -> np.ndarray:
-    counted = Counter(table)
-    return np.array([counted[c] for c in range(CELLS)])
 
 
 def marginals() -> Iterator[np.ndarray]:
@@ -68,8 +33,6 @@ def greatest(unit: Unit, change: Callable[[np.ndarray, np.ndarray], float]) -> f
     return found
 
 
-UNITS = [Unit(relation, k) for relation in Neighbours for k in (1, 2)]
-every_unit = pytest.mark.parametrize("unit", UNITS, ids=lambda u: f"{u.neighbours}-{u.contributions}")
 NORMS = {
     "l1_of_marginal": lambda a, b: np.abs(a - b).sum(),
     "l2_squared_of_marginal": lambda a, b: ((a - b) ** 2).sum(),

@@ -2,8 +2,6 @@
 budget must be true each time.
 """
 
-# ruff: noqa: F811 - fixtures come from another module
-
 from __future__ import annotations
 
 import json
@@ -16,8 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from test_cli import Fmwem, fmwem, here  # noqa: F401 - fixtures
-from test_cli_ledger import FMWEM, JOB, books, killed_at, shown  # noqa: F401 - fixtures
+from support.commands import FMWEM, JOB, Fmwem, killed_at, shown
 
 from factored_mwem import crashpoints as faults
 from factored_mwem.cli import exits as endings

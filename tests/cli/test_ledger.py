@@ -1,7 +1,5 @@
 """The ledger on the command line: a steward sets a cap, a scheduler runs a job twice, an auditor adds up."""
 
-# ruff: noqa: F811 - fixtures come from another module
-
 from __future__ import annotations
 
 import json
@@ -17,27 +15,13 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from test_cli import Fmwem, fmwem, here  # noqa: F401 - fixtures
+from support.commands import FMWEM, JOB, Fmwem, killed_at, shown
 
 from factored_mwem import crashpoints as faults
 from factored_mwem.accounting.accountant import price
 from factored_mwem.errors import Busy, Stopped
 from factored_mwem.ledger.file import LedgerFile
 from factored_mwem.pipeline.manifest import Manifest
-
-FMWEM = Path(sys.executable).with_name("fmwem")
-JOB = ["release", "t.csv", "--marginals", 1, "--ledger", "books", "--dataset", "adult"]
-
-
-@pytest.fixture
-def books(here: Path, fmwem: Fmwem) -> Path:
-    assert fmwem("ledger", "init", "books").code == 0
-    assert fmwem("ledger", "add", "books", "--dataset", "adult", "--epsilon", 1, "--delta", "1e-9").code == 0
-    return here / "books"
-
-
-def shown(fmwem: Fmwem) -> dict[str, Any]:
-    return fmwem("ledger", "show", "books", "--json").facts["datasets"][0]
 
 
 def test_a_job_that_runs_twice_pays_once(books: Path, fmwem: Fmwem) -> None:
@@ -107,17 +91,6 @@ def test_what_a_killed_run_left_is_swept(books: Path, fmwem: Fmwem) -> None:
         path.write_bytes(b"half")
     assert fmwem(*JOB, "--run-id", "r").code == 0
     assert not any(path.exists() for path in left) and all(path.exists() for path in others)
-
-
-def killed_at(point: str) -> None:
-    """A run dies there, the next time it comes to it."""
-
-    def killed(reached: str) -> None:
-        if reached == point:
-            faults.hook = lambda _: None
-            raise Stopped(137)
-
-    faults.hook = killed
 
 
 def test_a_run_that_goes_on_overwrites_nobody(books: Path, fmwem: Fmwem) -> None:
@@ -293,7 +266,7 @@ def test_a_signal_is_one_line_and_the_run_goes_on_later(
     held.execute("BEGIN IMMEDIATE")
     arguments = [str(FMWEM), *map(str, JOB), "--run-id", "r", "--json"]
     running = subprocess.Popen(
-        arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=listening
+        arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=listening  # noqa: PLW1509 - no threads here
     )
     while running.poll() is None and not any(books.parent.glob("books.journals/*")):
         time.sleep(0.01)

@@ -8,117 +8,20 @@ import csv
 import json
 import os
 import pty
-import random
 import re
-import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.commands import CANARY, DOMAIN, FMWEM, Fmwem
 
 from factored_mwem import Domain
 from factored_mwem.cli import jobs as job
-from factored_mwem.cli import main as cli
-
-FMWEM = Path(sys.executable).with_name("fmwem")
-CANARY = "CANARY-4711"
-
-
-class Run(NamedTuple):
-    code: Any
-    out: str
-    err: str
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """stdout, which must be exactly one JSON line."""
-        assert self.out.count("\n") == 1, self.out
-        return json.loads(self.out)
-
-
-Fmwem = Callable[..., Run]
-
-
-@pytest.fixture
-def fmwem(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Fmwem]:
-    """The command line in this process; starting one costs a second."""
-
-    def run(*arguments: Any, **environment: str) -> Run:
-        with monkeypatch.context() as patch:
-            patch.setattr(sys, "argv", ["fmwem", *map(str, arguments)])
-            for name, value in environment.items():
-                patch.setenv(name, value)
-            with pytest.raises(SystemExit) as ended:
-                cli.main()
-        out, err = capsys.readouterr()
-        assert "Traceback" not in err
-        return Run(ended.value.code, out, err)
-
-    before = signal.getsignal(signal.SIGTERM)
-    yield run
-    signal.signal(signal.SIGTERM, before)
-
-
-DOMAIN = {
-    "fields": [
-        {"name": "zip", "categories": ["0311", "0420", 'Zürich, "HB"\n8001']},
-        {
-            "name": "age",
-            "type": "integer",
-            "constraints": {"minimum": 0, "maximum": 99, "required": True},
-            "bins": 10,
-        },
-        {"name": "pay", "type": "number", "constraints": {"minimum": 0, "maximum": 1000}, "bins": 8},
-        {
-            "name": "born",
-            "type": "date",
-            "constraints": {"minimum": "1950-01-01", "maximum": "2009-12-31", "required": True},
-            "bins": 6,
-        },
-        {
-            "name": "seen",
-            "type": "datetime",
-            "constraints": {"minimum": "2020-01-01", "maximum": "2020-12-31T23:59:59"},
-            "bins": 6,
-        },
-        {"name": "smoker", "type": "boolean"},
-    ]
-}
-
-
-def write_table(path: Path, rows: int = 400) -> None:
-    rng = random.Random(1)
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["zip", "age", "pay", "born", "seen", "smoker"])
-        for _ in range(rows):
-            day = f"{rng.randint(1, 12):02}-{rng.randint(1, 28):02}"
-            writer.writerow(
-                [
-                    rng.choice(["0311", "0420", 'Zürich, "HB"\n8001', ""]),
-                    rng.randint(0, 99),
-                    rng.choice([f"{rng.random() * 1000:.2f}", ""]),
-                    f"{rng.randint(1950, 2009)}-{day}",
-                    rng.choice([f"2020-{day}T12:30:00", ""]),
-                    rng.choice(["true", "false", ""]),
-                ]
-            )
-
-
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working folder with a table `t.csv` and its domain beside it."""
-    monkeypatch.chdir(tmp_path)
-    for name in [name for name in os.environ if name.startswith("FMWEM_")]:
-        monkeypatch.delenv(name)
-    write_table(tmp_path / "t.csv")
-    (tmp_path / "t.domain.json").write_text(json.dumps(DOMAIN))
-    return tmp_path
 
 
 def test_the_main_flow_from_csv_to_every_reader(here: Path, fmwem: Fmwem) -> None:

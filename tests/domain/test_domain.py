@@ -19,7 +19,7 @@ from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
 from factored_mwem.tables.codec import encode
 
-SHIPPED = sorted((Path(__file__).parents[1] / "datasets").glob("*.domain.json"))
+SHIPPED = sorted((Path(__file__).parents[2] / "datasets").glob("*.domain.json"))
 AGES = {"name": "age", "type": "integer", "constraints": {"minimum": 0, "maximum": 99}}
 
 

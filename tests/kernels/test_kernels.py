@@ -10,8 +10,8 @@ import sys
 
 import numpy as np
 import pytest
-from fakes import callable_part
-from naive import Dense, cells_of, count, l1
+from support.fakes import callable_part
+from support.naive import Dense, cells_of, count, l1
 
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.domain.domain import Domain

@@ -2,8 +2,6 @@
 whatever was changed is named.
 """
 
-# ruff: noqa: F811 - fixtures come from other modules
-
 from __future__ import annotations
 
 import hashlib
@@ -18,11 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_cli import Fmwem, fmwem, here  # noqa: F401 - fixtures
-from test_cli_ledger import JOB
-from test_cli_ledger import books as command_books  # noqa: F401 - a fixture
-from test_ledger_file import sql
-from test_run import DOMAIN, books, died, go, table  # noqa: F401 - books: a fixture
+from support.commands import JOB, Fmwem
+from support.runs import DOMAIN, died, go, sql, table
 
 from factored_mwem import Workload, release
 from factored_mwem import crashpoints as faults

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.runs import sql
 
 from factored_mwem.accounting.cap import Cap, Cost
 from factored_mwem.accounting.conversion import Composition
@@ -230,13 +231,6 @@ def test_a_file_system_without_locks_is_refused(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(InputError, match="keeps no locks"):
         LedgerFile.create(tmp_path / "books")
     assert os.listdir(tmp_path) == []
-
-
-def sql(path: Path, *statements: str) -> None:
-    with sqlite3.connect(path) as db:
-        for statement in statements:
-            db.execute(statement)
-    db.close()
 
 
 @pytest.mark.parametrize(

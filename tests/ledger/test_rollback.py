@@ -2,8 +2,6 @@
 nothing is touched.
 """
 
-# ruff: noqa: F811 - fixtures come from other modules
-
 from __future__ import annotations
 
 import os
@@ -12,11 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import FakeNoise
-from test_cli import Fmwem, fmwem, here  # noqa: F401 - fixtures
-from test_cli_ledger import JOB
-from test_cli_ledger import books as command_books  # noqa: F401 - a fixture
-from test_run import DOMAIN, books, died, go, table  # noqa: F401 - books: a fixture
+from support.commands import JOB, Fmwem
+from support.fakes import FakeNoise
+from support.runs import DOMAIN, died, go, table
 
 from factored_mwem import crashpoints as faults
 from factored_mwem import release

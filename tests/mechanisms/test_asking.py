@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from fakes import FakeNoise
-from test_privacy import neighbour, published, script, small_table
+from support.fakes import FakeNoise
+from support.releases import neighbour, published, script
+from support.tables import small_table
 
 import factored_mwem
 from factored_mwem.accounting.accountant import Accountant, Budget, Mechanism

@@ -12,7 +12,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from naive import Blocks, Dense, average, cells_of, closure, count, history, l1, project, relative_entropy
+from support.naive import (
+    Blocks,
+    Dense,
+    average,
+    cells_of,
+    closure,
+    count,
+    history,
+    l1,
+    project,
+    relative_entropy,
+)
 
 from factored_mwem.accounting.accountant import Accountant, Budget
 from factored_mwem.accounting.conversion import Composition
@@ -31,7 +42,7 @@ from factored_mwem.privacy.session import Access, Measurement
 from factored_mwem.workload.candidates import Candidates
 from factored_mwem.workload.workload import Workload
 
-SHIPPED = Path(__file__).parents[1] / "datasets"
+SHIPPED = Path(__file__).parents[2] / "datasets"
 SMALL = [(2, 2, 2), (2, 3, 2), (3, 1, 4), (2, 2, 2, 2), (1, 2, 3, 2), (2, 3, 2, 2, 2), (6,), (1,), (3, 3)]
 
 

@@ -13,8 +13,8 @@ from functools import reduce
 
 import numpy as np
 import pytest
-from fakes import FakeNoise
 from scipy.optimize import minimize
+from support.fakes import FakeNoise
 
 from factored_mwem.accounting.accountant import Accountant, Budget, Charge, Mechanism, price
 from factored_mwem.accounting.conversion import Composition

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from fakes import FakeNoise
-from naive import count
+from support.fakes import FakeNoise
+from support.naive import count
 
 from factored_mwem.accounting.accountant import Accountant, Budget, Mechanism, price
 from factored_mwem.accounting.conversion import Composition

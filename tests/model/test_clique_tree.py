@@ -11,8 +11,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from fakes import callable_part
-from naive import Blocks, Dense, Variable, at_levels, eliminated, log_linear
+from support.fakes import callable_part
+from support.models import check_agreement, close, named
+from support.naive import Blocks, Dense, at_levels, eliminated, log_linear
 
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.domain.domain import Domain
@@ -29,7 +30,6 @@ from factored_mwem.privacy.session import Measurement
 from factored_mwem.workload.candidates import Candidates
 
 calibrate, shift = callable_part(tree.calibrate), callable_part(tree.shift)
-TOLERANCE = 1e-10
 MOST_CELLS = 600
 """Of the dense table, which is made of Python dictionaries."""
 KINDS = ["empty", "chain", "cycle", "star", "complete", "random", "wide"]
@@ -85,11 +85,6 @@ def components_of(levels: Levels, views: Sequence[View]) -> list[list[View]]:
     return [[view for view in views if int(levels.attribute[view[0]]) in block] for block in blocks.sets]
 
 
-def named(levels: Levels, view: View) -> list[Variable]:
-    """A view as the oracle knows it."""
-    return [(int(levels.attribute[v]), levels.groups[v].tolist()) for v in view]
-
-
 def model(
     kind: str, seed: int, attributes: int | None = None
 ) -> tuple[Forest, Dense, list[View], np.random.Generator]:
@@ -109,11 +104,6 @@ def model(
         levels.shape, [named(levels, view) for view in views], [thetas[i].tolist() for i in range(len(views))]
     )
     return Forest(levels, parts, 7.0), oracle, views, rng
-
-
-def close(found: np.ndarray, expected: Sequence[float]) -> None:
-    worst = float(np.abs(np.asarray(found) - np.asarray(expected)).max())
-    assert len(found) == len(expected) and worst <= TOLERANCE
 
 
 # ---- marginals
@@ -367,33 +357,6 @@ def test_joined_cells_bound_the_tree_that_a_measurement_makes(seed: int) -> None
 
 
 # ---- beliefs
-
-
-def clique_table(part: Component, clique: int, view: View) -> np.ndarray:
-    """A clique's marginal over what it fixes, by numpy alone."""
-    levels, axes = part.tree.levels, part.tree.cliques[clique]
-    table = part.table(clique).reshape([int(levels.sizes[v]) for v in axes])
-    cell = np.zeros(table.shape, dtype=np.int64)
-    for v in view:
-        at = next(i for i, u in enumerate(axes) if levels.attribute[u] == levels.attribute[v])
-        codes = np.array(
-            [
-                next(int(levels.groups[v][c]) for c in np.flatnonzero(levels.groups[axes[at]] == x))
-                for x in range(table.shape[at])
-            ]
-        )
-        cell = cell * int(levels.sizes[v]) + codes.reshape([-1 if i == at else 1 for i in range(table.ndim)])
-    return np.bincount(cell.ravel(), table.ravel(), minlength=levels.cells(view))
-
-
-def check_agreement(part: Component) -> None:
-    for k in range(len(part.tree.cliques)):
-        assert part.table(k).sum() == pytest.approx(1, abs=1e-12)
-    for (child, parent, separator), (*_, at, cells, _, _, _, _) in zip(
-        part.tree.edges, part.layout.edges.tolist(), strict=True
-    ):
-        close(clique_table(part, child, separator), clique_table(part, parent, separator).tolist())
-        close(part.separators[at : at + cells], clique_table(part, child, separator).tolist())
 
 
 @kinds

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 import pytest
-from naive import Blocks, Dense, cells_of, pick
+from support.naive import Blocks, Dense, cells_of, pick
 
 from factored_mwem.domain.domain import Domain
 from factored_mwem.model.dense import Factor, ProductModel

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from test_tree import check_agreement
+from support.models import check_agreement
 
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.domain.domain import Domain

@@ -8,7 +8,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from naive import cells_of
+from support.naive import cells_of
 
 from factored_mwem.kernels import rows as kernels
 from factored_mwem.model import refinement as module

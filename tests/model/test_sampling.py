@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 import pytest
-from naive import cells_of, counts_within_one
 from scipy import stats
+from support.naive import cells_of, counts_within_one
 
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import Levels

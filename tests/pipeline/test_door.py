@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.feather as pf
 import pyarrow.parquet as pq
 import pytest
-from fakes import FakeNoise
+from support.fakes import FakeNoise
 
 from factored_mwem import (
     Cap,

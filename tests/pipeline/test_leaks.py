@@ -605,5 +605,5 @@ def test_formulas_come_back_as_they_were(tmp_path: Path) -> None:
         made, domain=Domain([made.domain["c"].model_copy(update={"categories": harmless})])
     ).write(tmp_path / "p.parquet")
     assert not come_back(tmp_path / "p.parquet")
-    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
     assert "CSV is written on request only" in readme and "formula" in readme

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from fakes import FakeNoise
+from support.fakes import FakeNoise
 
 from factored_mwem import Attribute, Domain, InputError, Policy, Release, ResourceError, Workload, release
 from factored_mwem.pipeline.release import _release

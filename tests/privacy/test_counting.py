@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from naive import count
+from support.naive import count
 
 from factored_mwem.errors import ResourceError
 from factored_mwem.kernels.counting import CHUNK, LOCAL, SLICES

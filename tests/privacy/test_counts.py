@@ -7,7 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
-from naive import count
+from support.naive import count
 
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import Levels

@@ -9,9 +9,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from goodness import chooses, exponential, fits, gaussian, happens, laplace, permute_and_flip
 from scipy.optimize import minimize_scalar
 from scipy.stats import norm
+from support.goodness import chooses, exponential, fits, gaussian, happens, laplace, permute_and_flip
 
 from factored_mwem.accounting.conversion import (
     LARGE_RHO,

@@ -79,6 +79,24 @@ class FakeNoise:
         return [call.scale for call in self.calls if call.method == method]
 
 
+class Between:
+    """A noise adapter that changes the scale on its way: what a bug between the ledger and the sampler would
+    look like.
+    """
+
+    def __init__(self, real: FakeNoise, factor: float) -> None:
+        self.real, self.factor, self.composition = real, factor, real.composition
+
+    def select(self, scores: np.ndarray, *, scale: float) -> int:
+        return self.real.select(scores, scale=scale * self.factor)
+
+    def add(self, values: np.ndarray, *, scale: float) -> np.ndarray:
+        return self.real.add(values, scale=scale * self.factor)
+
+    def threshold(self, counts: dict[str, int], *, scale: float, threshold: int) -> dict[str, int]:
+        return self.real.threshold(counts, scale=scale * self.factor, threshold=threshold)
+
+
 def callable_part(part: Callable[..., object]) -> Callable[..., object]:
     """A part of other kernels, which Python cannot call, inside a kernel of its own."""
 

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 
 import audit
 from audits import check, draws, exact
 from audits.bounds import epsilon_loss, lower_limit, rho_loss, rough_limits, upper_limit
 from audits.events import Features, judge, search
 from audits.plants import PLANTS
-from goodness import permute_and_flip
+from support.goodness import permute_and_flip
 
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit

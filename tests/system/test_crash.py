@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-SCRIPT = Path(__file__).parents[1] / "scripts" / "crash.py"
+SCRIPT = Path(__file__).parents[2] / "scripts" / "crash.py"
 
 
 def matrix(folder: Path, *arguments: str) -> tuple[int, dict[str, Any]]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"```(\w+)( tests)?\n(.*?)```", re.DOTALL)
 
 

@@ -23,7 +23,7 @@ from factored_mwem.model.dense import Factor, step
 from factored_mwem.workload.queries.parities import Parities
 from factored_mwem.workload.queries.ranges import Ranges
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 
 import replay
 from replays import baselines, data, figure2, figure3, figure4, table1

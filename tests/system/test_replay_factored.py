@@ -28,7 +28,7 @@ from factored_mwem.workload.queries.cuboids import Cuboids
 from factored_mwem.workload.queries.parities import Parities, parities_of
 from factored_mwem.workload.queries.ranges import Ranges
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 
 from replays import ablation, adult27, data, figure5, figure6, figure7
 from replays.figure import FAILS, HOLDS

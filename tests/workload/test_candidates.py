@@ -9,10 +9,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from fakes import FakeNoise
-from naive import at_levels, cells_of, count
-from test_neighbours import Table
-from test_tree import named
+from support.fakes import FakeNoise
+from support.models import named
+from support.naive import at_levels, cells_of, count
+from support.tables import Table
 
 from factored_mwem.accounting.accountant import Accountant, Budget
 from factored_mwem.accounting.unit import Neighbours, Unit

@@ -11,9 +11,9 @@ from functools import cache
 
 import numpy as np
 import pytest
-from fakes import FakeNoise
-from goodness import exponential, gaussian, laplace, permute_and_flip
-from test_neighbours import CELLS, UNITS, Table, every_unit, histogram, neighbours
+from support.fakes import FakeNoise
+from support.goodness import exponential, gaussian, laplace, permute_and_flip
+from support.tables import CELLS, UNITS, Table, every_unit, histogram, neighbours
 
 from factored_mwem.accounting.accountant import Accountant, Budget
 from factored_mwem.accounting.conversion import Composition

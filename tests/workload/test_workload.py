@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from naive import closure
+from support.naive import closure
 
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError, ResourceError

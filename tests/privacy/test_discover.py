@@ -1,0 +1,373 @@
+"""Discovery: kinds, categories and bounds learnt inside the budget, whoever a person is and whatever one row
+holds.
+"""
+
+import datetime
+import itertools
+import json
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from support.fakes import FakeNoise
+from support.releases import (
+    published,
+    run,
+)
+from support.tables import as_text, every_unit
+
+from factored_mwem.accounting.accountant import Accountant
+from factored_mwem.accounting.conversion import Composition
+from factored_mwem.accounting.unit import Neighbours, Unit
+from factored_mwem.domain.attribute import Attribute
+from factored_mwem.domain.domain import Domain
+from factored_mwem.errors import InputError
+from factored_mwem.pipeline import release as flow
+from factored_mwem.policy import Policy
+from factored_mwem.privacy.discover import discover
+from factored_mwem.privacy.noise import OpenDPNoise
+from factored_mwem.privacy.session import Access
+from factored_mwem.tables.profile import COARSE, KINDS, profile
+from factored_mwem.tables.source import Table, open_table
+
+CLEAR = {
+    "whole": "integer", "decimal": "number", "day": "date", "moment": "datetime", "flag": "boolean", "zip": "string", "gap": "integer",
+}  # fmt: skip
+
+
+def clear_csv(path: Path, rows: int = 20_000, canary: bool = True) -> Path:
+    """A made-up table with a column of every kind, codes with leading zeros, gaps, and in the last row values
+    that occur once.
+    """
+    rng = np.random.default_rng(3)
+    start = datetime.date(1990, 1, 1)
+    days = rng.integers(0, 9000, rows)
+    zips = np.array(["0311", "0312", "9021", "1012"])[rng.integers(0, 4, rows)]
+    lines = ["whole,decimal,day,moment,flag,zip,gap"]
+    for i in range(rows):
+        day = start + datetime.timedelta(days=int(days[i]))
+        clock = f"{day.isoformat()}T{days[i] % 24:02d}:{days[i] % 60:02d}:00"
+        gap = "" if i % 4 == 0 else str(i % 50)
+        lines.append(
+            f"{rng.integers(18, 90)},{rng.gamma(3, 2):.3f},{day.isoformat()},{clock},{'true' if i % 3 else 'false'},{zips[i]},{gap}"
+        )
+    if canary:
+        lines.append(
+            "8765432187654321,3141592653589793.5,1699-07-13,1699-07-13T07:07:07,CANARYflag,CANARY-zip,CANARYgap"
+        )
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("relation", list(Neighbours))
+def test_kinds_and_categories_are_found_right_on_a_clear_table(
+    relation: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Real noise at epsilon 5: a wrong kind would make a column useless. Zip codes stay text with their zero;
+    only `gap` has nulls.
+
+    A vote nobody cast stands out of the noise one time in 700, and so does one of 400 empty buckets of a
+    histogram: of eleven domains each column must be right in six, which chance alone denies with probability
+    1e-10.
+    """
+    table = open_table(clear_csv(tmp_path / "clear.csv"))
+    counted = profile(table, list(CLEAR))  # once; each domain draws its own noise
+    monkeypatch.setattr("factored_mwem.privacy.discover.profile", lambda *_: counted)
+    policy = Policy.of(epsilon=5.0, neighbours=relation)
+    right = dict.fromkeys(CLEAR, 0)
+    for _ in range(11):
+        ledger = Accountant(policy.budget(learn_domain=True))
+        domain = discover(
+            table, None, policy=policy, access=Access(ledger, policy.unit, OpenDPNoise(Composition.ZCDP))
+        )
+        for name, kind in CLEAR.items():
+            right[name] += (
+                domain[name].type == kind
+                and domain[name].nullable == (name == "gap")
+                and as_clear(domain[name])
+            )
+        assert float(ledger.spent / ledger.budget.amount) <= policy.domain_budget
+        assert 0 < ledger.spent_delta <= Fraction(policy.delta) * Fraction(policy.domain_budget)
+    assert min(right.values()) >= 6, right
+
+
+def as_clear(column: Attribute) -> bool:
+    """Whether a column of the clear table, of the right kind, has the categories or about the bounds that it
+    should.
+    """
+    if column.name == "zip":
+        return set(column.values) == {"0311", "0312", "9021", "1012", "other"} and column.other == "other"
+    if column.name == "day":
+        year = column.cuts / 365.25 + 1970
+        return bool(1988 < year[0] < 1992 and 2013 < year[-1] < 2018)
+    least, most = {"whole": (80, 120), "decimal": (0, 60), "gap": (0, 70)}.get(
+        column.name, (-math.inf, math.inf)
+    )
+    return column.type == "boolean" or bool(
+        least <= column.cuts[-1] <= most and (column.name != "whole" or 0 <= column.cuts[0] <= 20)
+    )
+
+
+@pytest.mark.slow
+def test_no_canary_leaves_the_building(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A value that occurs once is in no output: data, manifest, model, domain, progress, log. Its neighbours'
+    common values are.
+
+    Its digits are so many that none of 20,000 synthetic decimals, of 16 random ones each, holds them by
+    chance; its day is before all learnt bounds.
+    """
+    told: list[Any] = []
+    with caplog.at_level("DEBUG"):
+        release = flow.release(
+            clear_csv(tmp_path / "clear.csv"), 2, Policy.of(epsilon=5.0), report=told.append
+        )
+        found = published(release, tmp_path, "out")
+    texts = [
+        *found.values(),
+        json.dumps(release.domain.to_dict()).encode(),
+        repr(told).encode(),
+        repr(release).encode(),
+    ]
+    texts += [caplog.text.encode(), *(stream.encode() for stream in capfd.readouterr())]
+    for canary in (b"CANARY", b"765432187654321", b"141592653589793", b"1699-07-13"):
+        assert not [i for i, text in enumerate(texts) if canary in text]
+    assert b"0311" in found["out.csv"] and told
+
+
+def test_the_canary_check_would_see_one(tmp_path: Path) -> None:
+    """Negative control: a threshold that keeps everything lets the canary through to the files."""
+    fake = FakeNoise(kept=lambda counts, scale, threshold: dict(counts))
+    release = run(clear_csv(tmp_path / "c.csv", 400), Policy.of(), fake, domain=None)
+    assert "CANARY-zip" in release.domain["zip"].values
+    assert any(b"CANARY-zip" in content for content in published(release, tmp_path, "out").values())
+
+
+def test_thresholded_categories_see_the_fake_threshold_and_other(tmp_path: Path) -> None:
+    """Without noise: what reaches the threshold is kept and nothing else is; `other` in the data is not
+    listed twice.
+    """
+    table = pa.table({"c": ["common"] * 500 + ["other"] * 500 + ["rare"]})
+    fake = FakeNoise()
+    policy = Policy.of()
+    domain = discover(
+        open_table(table),
+        None,
+        policy=policy,
+        access=Access(Accountant(policy.budget(learn_domain=True)), policy.unit, fake),
+    )
+    assert domain["c"].values == ("common", "other")
+    (call,) = [c for c in fake.calls if c.method == "threshold"]
+    assert call.threshold is not None and call.threshold > 1 + 5 * call.scale
+
+
+def unreadable(schema: pa.Schema, *, text: bool = True) -> Table:
+    def read(columns: Any) -> Any:
+        raise AssertionError("a row was read")
+
+    return Table(schema, text, read)
+
+
+def test_pure_dp_without_a_domain_is_refused_and_nothing_is_read() -> None:
+    table = unreadable(pa.schema([("a", pa.string()), ("b", pa.string())]))
+    fake = FakeNoise(Composition.PURE)
+    with pytest.raises(InputError, match=r"--delta is 0.*fmwem domain draft") as caught:
+        run(table, Policy.of(delta=0.0), fake, domain=None)
+    assert not fake.calls and not caught.value.budget_spent
+
+
+def test_other_refusals_come_before_the_first_row_too() -> None:
+    table = unreadable(
+        pa.schema([("a", pa.string()), ("b", pa.list_(pa.int8())), ("c", pa.string())]), text=False
+    )
+    policy = Policy.of()
+    with pytest.raises(InputError, match="no columns"):
+        discover(
+            table,
+            [],
+            policy=policy,
+            access=Access(Accountant(policy.budget(learn_domain=True)), policy.unit, FakeNoise()),
+        )
+    for columns, message in ((["a", "c", "nope"], "no column 'nope'"), (["a", "b"], "cannot release")):
+        with pytest.raises(InputError, match=message):
+            run(table, Policy.of(), FakeNoise(), domain=None, columns=columns)
+
+
+@pytest.mark.parametrize(
+    ("arrow", "value", "limits"),
+    [
+        (pa.uint8(), 255, (0, 255)),
+        (pa.int8(), 127, (-128, 127)),
+        (pa.int8(), -128, (-128, 127)),
+        (pa.uint16(), 65535, (0, 65535)),
+    ],
+    ids=str,
+)
+def test_learnt_bounds_stay_inside_the_columns_type(
+    arrow: pa.DataType, value: int, limits: tuple[int, int]
+) -> None:
+    """A quantile's grid point beyond the type once ended the release after its budget was spent."""
+    for values in ([value] * 3000, np.linspace(*limits, 3000).round().astype(int)):
+        table = pa.table({"x": pa.array(values, arrow), "y": pa.array(values, arrow)})
+        release = flow.release(table, 1, Policy.of(epsilon=3.0, delta=1e-6))
+        cuts = release.domain["x"].cuts
+        assert limits[0] <= cuts[0] < cuts[-1] <= limits[1] + 1
+        assert release.to_arrow().schema.field("x").type == arrow
+
+
+HOSTILE = [
+    "1e999", "-1e999", "9" * 300, "9999-99-99", "2020-02-31", "9999-12-31T99:99:99", "9999-12-31 23:59:59.999999999+99:99", "nan", "inf", "-0",
+    "+", "\x00", "0x10", "1_0", "1" * 18, "9007199254740993", "true ", "2020-01-01Z", "\u0661\u0662", "\U0001f600", '"', "NULL",
+]  # fmt: skip
+
+
+def test_no_value_of_one_row_decides_whether_the_release_succeeds() -> None:
+    """Hostile text in every column, with declared and learnt domains, and alone among good rows or not: no
+    error.
+    """
+    base = pa.table({c: ["1", "2.5", "2001-01-01", "true"] * 5 for c in "abcd"})
+    spec = [
+        ("a", "integer", 0, 9),
+        ("b", "number", 0, 9),
+        ("c", "date", "2000-01-01", "2010-01-01"),
+        ("d", "datetime", "2000-01-01", "2010-01-01"),
+    ]
+    declared = Domain.from_dict(
+        {
+            "fields": [
+                {"name": n, "type": t, "constraints": {"minimum": lo, "maximum": hi}} for n, t, lo, hi in spec
+            ]
+        }
+    )
+    for values in (HOSTILE, HOSTILE[:1], HOSTILE[5:6]):
+        rows = pa.concat_tables([base, pa.table(dict.fromkeys("abcd", values))])
+        table = Table(
+            rows.schema, True, lambda columns, rows=rows: iter(rows.select(list(columns)).to_batches())
+        )
+        for domain in (declared, None):
+            assert run(table, Policy.of(rounds=1), FakeNoise(), domain=domain).rows >= 0
+
+
+# --- people: whose rows are kept ---
+
+
+def _person_pairs(k: int) -> Iterator[tuple[list[tuple[str, int]], list[tuple[str, int]]]]:
+    """Tables of (person, row value) with and without one person, whose rows are mixed among the others'."""
+    others = [("p", 0), ("q", 1), ("p", 2), ("p", 3), ("q", 4)]
+    for rows in range(1, k + 4):
+        for places in itertools.combinations(range(len(others) + rows), rows):
+            table: list[tuple[str, int]] = []
+            rest = iter(others)
+            for i in range(len(others) + rows):
+                table.append(("victim", 100 + i) if i in places else next(rest))
+            yield table, others
+
+
+@pytest.mark.parametrize("k", [1, 2])
+@pytest.mark.parametrize("encoded", [False, True])
+def test_a_person_moves_at_most_k_rows_whatever_the_order(k: int, encoded: bool) -> None:
+    """Brute force over all interleavings: with and without one person, the kept rows differ by that person's
+    k rows, nobody else's change.
+    """
+    from factored_mwem.tables.contributions import bound_contributions
+
+    def kept(table: list[tuple[str, int]]) -> list[int]:
+        people = pa.array([p for p, _ in table])
+        source = pa.table(
+            {"id": people.dictionary_encode() if encoded else people, "v": [v for _, v in table]}
+        )
+        bounded = bound_contributions(open_table(source), "id", k)
+        return [v for batch in bounded.batches(["v"]) for v in batch.column(0).to_pylist()]
+
+    for number, (with_person, without) in enumerate(_person_pairs(k)):
+        if number % 5 == 0:
+            more, fewer = kept(with_person), kept(without)
+            assert [v for v in more if v < 100] == fewer
+            assert len(more) - len(fewer) <= k
+
+
+@every_unit
+def test_the_threshold_pays_for_the_whole_unit(unit: Unit) -> None:
+    """A person's rows may hold 2 k categories nobody else has, k rows in one: with l0 or linf taken for 1 the
+    delta is understated.
+    """
+    policy = Policy.of(neighbours=unit.neighbours, contributions=unit.contributions)
+    fake, ledger = FakeNoise(), Accountant(policy.budget(learn_domain=True))
+    discover(open_table(pa.table({"c": ["x"] * 500})), None, policy=policy, access=Access(ledger, unit, fake))
+    (call,) = [c for c in fake.calls if c.method == "threshold"]
+    assert call.threshold is not None
+    k, people = unit.contributions, 2 if unit.neighbours is Neighbours.REPLACE else 1
+    tail = 0.5 * math.erfc((call.threshold - k - 1) / (call.scale * math.sqrt(2)))
+    assert ledger.budget.discovery_delta >= ledger.spent_delta >= people * k * tail > 0
+
+
+def test_a_range_without_a_whole_number_is_widened() -> None:
+    """Seen to fail after the budget was spent: only the bucket from 0.2 to 0.5 stood out of the noise of an
+    integer column.
+    """
+    bucket = int(np.searchsorted(COARSE["number"], 0.2))
+
+    def only_one(values: np.ndarray, scale: float) -> np.ndarray:
+        return (
+            np.where(np.arange(len(values)) == bucket, 10**9, 0)
+            if len(values) == len(COARSE["number"]) - 1
+            else values
+        )
+
+    policy = Policy.of()
+    access = Access(Accountant(policy.budget(learn_domain=True)), policy.unit, FakeNoise(offset=only_one))
+    domain = discover(open_table(pa.table({"c": [1, 2, 3] * 200})), None, policy=policy, access=access)
+    assert domain["c"].type == "integer"
+
+
+@pytest.mark.parametrize(("high", "believed"), [(5.0, False), (6.0, True)])
+def test_noise_alone_makes_no_bounds(high: float, believed: bool) -> None:
+    """Of 461 empty buckets one gets above 4.5 standard deviations once in 700 columns: bounds of 10^300 would
+    make a column of ratings useless.
+    """
+
+    def offset(values: np.ndarray, scale: float) -> np.ndarray:
+        return (
+            values + (np.arange(len(values)) == len(values) - 1) * math.ceil(high * scale)
+            if len(values) > 100
+            else values
+        )
+
+    policy, fake = (
+        Policy.of(epsilon=5.0),
+        FakeNoise(offset=offset, winner=lambda scores, _: len(scores) - 1),
+    )  # the largest point that is looked at
+    access = Access(Accountant(policy.budget(learn_domain=True)), policy.unit, fake)
+    (found,) = discover(
+        open_table(pa.table({"c": [1.5, 2.5, 3.5] * 5000})), None, policy=policy, access=access
+    )
+    assert found.edges is not None
+    assert (found.edges[-1] > 1e6) is believed
+
+
+@pytest.mark.parametrize(("high", "believed"), [(3.5, False), (4.5, True)])
+def test_noise_alone_makes_no_gaps_and_no_codes(high: float, believed: bool) -> None:
+    """A column of numbers must not become text, nor get missing values, because noise on a vote that nobody
+    gave was unlucky once in 700 columns.
+    """
+
+    def offset(values: np.ndarray, scale: float) -> np.ndarray:
+        return np.where(values == 0, math.ceil(high * scale), values) if len(values) < 100 else values
+
+    policy = Policy.of(epsilon=5.0)
+    for kind, at in (("null", 0), ("code", KINDS.index("code"))):
+        fake = FakeNoise(
+            offset=lambda values, scale, at=at: np.where(
+                np.arange(len(values)) == at, offset(values, scale), values
+            )
+        )
+        access = Access(Accountant(policy.budget(learn_domain=True)), policy.unit, fake)
+        (found,) = discover(as_text(pa.table({"c": [1, 2, 3] * 5000})), None, policy=policy, access=access)
+        assert (found.nullable if kind == "null" else found.type == "string") is believed
