@@ -92,6 +92,7 @@ releases = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(releases, st.floats(0.1, 5.0), st.sampled_from([1e-9, 1e-6]))
 def test_whatever_is_admitted_stays_within_the_cap_for_a_third_party(

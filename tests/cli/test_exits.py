@@ -7,14 +7,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from support.commands import FMWEM, JOB, Fmwem, killed_at, shown
+from support.commands import JOB, Fmwem, killed_at, shown
 
 from factored_mwem import crashpoints as faults
 from factored_mwem.cli import exits as endings
@@ -164,35 +163,6 @@ def test_a_signal_once_the_books_are_closed_says_so_too(books: Path, fmwem: Fmwe
     ended = fmwem(*JOB, "--json")
     assert (ended.code, ended.facts["budget_spent"]) == (143, True) and "is complete" in ended.facts["advice"]
     assert [entry["state"] for entry in shown(fmwem)["releases"]] == ["finished"]
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-@pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_an_output_that_takes_nothing_is_one_line(books: Path, fmwem: Fmwem, unbuffered: str) -> None:
-    command = [str(FMWEM), *map(str, JOB), "--run-id", "r", "--json"]
-    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
-    with open("/dev/full", "wb") as full:
-        ended = subprocess.run(
-            command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=environment
-        )
-    assert ended.returncode == 4 and ended.stderr.count("\n") == 1
-    assert "standard output" in ended.stderr and "the release is complete" in ended.stderr
-    assert fmwem(*JOB, "--run-id", "r", "--json").facts["reused"] is True
-
-
-@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
-def test_a_stream_that_is_closed_is_as_good_as_none(books: Path, fmwem: Fmwem, closed: str) -> None:
-    """The next file that is opened would take its number, and be printed into: here the ledger or a
-    journal.
-    """
-    ended = subprocess.run(
-        ["sh", "-c", f'exec "$@" {closed}', "sh", str(FMWEM), *map(str, JOB), "--run-id", "r"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ended.returncode == 0 and "Traceback" not in ended.stderr
-    assert fmwem(*JOB, "--run-id", "r", "--json").facts["reused"] is True
 
 
 def test_what_ignores_a_hangup_goes_on_ignoring_it() -> None:

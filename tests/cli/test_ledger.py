@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import sqlite3
 import subprocess
 import sys
-import time
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from support.commands import FMWEM, JOB, Fmwem, killed_at, shown
+from support.commands import JOB, Fmwem, killed_at, shown
 
 from factored_mwem import crashpoints as faults
 from factored_mwem.accounting.accountant import price
@@ -247,34 +244,3 @@ def test_mistakes_are_one_line_and_change_nothing(
     done = fmwem(*arguments, *(["-q"] if arguments[0] == "release" else []))
     assert (done.code, done.err.count("\n")) == (code, 1) and message in done.err
     assert {path.name: path.read_bytes() for path in books.parent.iterdir() if path.is_file()} == before
-
-
-def listening() -> None:
-    """A child that was started by one that ignores a signal ignores it, too."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_DFL)
-
-
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_signal_is_one_line_and_the_run_goes_on_later(
-    books: Path, fmwem: Fmwem, number: int, code: int
-) -> None:
-    """The ledger is held until the signal is sent, so that no run is over before it comes: every one waits at
-    its first charge at the latest.
-    """
-    held = sqlite3.connect(books, isolation_level=None)
-    held.execute("BEGIN IMMEDIATE")
-    arguments = [str(FMWEM), *map(str, JOB), "--run-id", "r", "--json"]
-    running = subprocess.Popen(
-        arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=listening  # noqa: PLW1509 - no threads here
-    )
-    while running.poll() is None and not any(books.parent.glob("books.journals/*")):
-        time.sleep(0.01)
-    running.send_signal(number)
-    held.execute("ROLLBACK")
-    held.close()
-    out, err = running.communicate()
-    told = json.loads(out)
-    assert running.returncode == told["exit_code"] == code and told["retryable"] and err.count("\n") == 1
-    assert fmwem(*JOB, "--run-id", "r").code == 0
-    assert len(shown(fmwem)["releases"]) == 1

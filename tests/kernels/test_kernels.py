@@ -5,8 +5,6 @@ them.
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -251,57 +249,3 @@ def test_distances_of_the_largest_counts_do_not_wrap_round() -> None:
 
 
 # ---- signatures
-
-SIGNATURES = """
-import numpy as np
-from factored_mwem.kernels import counting, dense, graph, joint, scoring, tree
-from factored_mwem.privacy.counts import PrivateCounts, PrivateRows
-from factored_mwem.domain.domain import Domain
-from factored_mwem.mechanisms.tree import fit_forest
-from factored_mwem.mechanisms.limits import Machine, limits_of
-from factored_mwem.mechanisms.mwem import mwem
-from factored_mwem.policy import Policy
-from factored_mwem.privacy.session import Access
-from factored_mwem.accounting.accountant import Budget, Accountant
-from factored_mwem.accounting.unit import Unit
-from factored_mwem.privacy.noise import OpenDPNoise
-from factored_mwem.workload.workload import Workload
-
-rng = np.random.default_rng(0)
-for shape, order, known in (((2,) * 16, 2, None), ((3, 1, 300), 2, 100)):
-    candidates = Workload.marginals(order).candidates(Domain.from_dict({f"a{i}": s for i, s in enumerate(shape)}))
-    codes = [rng.integers(0, s, size=100).astype(np.uint8 if s < 256 else np.uint16) for s in shape]
-    budget = Budget.of(1.0, 0.0)
-    access = Access(Accountant(budget), Unit(), OpenDPNoise(budget.composition))
-    mwem(PrivateCounts(codes, candidates), candidates, Policy.of(delta=0.0, engine="mwem"), access=access, known_total=known)
-    access = Access(Accountant(budget), Unit(), OpenDPNoise(budget.composition))
-    policy = Policy.of(delta=0.0, rounds=12)
-    limits = limits_of(candidates, policy, Machine(1e12, 0.0))
-    fit_forest(PrivateRows(codes, candidates.domain), candidates, policy, access=access, known_total=5000, limits=limits)
-for name, kernel in {**vars(counting), **vars(dense), **vars(graph), **vars(joint), **vars(scoring), **vars(tree)}.items():
-    if hasattr(kernel, "signatures"):
-        print(name, len(kernel.signatures))
-"""
-
-
-def test_every_kernel_has_one_signature() -> None:
-    """Wrappers hand over one dtype and layout each: a second one would be compiled at a user's first run. In
-    a process of its own, because the tests above call kernels as they like.
-    """
-    output = subprocess.run(
-        [sys.executable, "-c", SIGNATURES], check=True, capture_output=True, text=True
-    ).stdout.split()
-    found = dict(zip(output[::2], map(int, output[1::2]), strict=True))
-    # A kernel inside another may be compiled for slices as well; what Python calls may not.
-    called = {
-        "marginal_into",
-        "replay",
-        "distances",
-        "joined_cells",
-        "rebuild",
-        "descend",
-        "fill_conditionals",
-        "choose_medians",
-    }
-    called |= {"joint_marginals", "add_bits", "add_rows", "complete"}
-    assert {name: found[name] for name in called} == dict.fromkeys(called, 1)

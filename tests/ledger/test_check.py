@@ -17,10 +17,9 @@ from typing import Any
 
 import pytest
 from support.commands import JOB, Fmwem
-from support.runs import DOMAIN, died, go, sql, table
+from support.runs import DOMAIN, died, go, make_old, sql, table
 
 from factored_mwem import Workload, release
-from factored_mwem import crashpoints as faults
 from factored_mwem.accounting.cap import Cap, Cost
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Neighbours
@@ -810,10 +809,6 @@ def test_an_old_ledger_that_is_more_or_less_than_its_tables_is_none(old: Path) -
             LedgerFile(copy)
 
 
-def make_old(path: Path) -> None:
-    sql(path, "DROP TABLE events", "PRAGMA user_version = 1")
-
-
 def test_a_run_that_began_before_the_chain_goes_on_without_a_head(books: Path) -> None:
     drawn = died(books, "before draw", 3)
     make_old(books)
@@ -841,37 +836,6 @@ def test_a_manifest_from_before_the_chain_is_known_by_its_file(released: tuple[P
 
 
 # --- crashes ---
-
-
-@pytest.mark.parametrize("old_one", [False, True])
-@pytest.mark.parametrize("nth", range(1, 6))
-@pytest.mark.parametrize(
-    "point", ["before reserve", "before commit", "after commit", "after reserve", "before finish"]
-)
-def test_a_killed_process_leaves_chain_and_rows_together(
-    books: Path, point: str, nth: int, old_one: bool
-) -> None:
-    if old_one:
-        make_old(books)
-    child = os.fork()
-    if not child:
-        seen = [0]
-
-        def hook(reached: str) -> None:
-            seen[0] += reached == point
-            if reached == point and seen[0] == nth:
-                os._exit(9)
-
-        faults.hook = hook
-        try:
-            go(books)
-        finally:
-            os._exit(0)
-    os.waitpid(child, 0)
-    assert check_books(books)["problems"] == []
-    go(books)
-    found = check_books(books)
-    assert found["problems"] == [] and found["ledger_version"] == 2
 
 
 def test_an_event_outside_its_transaction_would_be_seen(books: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,6 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
-import subprocess
-import sys
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -142,60 +140,6 @@ def test_a_commit_waits_for_the_disk(file: LedgerFile) -> None:
     """EXTRA: after a power cut neither a commit nor the removal of its rollback journal is undone."""
     with file._reading() as db:
         assert db.execute("PRAGMA synchronous").fetchone() == (3,)
-
-
-RACE = """
-import sys
-from fractions import Fraction
-from pathlib import Path
-from factored_mwem.ledger import file as ledger_file
-from factored_mwem.errors import BudgetExceeded
-from factored_mwem.accounting.cap import Cost
-from factored_mwem.accounting.conversion import Composition
-path, attempts, plant = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-if plant == "unlocked":
-    import contextlib, time
-    transaction = ledger_file._transaction
-    admit = ledger_file.LedgerFile._admit
-    ledger_file._transaction = lambda db: contextlib.nullcontext()
-    ledger_file.LedgerFile._admit = lambda *given: (admit(*given), time.sleep(0.002))[0]
-file, won = ledger_file.LedgerFile(path), 0
-print("ready", flush=True)
-sys.stdin.readline()
-for _ in range(attempts):
-    try:
-        file.reserve("adult", Cost(Composition.PURE, Fraction(1, 40)), run_id=None, parameters={}, fingerprint=None, tool_version="1")
-        won += 1
-    except BudgetExceeded:
-        pass
-print(won)
-"""
-
-
-def race(path: Path, plant: str, *, processes: int = 8, attempts: int = 15) -> tuple[int, Fraction]:
-    """(admitted, as the processes say; spent, as the file says) of 8 processes that ask at once: none begins
-    before all have started.
-    """
-    command, pipe = [sys.executable, "-c", RACE, str(path), str(attempts), plant], subprocess.PIPE
-    running = [subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) for _ in range(processes)]
-    for p in running:
-        assert p.stdout is not None and p.stdout.readline() == "ready\n"
-    for p in running:
-        assert p.stdin is not None
-        p.stdin.write("\n")
-        p.stdin.flush()
-    won = sum(int(p.communicate()[0]) for p in running)
-    assert all(p.returncode == 0 for p in running)
-    return won, sum((e.cost.amount for e in LedgerFile(path).entries("adult")), Fraction(0))
-
-
-def test_eight_processes_cannot_overspend(file: LedgerFile) -> None:
-    assert race(file.path, "none") == (40, 1)
-
-
-def test_the_race_sees_a_reservation_outside_a_transaction(file: LedgerFile) -> None:
-    won, spent = race(file.path, "unlocked")
-    assert won > 40 and spent > 1
 
 
 def test_a_lock_that_stays_is_said(file: LedgerFile, monkeypatch: pytest.MonkeyPatch) -> None:

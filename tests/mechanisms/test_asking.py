@@ -399,6 +399,7 @@ def test_the_predicted_error_is_the_mean_over_all_ranges(values: int, compositio
         assert predicted(values, branches, composition) == pytest.approx(exact * split)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("composition", list(Composition))
 @pytest.mark.parametrize("values", [64, 150])
 def test_the_gain_is_what_is_delivered(values: int, composition: Composition) -> None:

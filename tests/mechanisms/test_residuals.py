@@ -359,6 +359,7 @@ def simulated(
     return np.array(found), chosen.error * 1e9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "composition"),
     [((2, 3, 4), Composition.ZCDP), ((2, 2, 2, 2), Composition.ZCDP), ((2, 2, 2), Composition.PURE)],

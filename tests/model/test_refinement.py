@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections import Counter
 
 import numpy as np
@@ -239,27 +237,3 @@ def test_enough_grows_with_the_table_to_an_end() -> None:
     assert enough(14, 0) == 0 and enough(1, 1) == 8
     assert enough(14, 1000) == 11_200
     assert enough(14, 10**7) == enough(14, 10**9) == module.MOST
-
-
-SIGNATURES = """
-import numpy as np
-from factored_mwem.kernels import rows
-from factored_mwem.model.refinement import Target, refine
-
-rng = np.random.default_rng(0)
-for dtype, sizes, level in ((np.int32, (3, 4), np.int32), (np.int64, (5,), np.int64)):
-    codes = np.array([rng.integers(0, s, size=50) for s in sizes], dtype=dtype)
-    groups = [[np.arange(s, dtype=level), np.minimum(np.arange(s, dtype=level), 1)] for s in sizes]
-    refine(codes, sizes, groups, [Target(tuple((a, 0) for a in range(len(sizes))), np.full(np.prod(sizes), 50 / np.prod(sizes)))], 100, rng)
-print(*(len(kernel.signatures) for kernel in (rows.charge, rows.improve)))
-"""
-
-
-def test_every_kernel_has_one_signature() -> None:
-    """Whatever whole numbers come in, the kernels see one dtype and layout: a second one would be compiled at
-    a user's first run.
-    """
-    output = subprocess.run(
-        [sys.executable, "-c", SIGNATURES], check=True, capture_output=True, text=True
-    ).stdout.split()
-    assert output == ["1", "1"]

@@ -516,6 +516,7 @@ main()
 """
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("broken", [False, True])
 def test_diagnostics_of_the_interpreter_tell_no_value(watch: Watch, broken: bool) -> None:
     """Development mode and every logger at its loudest: resource warnings, and the libraries' own

@@ -1,5 +1,7 @@
 """Cached distances are those of the model now."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -1,5 +1,7 @@
 """What was charged is what the sampler was given, stage by stage."""
 
+from __future__ import annotations
+
 from fractions import Fraction
 from typing import Any
 

@@ -5,8 +5,6 @@ than promised.
 from __future__ import annotations
 
 import itertools
-import subprocess
-import sys
 import tracemalloc
 from collections.abc import Sequence
 
@@ -240,24 +238,3 @@ def test_a_marginal_beyond_32_bits_is_refused() -> None:
     members = np.array([[0, 1]], dtype=np.int32)
     with pytest.raises(ResourceError, match=r"more than 2\^32 cells; lower --max-cells"):
         count_all(columns_of((2, 2), 1), np.array([2**16, 2**16]), members, np.array([0, 2**32]))
-
-
-SIGNATURES = """
-import numpy as np
-from factored_mwem.privacy.counting import count_all
-from factored_mwem.kernels import counting
-read_only = np.zeros(70, dtype=np.uint8)
-read_only.flags.writeable = False
-columns = [read_only, np.zeros(140, dtype=np.uint16)[::2], np.zeros(70, dtype=np.uint32), np.zeros(70, dtype=np.uint8)]
-members = np.array([[0, -1], [1, -1], [2, -1], [3, -1], [0, 3], [1, 2]], dtype=np.int32)
-count_all(columns, np.array([2, 300, 20, 5]), members, np.array([0, 2, 302, 322, 327, 337, 6337]))
-count_all([c.copy() for c in columns[::3]], np.array([1, 2]), members[:1], np.array([0, 1]))
-print(*(len(getattr(counting, name).signatures) for name in ("add_rows", "add_bits", "complete")))
-"""
-
-
-def test_every_kernel_is_compiled_once() -> None:
-    output = subprocess.run(
-        [sys.executable, "-c", SIGNATURES], check=True, capture_output=True, text=True
-    ).stdout
-    assert output.split() == ["1", "1", "1"]

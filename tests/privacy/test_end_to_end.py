@@ -2,6 +2,8 @@
 the noise.
 """
 
+from __future__ import annotations
+
 from fractions import Fraction
 from pathlib import Path
 from typing import Any

@@ -5,6 +5,8 @@ The noise adapter is a fake that records what it is given, so output distributio
 instead of sampled.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from fractions import Fraction

@@ -30,6 +30,11 @@ def gaussian(scale: float, x: np.ndarray) -> np.ndarray:
     )
 
 
+def tail(scale: float, at: int) -> float:
+    """P[noise >= at]."""
+    return float(gaussian(scale, np.arange(at, at + math.ceil(60 * scale))).sum())
+
+
 def laplace(scale: float, x: np.ndarray) -> np.ndarray:
     """Exact probabilities of the discrete Laplace distribution."""
     return np.tanh(0.5 / scale) * np.exp(-np.abs(x) / scale)

@@ -1,5 +1,7 @@
 """Releases under noise that a test knows, and all that they publish."""
 
+from __future__ import annotations
+
 import datetime
 from collections.abc import Iterator
 from dataclasses import replace

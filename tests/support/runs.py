@@ -85,3 +85,8 @@ def sql(path: Path, *statements: str) -> None:
         for statement in statements:
             db.execute(statement)
     db.close()
+
+
+def make_old(path: Path) -> None:
+    """The ledger as it was before there was a chain."""
+    sql(path, "DROP TABLE events", "PRAGMA user_version = 1")

@@ -9,10 +9,8 @@ import json
 import math
 import os
 import re
-import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -25,7 +23,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 
-from verifications.matrix import TEXT, Configuration, at_once, configuration, crowded, domain_of, matrix
+from verifications.matrix import TEXT, Configuration, at_once, configuration, crowded, domain_of
 from verifications.plants import PLANTS, Plant
 
 from factored_mwem import InputError, Policy, Verified, release, request, verify
@@ -89,13 +87,6 @@ def test_nothing_moves_by_more_than_was_charged(
     assert found.pairs == 20 and found.draws >= 20
     assert all(ratio <= 1 + 1e-9 for ratio in worst(found).values())
     assert {stage: ratio for stage in tight if (ratio := worst(found)[stage]) < TIGHT} == {}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("made", matrix(), ids=lambda made: made.name)
-def test_the_matrix_holds(made: Configuration, tmp_path: Path) -> None:
-    found = made.run(tmp_path, 25)
-    assert found.holds, "\n".join(map(str, found.failures))
 
 
 @pytest.mark.parametrize("planted", PLANTS, ids=lambda planted: planted.name)
@@ -551,46 +542,6 @@ def test_what_killed_runs_left_is_removed(tmp_path: Path, monkeypatch: pytest.Mo
     verify(pa.table({"sex": ["Male", "Female"] * 10}), 1, domain=domain_of(("sex",)), pairs=1, seed=0)
     assert {path.name for path in tmp_path.iterdir()} == names - {left}
     assert all((tmp_path / name / "neighbour.csv").exists() for name in others)
-
-
-@pytest.mark.parametrize("signal_sent", [signal.SIGTERM, signal.SIGKILL])
-def test_a_killed_run_is_swept_by_the_next(signal_sent: signal.Signals, tmp_path: Path) -> None:
-    table = Configuration("", "csv").table(tmp_path)
-    folder = tmp_path / "temporary"
-    folder.mkdir()
-    command = [
-        sys.executable,
-        "-c",
-        "from factored_mwem.cli.main import main; main()",
-        "verify",
-        str(table),
-        "--marginals",
-        "1",
-        "--rounds",
-        "1",
-    ]
-    environment = {**os.environ, "TMPDIR": str(folder)}
-    with subprocess.Popen(
-        [*command, "--pairs", "1000000"],
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    ) as running:
-        try:
-            while not list(folder.glob("fmwem-verify-*/neighbour.csv")):
-                assert running.poll() is None
-                time.sleep(0.05)
-            (made,) = folder.iterdir()
-            assert (
-                made.name.startswith(f"fmwem-verify-{running.pid}-") and made.stat().st_mode & 0o777 == 0o700
-            )
-            running.send_signal(signal_sent)
-            running.wait(60)
-        finally:
-            running.kill()
-    assert list(folder.iterdir()) == ([made] if signal_sent == signal.SIGKILL else [])
-    subprocess.run([*command, "--pairs", "1"], env=environment, check=True, capture_output=True)
-    assert list(folder.iterdir()) == []
 
 
 def test_the_help_says_where_copies_go(
