@@ -88,7 +88,8 @@ def test_a_damaged_ledger_is_read_or_refused(ledger: Path, changes: list[tuple[f
     """
     path = ledger.with_name("changed")
     path.write_bytes(edited(ledger.read_bytes(), changes))
-    ledger_file.PATIENCE, patience = 0.1, ledger_file.PATIENCE
+    connect = ledger_file._connect
+    ledger_file._connect = lambda path, *_: connect(path, 0.1)
     try:
         file = LedgerFile(path)
         books(path), export(path)
@@ -100,7 +101,7 @@ def test_a_damaged_ledger_is_read_or_refused(ledger: Path, changes: list[tuple[f
     except FmwemError as error:
         assert one_line(error)
     finally:
-        ledger_file.PATIENCE = patience
+        ledger_file._connect = connect
         for left in path.parent.glob("changed-*"):
             left.unlink()
 

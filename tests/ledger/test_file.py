@@ -143,7 +143,8 @@ def test_a_commit_waits_for_the_disk(file: LedgerFile) -> None:
 
 
 def test_a_lock_that_stays_is_said(file: LedgerFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ledger_file, "PATIENCE", 0.05)
+    connect = ledger_file._connect
+    monkeypatch.setattr(ledger_file, "_connect", lambda path, *_: connect(path, 0.05))
     holder = sqlite3.connect(file.path, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     with pytest.raises(Busy, match="in use") as refused:

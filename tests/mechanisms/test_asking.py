@@ -383,7 +383,7 @@ def mean_parts(values: int, levels: Sequence[np.ndarray]) -> float:
 
 
 @pytest.mark.parametrize("composition", list(Composition))
-@pytest.mark.parametrize("values", [2, 3, 4, 5, 7, 16, 40, 64])
+@pytest.mark.parametrize("values", [2, 3, 4, 5, 7, 16, 40, pytest.param(64, marks=pytest.mark.slow)])
 def test_the_predicted_error_is_the_mean_over_all_ranges(values: int, composition: Composition) -> None:
     """In units of one measurement with the whole budget: parts of a range times what splitting the budget
     among the levels costs each.

@@ -160,7 +160,11 @@ def check_sensitivity(shape: Sequence[int], unit: Unit, composition: Composition
 
 @both
 @every_unit
-@every_shape
+@pytest.mark.parametrize(
+    "shape",
+    [shape if math.prod(shape) <= 6 else pytest.param(shape, marks=pytest.mark.slow) for shape in SHAPES],
+    ids=map(str, SHAPES),
+)
 def test_sensitivity_is_the_greatest_change_over_all_neighbours(
     shape: Sequence[int], unit: Unit, composition: Composition
 ) -> None:

@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from support.marks import others_slow
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 
@@ -78,7 +79,15 @@ has no power.
 """
 
 
-@pytest.mark.parametrize(("made", "tight"), QUICK, ids=[made.name for made, _ in QUICK])
+DEFAULT = [QUICK[i][0].name for i in (0, 1, 5, 9, 12)]
+"""Each engine, relation and price, with an id and without, typed and text, in rounds and at once; the others are slow."""
+
+
+@pytest.mark.parametrize(
+    ("made", "tight"),
+    others_slow(QUICK, lambda case: case[0].name in DEFAULT),
+    ids=[made.name for made, _ in QUICK],
+)
 def test_nothing_moves_by_more_than_was_charged(
     made: Configuration, tight: tuple[str, ...], tmp_path: Path
 ) -> None:
@@ -89,7 +98,20 @@ def test_nothing_moves_by_more_than_was_charged(
     assert {stage: ratio for stage in tight if (ratio := worst(found)[stage]) < TIGHT} == {}
 
 
-@pytest.mark.parametrize("planted", PLANTS, ids=lambda planted: planted.name)
+EVIDENT = {
+    "a draw without a charge",
+    "noise that is drawn past the ledger",
+    "exact counts after the noise",
+    "noise at half scale",
+}
+"""Planted bugs that show within a few pairs; the others are slow."""
+
+
+@pytest.mark.parametrize(
+    "planted",
+    others_slow(PLANTS, lambda plant: plant.name in EVIDENT),
+    ids=[plant.name for plant in PLANTS],
+)
 def test_a_planted_bug_is_found(planted: Plant, tmp_path: Path) -> None:
     with planted.plant():
         found = planted.where.run(tmp_path, planted.pairs, seed=1)
