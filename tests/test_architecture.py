@@ -32,9 +32,20 @@ parsed = cache(ast.parse)
 
 
 ROOMS = (
-    "accounting", "cli", "domain", "kernels", "ledger", "mechanisms", "model", "pipeline", "privacy", "tables", "verifier",
-    "workload", "workload.queries",
-)  # fmt: skip
+    "accounting",
+    "cli",
+    "domain",
+    "kernels",
+    "ledger",
+    "mechanisms",
+    "model",
+    "pipeline",
+    "privacy",
+    "tables",
+    "verifier",
+    "workload",
+    "workload.queries",
+)
 """`from factored_mwem.tables import draft` names the module `tables.draft`."""
 
 
@@ -142,10 +153,16 @@ INSIDERS = ("Sealed.", "Sealed.__init__", "Sealed.reveal", "PrivateRows.count")
 candidates.
 """
 OPENERS = {
-    ("privacy.session", "select"), ("privacy.session", "measure"), ("privacy.residuals", "measure_residuals"),
-    ("privacy.session", "select_question"), ("privacy.session", "measure_question"),
-    ("privacy.discover", "_votes"), ("privacy.discover", "_bounds"), ("privacy.discover", "_magnitude"), ("privacy.discover", "_categories"),
-}  # fmt: skip
+    ("privacy.session", "select"),
+    ("privacy.session", "measure"),
+    ("privacy.residuals", "measure_residuals"),
+    ("privacy.session", "select_question"),
+    ("privacy.session", "measure_question"),
+    ("privacy.discover", "_votes"),
+    ("privacy.discover", "_bounds"),
+    ("privacy.discover", "_magnitude"),
+    ("privacy.discover", "_categories"),
+}
 """The functions that open private numbers: select, measure, and the parts of discover."""
 
 

@@ -91,7 +91,8 @@ def test_quiet_verbose_and_json(here: Path, fmwem: Fmwem) -> None:
     lines = [line for line in verbose.err.splitlines() if line.startswith("round ")]
     told = [
         re.fullmatch(
-            r"round (\d+): measured .+; (\d+) components, (\d+) cliques of [0-9,]+ cells; (\d+)% of the budget spent",
+            r"round (\d+): measured .+; (\d+) components, (\d+) cliques of [0-9,]+ cells; "
+            r"(\d+)% of the budget spent",
             s,
         )
         for s in lines

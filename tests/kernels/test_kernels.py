@@ -66,9 +66,19 @@ def score(
     answers = ModelAnswers(candidates).answers(model, np.arange(len(candidates)))
     out = np.empty(len(candidates), dtype=np.int64)
     distances(
-        answers.which, candidates.sizes, answers.slots, answers.strides, answers.starts, answers.parts, answers.total, counts, offsets, float(grid),
-        *candidates.coarse, out,
-    )  # fmt: skip
+        answers.which,
+        candidates.sizes,
+        answers.slots,
+        answers.strides,
+        answers.starts,
+        answers.parts,
+        answers.total,
+        counts,
+        offsets,
+        float(grid),
+        *candidates.coarse,
+        out,
+    )
     return out
 
 

@@ -104,14 +104,45 @@ def test_a_whole_ledger_fits(two: Path) -> None:
 
 
 CHANGES = {
-    "datasets": {"name": "'c'", "epsilon": "2.5", "delta": "1e-9", "rho": "2.0", "neighbours": "'replace'", "contributions": "2",
-                 "privacy_id": "'p'", "limit_rho": "'1'", "limit_delta": "'1/3'", "added": "'2001'"},
-    "releases": {"id": "99", "dataset": "'b'", "run_id": "'w'", "state": "'failed'", "composition": "'zcdp'", "amount": "'1/4'", "delta": "'1/9'",
-                 "spent_amount": "'1/4'", "spent_delta": "'1/9'", "parameters": "'{\"k\": [1, 1]}'", "fingerprint": "x'00'", "mark": "'m'",
-                 "files": "'[]'", "tool_version": "'2'", "reserved": "'2001'", "changed": "'2001'"},
-    "events": {"number": "99", "reserved": "99", "event": "replace(event, '1', '2')", "head": "replace(head, 'a', 'b') || 'c'", "code": "x'00'"},
+    "datasets": {
+        "name": "'c'",
+        "epsilon": "2.5",
+        "delta": "1e-9",
+        "rho": "2.0",
+        "neighbours": "'replace'",
+        "contributions": "2",
+        "privacy_id": "'p'",
+        "limit_rho": "'1'",
+        "limit_delta": "'1/3'",
+        "added": "'2001'",
+    },
+    "releases": {
+        "id": "99",
+        "dataset": "'b'",
+        "run_id": "'w'",
+        "state": "'failed'",
+        "composition": "'zcdp'",
+        "amount": "'1/4'",
+        "delta": "'1/9'",
+        "spent_amount": "'1/4'",
+        "spent_delta": "'1/9'",
+        "parameters": "'{\"k\": [1, 1]}'",
+        "fingerprint": "x'00'",
+        "mark": "'m'",
+        "files": "'[]'",
+        "tool_version": "'2'",
+        "reserved": "'2001'",
+        "changed": "'2001'",
+    },
+    "events": {
+        "number": "99",
+        "reserved": "99",
+        "event": "replace(event, '1', '2')",
+        "head": "replace(head, 'a', 'b') || 'c'",
+        "code": "x'00'",
+    },
     "secret": {"key": f"x'{'00' * 32}'"},
-}  # fmt: skip
+}
 CELLS = [(table, column, value) for table, columns in CHANGES.items() for column, value in columns.items()]
 
 
@@ -236,8 +267,12 @@ def test_an_event_that_was_taken_out_is_named(two: Path, at: int) -> None:
 def test_rows_and_events_must_be_there_both_ways(two: Path) -> None:
     sql(two, "DELETE FROM releases WHERE id = 2")
     assert "release 2: it is in the chain, and not in the books" in check_books(two)["problems"]
-    sql(two, "INSERT INTO releases SELECT 7, dataset, 'new', state, composition, amount, delta, spent_amount, spent_delta, parameters, fingerprint, "
-        "mark, files, tool_version, reserved, changed FROM releases WHERE id = 1")  # fmt: skip
+    sql(
+        two,
+        "INSERT INTO releases SELECT 7, dataset, 'new', state, composition, amount, delta, "
+        "spent_amount, spent_delta, parameters, fingerprint, "
+        "mark, files, tool_version, reserved, changed FROM releases WHERE id = 1",
+    )
     assert "release 7: it is in the books, and not in the chain" in check_books(two)["problems"]
     sql(two, "DELETE FROM datasets WHERE name = 'b'")
     assert "release 4: its dataset is not in the books" in check_books(two)["problems"]

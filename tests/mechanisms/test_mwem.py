@@ -112,7 +112,8 @@ def access_of(
 
 
 def run(
-    rows: list[tuple[int, ...]], shape: tuple[int, ...], order: int, *, fake: Fake | None = None, known: bool = True,
+    rows: list[tuple[int, ...]], shape: tuple[int, ...], order: int, *,
+    fake: Fake | None = None, known: bool = True,
     epsilon: float = 1.0, delta: float = 1e-9, **choices: object,
 ) -> tuple[Fit, Access, list[Progress]]:  # fmt: skip
     """One run of the loop on rows, with noise that a test knows; the number of rows is public unless `known`
@@ -246,9 +247,15 @@ def test_the_loop_is_figure_1(shape: tuple[int, ...], replay: bool, order: int, 
     )
     drawn = [m.scale * math.sqrt(2 / math.pi) for m in fit.measurements]
     chosen, iterates = history(
-        rows, shape, sorted(closure(itertools.combinations(range(len(shape)), order))), lambda i, _: fake.drawn[i],
-        rounds=rounds, penalty=drawn, sweeps=100 if replay else 1, forced=components == "one",
-    )  # fmt: skip
+        rows,
+        shape,
+        sorted(closure(itertools.combinations(range(len(shape)), order))),
+        lambda i, _: fake.drawn[i],
+        rounds=rounds,
+        penalty=drawn,
+        sweeps=100 if replay else 1,
+        forced=components == "one",
+    )
     assert [m.positions for m in fit.measurements] == chosen
     assert_same(fit.model, iterates[-1], tolerance=1e-11)
 
@@ -411,8 +418,13 @@ def test_a_step_does_not_see_how_cells_are_named() -> None:
 
 
 ANCHORS = [
-    ("mildew", 1, 1.49800), ("mildew", 2, 0.10517), ("czech", 1, 0.22921), ("czech", 2, 0.01286), ("czech", 3, 0.00587), ("rochdale", 1, 0.64088)
-]  # fmt: skip
+    ("mildew", 1, 1.49800),
+    ("mildew", 2, 0.10517),
+    ("czech", 1, 0.22921),
+    ("czech", 2, 0.01286),
+    ("czech", 3, 0.00587),
+    ("rochdale", 1, 0.64088),
+]
 
 
 @pytest.mark.parametrize(("name", "order", "anchor"), ANCHORS)

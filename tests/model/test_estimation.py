@@ -90,10 +90,14 @@ def optimum(levels: Levels, measurements: Sequence[Measurement]) -> tuple[float,
     cells, best = stacked.shape[1], (np.inf, np.zeros(0))
     for start in (np.full(cells, 1 / cells), np.random.default_rng(0).dirichlet(np.ones(cells))):
         found = minimize(
-            lambda p: (float(((stacked @ p - target) ** 2).sum()) / 2, stacked.T @ (stacked @ p - target)), start, jac=True, method="SLSQP",
-            bounds=[(0, 1)] * cells, constraints={"type": "eq", "fun": lambda p: p.sum() - 1, "jac": np.ones_like},
+            lambda p: (float(((stacked @ p - target) ** 2).sum()) / 2, stacked.T @ (stacked @ p - target)),
+            start,
+            jac=True,
+            method="SLSQP",
+            bounds=[(0, 1)] * cells,
+            constraints={"type": "eq", "fun": lambda p: p.sum() - 1, "jac": np.ones_like},
             options={"maxiter": 2000, "ftol": 1e-12},
-        )  # fmt: skip
+        )
         shares = np.maximum(found.x, 0) / np.maximum(found.x, 0).sum()
         best = min(best, (loss_of(levels, measurements, shares), shares), key=lambda pair: pair[0])
     return best
@@ -174,9 +178,20 @@ def descent(
     part = Component.log_linear(CliqueTree.of(levels, views), views, theta)
     before, layout = loss_of(levels, measurements, part.marginal(every)), part.layout
     _, _, told = descend(
-        part.beliefs, part.separators, layout.cliques, layout.edges, layout.index, 0, layout.tables, target, weight, theta, 8 / float(weight.max()),
-        iterations, module.ENOUGH * len(target),
-    )  # fmt: skip
+        part.beliefs,
+        part.separators,
+        layout.cliques,
+        layout.edges,
+        layout.index,
+        0,
+        layout.tables,
+        target,
+        weight,
+        theta,
+        8 / float(weight.max()),
+        iterations,
+        module.ENOUGH * len(target),
+    )
     return (
         before,
         loss_of(levels, measurements, part.marginal(every)),

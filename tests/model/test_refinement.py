@@ -16,9 +16,16 @@ SIZES = (4, 1, 3, 12, 2)
 COARSE = np.array([0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 2])
 GROUPS = [[np.arange(s), COARSE] if s == 12 else [np.arange(s)] for s in SIZES]
 VIEWS = [
-    ((0, 0),), ((3, 0),), ((1, 0),), ((0, 0), (2, 0)), ((2, 0), (3, 0)), ((0, 0), (3, 1), (4, 0)), ((4, 0), (2, 0), (3, 1)), ((0, 0), (1, 0), (2, 0)),
+    ((0, 0),),
+    ((3, 0),),
+    ((1, 0),),
+    ((0, 0), (2, 0)),
+    ((2, 0), (3, 0)),
+    ((0, 0), (3, 1), (4, 0)),
+    ((4, 0), (2, 0), (3, 1)),
+    ((0, 0), (1, 0), (2, 0)),
     ((0, 0), (2, 0), (3, 1), (4, 0)),
-]  # fmt: skip
+]
 """All orders from one to four, axes out of order, one attribute at two levels, one of a single value."""
 
 Axes = tuple[tuple[int, int], ...]

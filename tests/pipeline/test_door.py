@@ -237,9 +237,16 @@ def test_of_people_without_an_id_nobody_is_left(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("who,a\n,x\n,y\n")
     calls = FakeNoise()
     _release(
-        open_table(tmp_path / "t.csv"), Workload.marginals(1), Policy.of(privacy_id="who", epsilon=1.0),
-        Domain.from_dict({"fields": [{"name": "a", "categories": ["x", "y"]}]}), None, 3, 1, lambda _: None, noise=calls,
-    )  # fmt: skip
+        open_table(tmp_path / "t.csv"),
+        Workload.marginals(1),
+        Policy.of(privacy_id="who", epsilon=1.0),
+        Domain.from_dict({"fields": [{"name": "a", "categories": ["x", "y"]}]}),
+        None,
+        3,
+        1,
+        lambda _: None,
+        noise=calls,
+    )
     assert all(np.sum(call.values) == 0 for call in calls.calls if call.method == "add")
 
 

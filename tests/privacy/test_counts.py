@@ -146,7 +146,8 @@ def test_memory_is_refused_from_public_facts() -> None:
     assert bytes_of(candidates) > 4 * 20 * 1e9
     with pytest.raises(
         ResourceError,
-        match=rf"41 candidate marginals need {bytes_of(candidates) / 1e9:.1f} GB, more than the 16\.0 GB allowed; lower --marginals",
+        match=rf"41 candidate marginals need {bytes_of(candidates) / 1e9:.1f} GB, more than "
+        r"the 16\.0 GB allowed; lower --marginals",
     ):
         check_memory(candidates, 16e9)
     check_memory(candidates, bytes_of(candidates))

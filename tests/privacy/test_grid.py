@@ -21,9 +21,21 @@ from factored_mwem.privacy.noise import OpenDPNoise
 from factored_mwem.tables.profile import GRIDS
 
 PARAMETERS = {
-    "epsilon", "delta", "spent_epsilon", "cost", "share", "scale", "weight", "minimum", "maximum", "edges", "domain_budget", "select_share",
-    "initial_share", "time_budget",
-}  # fmt: skip
+    "epsilon",
+    "delta",
+    "spent_epsilon",
+    "cost",
+    "share",
+    "scale",
+    "weight",
+    "minimum",
+    "maximum",
+    "edges",
+    "domain_budget",
+    "select_share",
+    "initial_share",
+    "time_budget",
+}
 """Where a manifest may hold a number that is not whole: what a person chose, what follows from the price, and
 bounds, which are looked at below.
 """

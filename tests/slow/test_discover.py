@@ -30,8 +30,14 @@ from factored_mwem.tables.profile import profile
 from factored_mwem.tables.source import open_table
 
 CLEAR = {
-    "whole": "integer", "decimal": "number", "day": "date", "moment": "datetime", "flag": "boolean", "zip": "string", "gap": "integer",
-}  # fmt: skip
+    "whole": "integer",
+    "decimal": "number",
+    "day": "date",
+    "moment": "datetime",
+    "flag": "boolean",
+    "zip": "string",
+    "gap": "integer",
+}
 
 
 def clear_csv(path: Path, rows: int = 20_000, canary: bool = True) -> Path:
@@ -48,7 +54,8 @@ def clear_csv(path: Path, rows: int = 20_000, canary: bool = True) -> Path:
         clock = f"{day.isoformat()}T{days[i] % 24:02d}:{days[i] % 60:02d}:00"
         gap = "" if i % 4 == 0 else str(i % 50)
         lines.append(
-            f"{rng.integers(18, 90)},{rng.gamma(3, 2):.3f},{day.isoformat()},{clock},{'true' if i % 3 else 'false'},{zips[i]},{gap}"
+            f"{rng.integers(18, 90)},{rng.gamma(3, 2):.3f},{day.isoformat()},{clock},"
+            f"{'true' if i % 3 else 'false'},{zips[i]},{gap}"
         )
     if canary:
         lines.append(

@@ -9,21 +9,22 @@ import sys
 from support.sources import sources
 
 
+def loaded_by(modules: str, watched: tuple[str, ...]) -> str:
+    """Which of the watched modules importing these loads, in a fresh process."""
+    code = f"import sys, {modules}; print([m for m in {watched!r} if m in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return found.stdout.strip()
+
+
 def test_importing_the_package_loads_nothing_heavy() -> None:
     """`import factored_mwem` is what every command and every completion pays for."""
-    code = "import sys, factored_mwem; print([m for m in ('pandas', 'numba', 'opendp', 'pyarrow', 'numpy', 'rich') if m in sys.modules])"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "[]"
+    heavy = ("pandas", "numba", "opendp", "pyarrow", "numpy", "rich")
+    assert loaded_by("factored_mwem", heavy) == "[]"
 
 
 def test_a_release_loads_no_pandas() -> None:
-    code = "import sys, factored_mwem.pipeline.release, factored_mwem.cli.jobs; print([m for m in ('pandas', 'opendp') if m in sys.modules])"
-    assert (
-        subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True
-        ).stdout.strip()
-        == "[]"
-    )
+    modules = "factored_mwem.pipeline.release, factored_mwem.cli.jobs"
+    assert loaded_by(modules, ("pandas", "opendp")) == "[]"
 
 
 RUN = """
@@ -32,14 +33,18 @@ from factored_mwem import release
 from factored_mwem.kernels import counting, dense, graph, joint, rows, scoring, tree
 rng = np.random.default_rng(0)
 binary = pa.table({f"b{i}": pa.array(rng.random(500) < 0.5) for i in range(16)})
-mixed = pa.table({"a": rng.integers(0, 50, 500), "b": rng.normal(size=500), "c": rng.choice(["x", "y", "z"], 500)})
+a, b, c = rng.integers(0, 50, 500), rng.normal(size=500), rng.choice(["x", "y", "z"], 500)
+mixed = pa.table({"a": a, "b": b, "c": c})
 mwem = {"engine": "mwem"}
 paper = {"neighbours": "replace", "step": "paper", "initial": "histogram", **mwem}
 for table, choices in ((binary, {}), (mixed, {}), (binary, mwem), (mixed, paper)):
     release(table, 2, epsilon=9.0, rounds=3, **choices).to_arrow()
 release(mixed, 3, epsilon=9.0, rounds=3, initial="none", replay=False, **mwem).to_arrow()
 release(mixed, 3, epsilon=9.0, time_budget=60.0).to_arrow()
-for name, kernel in {**vars(counting), **vars(dense), **vars(graph), **vars(joint), **vars(rows), **vars(scoring), **vars(tree)}.items():
+everything = {}
+for module in (counting, dense, graph, joint, rows, scoring, tree):
+    everything |= vars(module)
+for name, kernel in everything.items():
     if hasattr(kernel, "signatures"):
         print(name, len(kernel.signatures))
 """
@@ -75,7 +80,8 @@ from factored_mwem.privacy.counting import count_all
 from factored_mwem.kernels import counting
 read_only = np.zeros(70, dtype=np.uint8)
 read_only.flags.writeable = False
-columns = [read_only, np.zeros(140, dtype=np.uint16)[::2], np.zeros(70, dtype=np.uint32), np.zeros(70, dtype=np.uint8)]
+columns = [read_only, np.zeros(140, dtype=np.uint16)[::2]]
+columns += [np.zeros(70, dtype=np.uint32), np.zeros(70, dtype=np.uint8)]
 members = np.array([[0, -1], [1, -1], [2, -1], [3, -1], [0, 3], [1, 2]], dtype=np.int32)
 count_all(columns, np.array([2, 300, 20, 5]), members, np.array([0, 2, 302, 322, 327, 337, 6337]))
 count_all([c.copy() for c in columns[::3]], np.array([1, 2]), members[:1], np.array([0, 1]))
@@ -107,16 +113,22 @@ from factored_mwem.workload.workload import Workload
 
 rng = np.random.default_rng(0)
 for shape, order, known in (((2,) * 16, 2, None), ((3, 1, 300), 2, 100)):
-    candidates = Workload.marginals(order).candidates(Domain.from_dict({f"a{i}": s for i, s in enumerate(shape)}))
+    domain = Domain.from_dict({f"a{i}": s for i, s in enumerate(shape)})
+    candidates = Workload.marginals(order).candidates(domain)
     codes = [rng.integers(0, s, size=100).astype(np.uint8 if s < 256 else np.uint16) for s in shape]
     budget = Budget.of(1.0, 0.0)
     access = Access(Accountant(budget), Unit(), OpenDPNoise(budget.composition))
-    mwem(PrivateCounts(codes, candidates), candidates, Policy.of(delta=0.0, engine="mwem"), access=access, known_total=known)
+    policy = Policy.of(delta=0.0, engine="mwem")
+    mwem(PrivateCounts(codes, candidates), candidates, policy, access=access, known_total=known)
     access = Access(Accountant(budget), Unit(), OpenDPNoise(budget.composition))
     policy = Policy.of(delta=0.0, rounds=12)
     limits = limits_of(candidates, policy, Machine(1e12, 0.0))
-    fit_forest(PrivateRows(codes, candidates.domain), candidates, policy, access=access, known_total=5000, limits=limits)
-for name, kernel in {**vars(counting), **vars(dense), **vars(graph), **vars(joint), **vars(scoring), **vars(tree)}.items():
+    rows = PrivateRows(codes, candidates.domain)
+    fit_forest(rows, candidates, policy, access=access, known_total=5000, limits=limits)
+everything = {}
+for module in (counting, dense, graph, joint, scoring, tree):
+    everything |= vars(module)
+for name, kernel in everything.items():
     if hasattr(kernel, "signatures"):
         print(name, len(kernel.signatures))
 """
@@ -154,7 +166,8 @@ rng = np.random.default_rng(0)
 for dtype, sizes, level in ((np.int32, (3, 4), np.int32), (np.int64, (5,), np.int64)):
     codes = np.array([rng.integers(0, s, size=50) for s in sizes], dtype=dtype)
     groups = [[np.arange(s, dtype=level), np.minimum(np.arange(s, dtype=level), 1)] for s in sizes]
-    refine(codes, sizes, groups, [Target(tuple((a, 0) for a in range(len(sizes))), np.full(np.prod(sizes), 50 / np.prod(sizes)))], 100, rng)
+    even = np.full(np.prod(sizes), 50 / np.prod(sizes))
+    refine(codes, sizes, groups, [Target(tuple((a, 0) for a in range(len(sizes))), even)], 100, rng)
 print(*(len(kernel.signatures) for kernel in (rows.charge, rows.improve)))
 """
 

@@ -85,7 +85,8 @@ print("ready", flush=True)
 sys.stdin.readline()
 for _ in range(attempts):
     try:
-        file.reserve("adult", Cost(Composition.PURE, Fraction(1, 40)), run_id=None, parameters={}, fingerprint=None, tool_version="1")
+        cost = Cost(Composition.PURE, Fraction(1, 40))
+        file.reserve("adult", cost, run_id=None, parameters={}, fingerprint=None, tool_version="1")
         won += 1
     except BudgetExceeded:
         pass

@@ -358,8 +358,15 @@ def test_adult_has_the_bits_of_the_authors_file() -> None:
     domain, rows = adult27.codes()
     assert (domain.cells, len(rows.codes[0])) == (27_000_960, 30_162)
     assert dict(zip(domain.names, domain.shape, strict=True)) == {
-        "native-country": 41, "sex": 2, "race": 5, "relationship": 6, "occupation": 14, "marital-status": 7, "education": 16, "workclass": 7,
-    }  # fmt: skip
+        "native-country": 41,
+        "sex": 2,
+        "race": 5,
+        "relationship": 6,
+        "occupation": 14,
+        "marital-status": 7,
+        "education": 16,
+        "workclass": 7,
+    }
 
 
 @pytest.mark.parametrize(("attributes", "order"), [(10, 3), (20, 2)])
@@ -453,21 +460,47 @@ def rows_6() -> list[dict[str, Any]]:
 def rows_7() -> list[dict[str, Any]]:
     return [
         {
-            "epsilon": 1.0, "rounds": 2, "seed": seed, "irrelevant": irrelevant, "round": number, "milliseconds": 5.0, "max_error": 30_000.0 / number,
-            "largest_cells": 2**number, "cells": 2**number, "irrelevant_joined": 0,
+            "epsilon": 1.0,
+            "rounds": 2,
+            "seed": seed,
+            "irrelevant": irrelevant,
+            "round": number,
+            "milliseconds": 5.0,
+            "max_error": 30_000.0 / number,
+            "largest_cells": 2**number,
+            "cells": 2**number,
+            "irrelevant_joined": 0,
         }
-        for seed in (0, 1) for irrelevant in (0, 50) for number in (1, 2)
-    ]  # fmt: skip
+        for seed in (0, 1)
+        for irrelevant in (0, 50)
+        for number in (1, 2)
+    ]
 
 
 def rows_of_ablation() -> list[dict[str, Any]]:
     entropy = {
-        "plain": 2.0, "average iterate": 3.0, ablation.UNGUARDED: 9.0, "guarded replay": 1.0, "replay and histogram": 0.5, ablation.ADAPTIVE: 0.9,
-    }  # fmt: skip
+        "plain": 2.0,
+        "average iterate": 3.0,
+        ablation.UNGUARDED: 9.0,
+        "guarded replay": 1.0,
+        "replay and histogram": 0.5,
+        ablation.ADAPTIVE: 0.9,
+    }
     return [
-        {"data": name, "method": m, "epsilon": e, "run": 0, "entropy": entropy[m], "questions": 8, "spent": e, "shrank": 0}
-        for name in ablation.SMALL for m in ablation.STYLES for e in ablation.EPSILONS
-    ]  # fmt: skip
+        {
+            "data": name,
+            "method": m,
+            "epsilon": e,
+            "run": 0,
+            "entropy": entropy[m],
+            "questions": 8,
+            "spent": e,
+            "shrank": 0,
+        }
+        for name in ablation.SMALL
+        for m in ablation.STYLES
+        for e in ablation.EPSILONS
+    ]
 
 
 Spoil = Callable[[dict[str, Any]], dict[str, Any]]

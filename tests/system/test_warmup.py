@@ -24,7 +24,10 @@ from factored_mwem import kernels
 sizes = {"a": 40, "b": 9, "c": 2, "d": 30, "e": 5}
 table = pa.table({name: np.arange(3000) * 7919 % 9973 % size for name, size in sizes.items()})
 fm.release(table, 3, epsilon=1.0, domain=sizes).to_arrow()
-print(json.dumps({k.py_func.__name__: [list(k.signatures) == [types], sum(k.stats.cache_misses.values())] for k, types in kernels.ENTRIES}))
+found = {}
+for k, types in kernels.ENTRIES:
+    found[k.py_func.__name__] = [list(k.signatures) == [types], sum(k.stats.cache_misses.values())]
+print(json.dumps(found))
 """
 
 

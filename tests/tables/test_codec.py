@@ -452,8 +452,18 @@ def test_text_dates_keep_their_format() -> None:
 
 
 def test_columns_are_fitted_by_name_and_type_in_the_table_s_order(tmp_path: Path) -> None:
-    domain = Domain.from_dict({"fields": [{"name": "b", "type": "boolean"}, {"name": "a", "type": "date", "constraints": {"minimum": "2020-01-01",
-        "maximum": "2020-01-02", "required": True}}]})  # fmt: skip
+    domain = Domain.from_dict(
+        {
+            "fields": [
+                {"name": "b", "type": "boolean"},
+                {
+                    "name": "a",
+                    "type": "date",
+                    "constraints": {"minimum": "2020-01-01", "maximum": "2020-01-02", "required": True},
+                },
+            ]
+        }
+    )
     (tmp_path / "t.csv").write_text("a,b\nsecret,secret\n")
     table = open_table(tmp_path / "t.csv")
     fitted, schema = fit_columns(domain, table, None)

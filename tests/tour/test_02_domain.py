@@ -1,4 +1,4 @@
-"""2. A domain says which values may appear. It is public: declare it, or draft one and have a person review it."""
+"""2. A domain says which values may appear. It is public: declare it, or draft it and review it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""3. A workload says what must come out right: marginals, cubes, ranges, parities, and any mixture of them."""
+"""3. A workload says what must come out right: marginals, cubes, ranges, parities, mixed as you like."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from support.commands import Fmwem
 def test_check_tells_cells_memory_and_noise(town: Path, fmwem: Fmwem) -> None:
     facts = fmwem("check", "people.csv", "--marginals", 2, "--json").facts
     assert facts["attributes"] == {"age": 6, "colour": 4, "owns": 2, "score": 5}  # codes, null among them
-    assert facts["cells"] == 6 * 4 * 2 * 5 and facts["initial_noise"] > 0
+    assert facts["cells"] == 6 * 4 * 2 * 5 and facts["memory_megabytes"] > 0
     assert not list(town.glob("people.synthetic.*"))
 
 

@@ -1,4 +1,4 @@
-"""7. For the owner's eyes: how far the synthetic table is off, and whether one person moves more than was charged."""
+"""7. For the owner's eyes: how far the rows are off, and whether one person moves more than was charged."""
 
 from __future__ import annotations
 

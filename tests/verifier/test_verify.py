@@ -80,7 +80,9 @@ has no power.
 
 
 DEFAULT = [QUICK[i][0].name for i in (0, 1, 5, 9, 12)]
-"""Each engine, relation and price, with an id and without, typed and text, in rounds and at once; the others are slow."""
+"""Each engine, relation and price, with an id and without, typed and text, in rounds and at once; the others
+are slow.
+"""
 
 
 @pytest.mark.parametrize(
@@ -226,12 +228,19 @@ KEYS: Callable[[Any], Any] = lambda noise: noise.threshold({"a": 100, "b": 200},
 @pytest.mark.parametrize(
     ("how", "call", "wrong"),
     [
-        ("honest", ADD, None), ("honest", SELECT, None), ("honest", KEYS, None),
-        ("no noise", ADD, "did not receive"), ("turned round", ADD, "did not receive"), ("shifted", ADD, "not what came back"),
-        ("other scores", SELECT, "did not receive"), ("another winner", SELECT, "another score"),
-        ("counts shifted", KEYS, "did not receive"), ("keys swapped", KEYS, "not those that came back"), ("a key more", KEYS, "not handed over"),
+        ("honest", ADD, None),
+        ("honest", SELECT, None),
+        ("honest", KEYS, None),
+        ("no noise", ADD, "did not receive"),
+        ("turned round", ADD, "did not receive"),
+        ("shifted", ADD, "not what came back"),
+        ("other scores", SELECT, "did not receive"),
+        ("another winner", SELECT, "another score"),
+        ("counts shifted", KEYS, "did not receive"),
+        ("keys swapped", KEYS, "not those that came back"),
+        ("a key more", KEYS, "not handed over"),
     ],
-)  # fmt: skip
+)
 def test_an_adapter_that_lies_is_seen(how: str, call: Callable[[Any], Any], wrong: str | None) -> None:
     ledger = Accountant(Policy.of(epsilon=100.0).budget(learn_domain=False))
     ledger.charge(Charge("measure", Mechanism.GAUSSIAN, ("a",), 1.0, 1))
@@ -396,13 +405,20 @@ def frame_of_many_types() -> pd.DataFrame:
     big, moments = [2**63 - 1, 2**53 + 1, -(2**63)] * 10, pd.date_range("2020-01-01", periods=30)
     return pd.DataFrame(
         {
-            "Int64": pd.array([*big[:-1], None], "Int64"), "UInt8": pd.array([1, None, 255] * 10, "UInt8"), "int64": big,
-            "boolean": pd.array([True, None, False] * 10, "boolean"), "Float64": pd.array([0.5, None, 2.0] * 10, "Float64"),
-            "string": pd.array(["a", None, "b"] * 10, "string"), "arrow": pd.array([*big[:-1], None], pd.ArrowDtype(pa.int64())),
-            "words": pd.array(["a", None, "b"] * 10, pd.ArrowDtype(pa.string())), "object": ["a", None, "b"] * 10,
-            "zone": moments.tz_localize("Europe/Vienna"), "moment": moments, "category": pd.Categorical(["a", None, "b"] * 10, ordered=True),
+            "Int64": pd.array([*big[:-1], None], "Int64"),
+            "UInt8": pd.array([1, None, 255] * 10, "UInt8"),
+            "int64": big,
+            "boolean": pd.array([True, None, False] * 10, "boolean"),
+            "Float64": pd.array([0.5, None, 2.0] * 10, "Float64"),
+            "string": pd.array(["a", None, "b"] * 10, "string"),
+            "arrow": pd.array([*big[:-1], None], pd.ArrowDtype(pa.int64())),
+            "words": pd.array(["a", None, "b"] * 10, pd.ArrowDtype(pa.string())),
+            "object": ["a", None, "b"] * 10,
+            "zone": moments.tz_localize("Europe/Vienna"),
+            "moment": moments,
+            "category": pd.Categorical(["a", None, "b"] * 10, ordered=True),
         }
-    )  # fmt: skip
+    )
 
 
 def test_neighbours_of_a_frame_have_its_types(tmp_path: Path) -> None:
