@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from support.commands import DOMAIN, Fmwem, Run, write_table
+from support.commands import DOMAIN, Fmwem, Run, as_before, write_table
 from support.fakes import FakeNoise
 from support.releases import run
 from support.tables import SMALL, small_table
@@ -93,11 +93,22 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 # ---- ledgers and noise
 
 
+@pytest.fixture(scope="session")
+def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where folders are kept that are made once and copied for every test."""
+    return tmp_path_factory.mktemp("templates")
+
+
 @pytest.fixture
-def command_books(here: Path, fmwem: Fmwem) -> Path:
+def command_books(here: Path, templates: Path, fmwem: Fmwem) -> Path:
     """A ledger made by commands, with dataset `adult`."""
-    assert fmwem("ledger", "init", "books").code == 0
-    assert fmwem("ledger", "add", "books", "--dataset", "adult", "--epsilon", 1, "--delta", "1e-9").code == 0
+
+    def make() -> None:
+        cap = ("--dataset", "adult", "--epsilon", 1, "--delta", "1e-9")
+        assert fmwem("ledger", "init", "books").code == 0
+        assert fmwem("ledger", "add", "books", *cap).code == 0
+
+    as_before(here, templates / "books", make)
     return here / "books"
 
 

@@ -17,7 +17,7 @@ from factored_mwem import Domain, Release, release
 from factored_mwem import files as output
 from factored_mwem.errors import InputError, ResourceError
 from factored_mwem.files import check_target, replacing, write_text
-from factored_mwem.pipeline import release as flow
+from factored_mwem.pipeline import result
 from factored_mwem.tables import formats
 from factored_mwem.tables.formats import METADATA_KEY, check_format, manifest_path, write_batches
 
@@ -105,7 +105,7 @@ def test_overwriting_removes_the_old_manifest_first(
         seen.append(names(tmp_path))
         raise RuntimeError("power cut")
 
-    monkeypatch.setattr(flow, "write_text", crash)
+    monkeypatch.setattr(result, "write_text", crash)
     with pytest.raises(RuntimeError, match="power cut"):
         made.write(tmp_path / "t.parquet", overwrite=True)
     assert seen == [["t.parquet"]]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.commands import JOB, Fmwem
+from support.commands import JOB, Fmwem, as_before
 from support.runs import DOMAIN, died, go, make_old, sql, table
 
 from factored_mwem import Workload, release
@@ -73,9 +73,14 @@ def enter(
 
 
 @pytest.fixture
-def two(tmp_path: Path) -> Path:
+def two(tmp_path: Path, templates: Path) -> Path:
     """Two datasets, and three releases on the first: every kind of event but one."""
-    file = LedgerFile.create(tmp_path / "two")
+    as_before(tmp_path, templates / "two", lambda: make_two(tmp_path / "two"))
+    return tmp_path / "two"
+
+
+def make_two(path: Path) -> None:
+    file = LedgerFile.create(path)
     file.add("a", Cap.of(2.0, 0.0), Neighbours.ADD_REMOVE, 1)
     file.add("b", Cap.of(1.0, 1e-9), Neighbours.REPLACE, 3, "person")
     for run_id in ("x", "y", None):
@@ -83,7 +88,6 @@ def two(tmp_path: Path) -> Path:
         file.change(number, "spent", spent=Cost(Composition.PURE, Fraction(1, 3)))
         file.change(number, "finished", files=[{"data": "00"}])
     enter(file, Cost(Composition.ZCDP, Fraction(1, 1000)), "b", "z")
-    return file.path
 
 
 @pytest.fixture
@@ -457,8 +461,11 @@ def test_every_reservation_holds_a_random_mark(two: Path) -> None:
 
 
 @pytest.fixture
-def released(command_books: Path, fmwem: Fmwem) -> tuple[Path, Path]:
-    assert fmwem(*JOB, "--epsilon", 0.4, "--run-id", "monday", "-o", "monday.parquet").code == 0
+def released(command_books: Path, templates: Path, fmwem: Fmwem) -> tuple[Path, Path]:
+    def make() -> None:
+        assert fmwem(*JOB, "--epsilon", 0.4, "--run-id", "monday", "-o", "monday.parquet").code == 0
+
+    as_before(command_books.parent, templates / "released", make)
     return command_books, command_books.parent / "monday.manifest.json"
 
 

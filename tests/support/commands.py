@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import random
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -77,6 +78,15 @@ def write_table(path: Path, rows: int = 400) -> None:
                     rng.choice(["true", "false", ""]),
                 ]
             )
+
+
+def as_before(folder: Path, template: Path, make: Callable[[], None]) -> None:
+    """The folder as `make` leaves it: made once, then copied from the template."""
+    if template.exists():
+        shutil.copytree(template, folder, dirs_exist_ok=True)
+    else:
+        make()
+        shutil.copytree(folder, template)
 
 
 def shown(fmwem: Fmwem) -> dict[str, Any]:
