@@ -40,20 +40,33 @@ CZECH = (
     "5 7 21 9 9 17 1 4 4 3 11 8 14 17 5 2 7 3 14 14 9 16 2 3 4 0 13 11 5 14 4 4"
 )
 ROCHDALE = """
-5 0 2 1 5 1 0 0 4 1 0 0 6 0 2 0     8 0 11 0 13 0 1 0 3 0 1 0 26 0 1 0    5 0 2 0 0 0 0 0 0 0 0 0 0 0 1 0    4 0 8 2 6 0 1 0 1 0 1 0 0 0 1 0
-17 10 1 1 16 7 0 0 0 2 0 0 10 6 0 0 1 0 2 0 0 0 0 0 1 0 0 0 0 0 0 0        4 7 3 1 1 1 2 0 1 0 0 0 1 0 0 0    0 0 3 0 0 0 0 0 0 0 0 0 0 0 0 0
-18 3 2 0 23 4 0 0 22 2 0 0 57 3 0 0 5 1 0 0 11 0 1 0 11 0 0 0 29 2 1 1     3 0 0 0 4 0 0 0 1 0 0 0 0 0 0 0    1 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0
-41 25 0 1 37 26 0 0 15 10 0 0 43 22 0 0   0 0 0 0 2 0 0 0 0 0 0 0 3 0 0 0  2 4 0 0 2 1 0 0 0 1 0 0 2 1 0 0    0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0
+5 0 2 1 5 1 0 0 4 1 0 0 6 0 2 0     8 0 11 0 13 0 1 0 3 0 1 0 26 0 1 0    5 0 2 0 0 0 0 0 0 0 0 0 0
+0 1 0    4 0 8 2 6 0 1 0 1 0 1 0 0 0 1 0
+17 10 1 1 16 7 0 0 0 2 0 0 10 6 0 0 1 0 2 0 0 0 0 0 1 0 0 0 0 0 0 0        4 7 3 1 1 1 2 0 1 0 0 0 1
+0 0 0    0 0 3 0 0 0 0 0 0 0 0 0 0 0 0 0
+18 3 2 0 23 4 0 0 22 2 0 0 57 3 0 0 5 1 0 0 11 0 1 0 11 0 0 0 29 2 1 1     3 0 0 0 4 0 0 0 1 0 0 0 0
+0 0 0    1 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0
+41 25 0 1 37 26 0 0 15 10 0 0 43 22 0 0   0 0 0 0 2 0 0 0 0 0 0 0 3 0 0 0  2 4 0 0 2 1 0 0 0 1 0 0 2
+1 0 0    0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0
 """
 TABLES = {"mildew": (6, 70, 22), "czech": (6, 1841, 63), "rochdale": (8, 665, 91)}
 
-ADULT_DATA = b"39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Not-in-family, White, Male, 2174, 0, 40, Cuba, <=50K\n\n"
-ADULT_TEST = b"|1x3 Cross validator\n25, ?, 226802, 11th, 7, Never-married, ?, Own-child, Black, Male, 0, 0, 40, ?, >50K.\n\n"
+ADULT_DATA = (
+    b"39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Not-in-family, White, Male, "
+    b"2174, 0, 40, Cuba, <=50K\n\n"
+)
+ADULT_TEST = (
+    b"|1x3 Cross validator\n"
+    b"25, ?, 226802, 11th, 7, Never-married, ?, Own-child, Black, Male, 0, 0, 40, ?, >50K.\n\n"
+)
 ADULT_ROWS = [
     "39,State-gov,77516,Bachelors,13,Never-married,Adm-clerical,Not-in-family,White,Male,2174,0,40,Cuba,<=50K",
     "25,?,226802,11th,7,Never-married,?,Own-child,Black,Male,0,0,40,?,>50K",
 ]
-TRANSFUSION = b'Recency (months),Frequency (times),Monetary (c.c. blood),Time (months),"whether"\r\n2 ,50,12500,98 ,1\r\n0 ,13,3250,28 ,0'
+TRANSFUSION = (
+    b'Recency (months),Frequency (times),Monetary (c.c. blood),Time (months),"whether"\r\n'
+    b"2 ,50,12500,98 ,1\r\n0 ,13,3250,28 ,0"
+)
 
 
 def read(name: str) -> tuple[list[str], list[list[str]]]:
@@ -359,7 +372,10 @@ def published(name: str) -> dict[str, bytes]:
         data = "".join(", ".join(row) + "\n" for row in rows[:32561]) + "\n"
         test = "|1x3 Cross validator\n" + "".join(", ".join(row) + ".\n" for row in rows[32561:]) + "\n"
         return {"adult.data": data.encode(), "adult.test": test.encode()}
-    header = 'Recency (months),Frequency (times),Monetary (c.c. blood),Time (months),"whether he/she donated blood in March 2007"'
+    header = (
+        "Recency (months),Frequency (times),Monetary (c.c. blood),Time (months),"
+        '"whether he/she donated blood in March 2007"'
+    )
     return {
         "transfusion.data": "\r\n".join(
             [header, *(f"{r} ,{f},{m},{t} ,{d}" for r, f, m, t, d in rows)]

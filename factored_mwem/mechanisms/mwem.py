@@ -126,7 +126,7 @@ class MarginalLearner:
         self._session, self._candidates, self._dense = session, plan.candidates, dense
         self.private = session.rows.count(plan.candidates)
         measured = {m.positions for m in dense.measurements}
-        self._open = UnmeasuredMarginals(plan.candidates, dense.policy.cells, measured)
+        self._offer = UnmeasuredMarginals(plan.candidates, dense.policy.cells, measured)
         self._answers = ModelAnswers(plan.candidates)
         self._sum = np.zeros(0)
 
@@ -134,7 +134,7 @@ class MarginalLearner:
         dense, cells = self._dense, self._candidates.cells
         if dense.policy.iterate == "average":  # A_0 .. A_{T-1}: the iterates before each round, HLM12 Fig. 1
             self._sum = dense.model.components[0].weights + (self._sum if len(self._sum) else 0)
-        which = self._open.which(dense.model)
+        which = self._offer.which(dense.model)
         if not len(which):
             return Eligible(which, np.zeros(0))
         noise = self._session.marginal_noise(step.measure).mean_abs
@@ -142,7 +142,7 @@ class MarginalLearner:
         return Eligible(which, cells[which] * noise)
 
     def answers(self, eligible: Eligible) -> Answers:
-        return self._answers.answers(self._dense.model, self._open.stale())
+        return self._answers.answers(self._dense.model, self._offer.stale())
 
     def target(self, chosen: int) -> tuple[int, ...]:
         return self._candidates.positions(chosen)
@@ -151,7 +151,7 @@ class MarginalLearner:
         dense = self._dense
         signal = float(np.abs(measured.noisy - dense.model.marginal(measured.positions)).sum())
         dense.add(measured)
-        self._open.measured(chosen, dense.model, everything=dense.refresh_total())
+        self._offer.measured(chosen, dense.model, everything=dense.refresh_total())
         return signal, measured.scale.mean_abs * len(measured.noisy)
 
     def progress(self, schedule: Schedule) -> Progress:

@@ -83,10 +83,10 @@ class TreeLearner:
     def __init__(self, session: Session, estimate: Estimate, views: Candidates, max_cells: int) -> None:
         self.private = session.rows.count(views)
         self._session, self._estimate, self._views = session, estimate, views
-        self._open, self._answers = FittingViews(views, max_cells), ModelAnswers(views)
+        self._offer, self._answers = FittingViews(views, max_cells), ModelAnswers(views)
 
     def eligible(self, step: Round) -> Eligible:
-        views, which = self._views, self._open.which(self._estimate)
+        views, which = self._views, self._offer.which(self._estimate)
         if not len(which):
             return Eligible(which, np.zeros(0))
         noise = self._session.marginal_noise(step.measure).mean_abs
@@ -96,7 +96,7 @@ class TreeLearner:
         )
 
     def answers(self, eligible: Eligible) -> Answers:
-        return self._answers.answers(self._estimate.forest, self._open.stale(eligible.which))
+        return self._answers.answers(self._estimate.forest, self._offer.stale(eligible.which))
 
     def target(self, chosen: int) -> tuple[int, ...]:
         return self._views.positions(chosen)
@@ -106,7 +106,7 @@ class TreeLearner:
         before = estimate.forest.marginal(view)
         estimate.add(measured)
         gap = float(np.abs(estimate.forest.marginal(view) - before).sum())
-        self._open.measured(view, estimate.forest)
+        self._offer.measured(view, estimate.forest)
         return gap, measured.scale.mean_abs * len(before)
 
     def progress(self, schedule: Schedule) -> Progress:

@@ -1,7 +1,7 @@
 """PrivateCounts: the rows as codes and the true counts of every candidate marginal. Nothing in it may be
 printed, pickled or released.
 
-Only `reveal` gives the numbers out, and only `Session._open` may call it, after charging
+Only `reveal` gives the numbers out, and only `Session._unseal` may call it, after charging
 the ledger, for `discover`, `select` and `measure`; tests/test_architecture.py walks the code and holds that.
 """
 
@@ -50,7 +50,7 @@ class Sealed(Private):
         self._contents = contents
 
     def reveal(self) -> Any:
-        """The private contents, for `Session._open` alone."""
+        """The private contents, for `Session._unseal` alone."""
         return self._contents
 
 

@@ -125,7 +125,7 @@ def _votes(name: str, sealed: Sealed, cost: Fraction, session: Session) -> tuple
     """
     sensitivity = session.unit.l2_squared_of_marginal
     scale = scale_for(Mechanism.GAUSSIAN, cost, sensitivity=sensitivity)
-    column: ColumnProfile = session._open(
+    column: ColumnProfile = session._unseal(
         sealed, Charge("discover", Mechanism.GAUSSIAN, (name, "kind"), scale, sensitivity)
     )
     return session.noise.add(column.votes, scale=scale).astype(np.float64), scale
@@ -166,7 +166,7 @@ def _bounds(
     rank = min(max(math.ceil((math.log(len(inside)) + 2) * scale / present), 2), PER_MILLE // 20)
     picked = []
     for side, quantile in (("lower", rank), ("upper", PER_MILLE - rank)):
-        column: ColumnProfile = session._open(
+        column: ColumnProfile = session._unseal(
             sealed, Charge("discover", Mechanism.EXPONENTIAL, (name, side), scale, sensitivity)
         )
         lower, higher = column.lower_and_higher(grid)
@@ -195,7 +195,7 @@ def _magnitude(
     points = COARSE[grid]
     sensitivity = session.unit.l2_squared_of_marginal
     scale = scale_for(Mechanism.GAUSSIAN, cost, sensitivity=sensitivity)
-    column: ColumnProfile = session._open(
+    column: ColumnProfile = session._unseal(
         sealed, Charge("discover", Mechanism.GAUSSIAN, (name, "magnitude"), scale, sensitivity)
     )
     lower, _ = column.lower_and_higher(grid)
@@ -214,7 +214,7 @@ def _categories(name: str, sealed: Sealed, cost: Fraction, delta: Fraction, sess
     sensitivity = unit.l2_squared_of_marginal
     scale = scale_for(Mechanism.THRESHOLD, cost, sensitivity=sensitivity)
     threshold, charged = threshold_for(scale, delta, l0=unit.l0_of_marginal, linf=unit.linf_of_marginal)
-    column: ColumnProfile = session._open(
+    column: ColumnProfile = session._unseal(
         sealed, Charge("discover", Mechanism.THRESHOLD, (name, "categories"), scale, sensitivity, charged)
     )
     kept = session.noise.threshold(dict(column.texts), scale=scale, threshold=threshold)

@@ -110,7 +110,7 @@ def measure_residuals(
     mechanism = additive(composition)
     scale = scale_for(mechanism, cost, sensitivity=bound)
     per_answer = weights[transform.masks]
-    contents: Rows = session._open(rows, Charge("measure", mechanism, rows.names, scale, bound))
+    contents: Rows = session._unseal(rows, Charge("measure", mechanism, rows.names, scale, bound))
     exact = transform.forward(contents.marginal(range(len(shape)))) * per_answer
     noisy = session.noise.add(exact[per_answer > 0], scale=scale)
     return Residuals(order, weights, noisy, NoiseScale(scale, composition))

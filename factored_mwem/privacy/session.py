@@ -78,7 +78,7 @@ class Session:
     noise: Noise
     _rows: PrivateRows | None = None
 
-    def _open(self, sealed: Sealed, charge: Charge) -> Any:
+    def _unseal(self, sealed: Sealed, charge: Charge) -> Any:
         """The private contents, once `charge` is paid: the one door. BudgetExceeded leaves it shut."""
         self.accountant.charge(charge)
         return sealed.reveal()
@@ -130,7 +130,7 @@ class Session:
         mechanism = selecting(self.composition)
         sensitivity = sealed.score_sensitivity(self.unit) * SCORE_GRID
         scale = scale_for(mechanism, cost, sensitivity=sensitivity)
-        contents = self._open(sealed, Charge("select", mechanism, (), scale, sensitivity))
+        contents = self._unseal(sealed, Charge("select", mechanism, (), scale, sensitivity))
         penalty = np.rint(np.minimum(eligible.penalty, SCORE_CUTOFF) * SCORE_GRID).astype(np.int64)
         scores = contents.scores(answers)[eligible.which] - penalty
         if eligible.weights is not None:
@@ -148,7 +148,7 @@ class Session:
         scale = self.noise_of(sealed, what, cost)
         sensitivity = sealed.sensitivity(what, self.unit, self.composition)
         charge = Charge("measure", additive(self.composition), sealed.subject(what), scale.value, sensitivity)
-        contents = self._open(sealed, charge)
+        contents = self._unseal(sealed, charge)
         about = sealed.positions(what)
         return Measurement(about, self.noise.add(contents.exact(what), scale=scale.value), scale)
 

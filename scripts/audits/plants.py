@@ -116,7 +116,7 @@ def all_categories(name: str, sealed: Sealed, cost: Fraction, delta: Fraction, s
     sensitivity = session.unit.l2_squared_of_marginal
     scale = scale_for(Mechanism.THRESHOLD, cost, sensitivity=sensitivity)
     entry = Charge("discover", Mechanism.THRESHOLD, (name, "categories"), scale, sensitivity, delta)
-    return [*sorted(session._open(sealed, entry).texts), discover.OTHER]
+    return [*sorted(session._unseal(sealed, entry).texts), discover.OTHER]
 
 
 def min_max(
@@ -131,7 +131,7 @@ def min_max(
         scale_for(Mechanism.GAUSSIAN, cost, sensitivity=sensitivity),
         sensitivity,
     )
-    column = session._open(sealed, entry)
+    column = session._unseal(sealed, entry)
     return column.least["number"], column.most["number"], True
 
 

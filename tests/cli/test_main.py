@@ -1,0 +1,764 @@
+"""The command line as a new user meets it: one JSON line for scripts, a summary for people, one line and the
+documented code for every mistake.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support.commands import CANARY, DOMAIN, Fmwem
+
+from factored_mwem import Domain
+from factored_mwem.cli import jobs as job
+
+
+def test_the_main_flow_from_csv_to_every_reader(here: Path, fmwem: Fmwem) -> None:
+    done = fmwem("release", "t.csv", "--marginals", 2, "--model", "t.model", "--epsilon", 5)
+    assert done.code == 0
+    facts = done.facts
+    assert facts["output"] == "t.synthetic.parquet"
+    assert facts["manifest"] == "t.synthetic.manifest.json"
+    assert facts["model"] == "t.model"
+    assert facts["domain"] == "t.domain.json"
+    assert facts["spent_epsilon"] <= facts["epsilon"] == 5
+    said = (
+        "(5, 1e-09)-differential privacy",
+        "neighbours  add-remove",
+        "budget ",
+        "components of",
+        "rounds ",
+        "rows ",
+        "peak memory",
+    )
+    for words in (
+        *said,
+        "declared in t.domain.json",
+        "file        t.synthetic.parquet",
+        "file        t.model",
+    ):
+        assert words in done.err
+    kept = ["t.csv", "t.domain.json", "t.model", "t.synthetic.manifest.json", "t.synthetic.parquet"]
+    assert sorted(os.listdir(here)) == kept
+    assert (
+        "peak" not in (here / "t.synthetic.manifest.json").read_text()
+    )  # how long it took could depend on the data
+    _opens_everywhere(here / "t.synthetic.parquet", facts["rows"])
+
+
+def _opens_everywhere(path: Path, rows: int) -> None:
+    table = pq.read_table(path)
+    expected = [
+        ("zip", pa.string()),
+        ("age", pa.int64()),
+        ("pay", pa.float64()),
+        ("born", pa.date32()),
+        ("seen", pa.timestamp("us")),
+        ("smoker", pa.bool_()),
+    ]
+    assert [(field.name, field.type) for field in table.schema] == expected
+    assert table.num_rows == rows
+    assert set(table["zip"].to_pylist()) <= {"0311", "0420", 'Zürich, "HB"\n8001', None}
+    assert table["age"].null_count == table["born"].null_count == 0
+    assert all(table[name].null_count > 0 for name in ("zip", "pay", "seen", "smoker"))
+    pandas, polars, duckdb = (pytest.importorskip(name) for name in ("pandas", "polars", "duckdb"))
+    frame = pandas.read_parquet(path)
+    assert list(frame.columns) == [name for name, _ in expected]
+    assert frame["age"].dtype == "int64"
+    assert polars.read_parquet(path).schema["born"] == polars.Date
+    kinds = [str(kind) for kind in duckdb.sql(f"select * from '{path}'").types]
+    assert kinds == ["VARCHAR", "BIGINT", "DOUBLE", "DATE", "TIMESTAMP", "BOOLEAN"]
+
+
+def test_quiet_verbose_and_json(here: Path, fmwem: Fmwem) -> None:
+    quiet = fmwem("release", "t.csv", "--marginals", 1, "-q", "-o", "a.parquet")
+    assert (quiet.code, quiet.err) == (0, "")
+    assert quiet.facts["rows"] > 0
+    machine = fmwem("release", "t.csv", "--marginals", 1, "--json", "-o", "b.parquet")
+    assert (machine.code, machine.err) == (0, "")
+    assert machine.facts["output"] == "b.parquet"
+    verbose = fmwem("release", "t.csv", "--marginals", 2, "-v", "-o", "c.csv")
+    lines = [line for line in verbose.err.splitlines() if line.startswith("round ")]
+    told = [
+        re.fullmatch(
+            r"round (\d+): measured .+; (\d+) components, (\d+) cliques of [0-9,]+ cells; "
+            r"(\d+)% of the budget spent",
+            s,
+        )
+        for s in lines
+    ]
+    assert lines and all(told)
+    assert [int(t[1]) for t in told if t] == list(range(1, len(lines) + 1))
+    spent = [int(t[4]) for t in told if t]
+    assert spent == sorted(spent) and spent[-1] == 100
+    assert "released under" in verbose.err
+    assert verbose.facts["output"] == "c.csv"
+    failed = fmwem("release", "t.csv", "--marginals", 1, "--json", "--epsilon", 0)
+    assert failed.facts == {
+        "error": "epsilon=0.0: must be a positive number, at least 1e-12; 1 is a common choice",
+        "exit_code": 2,
+        "budget_spent": False,
+        "retryable": False,
+        "advice": "change what the message names, then run again",
+    }
+
+
+REFUSED: list[tuple[int, str, list[Any]]] = [
+    (
+        2,
+        "nothing to keep: give --marginals K, --cube A,B,C, --ranges A:1000, --parities K or --workload FILE",
+        ["t.csv"],
+    ),
+    (2, "no file none.csv", ["none.csv", "--marginals", 1]),
+    (2, "is a folder; name a file in it", [".", "--marginals", 1]),
+    (2, "unknown kind of file", ["t.domain.json", "--marginals", 1]),
+    (2, "epsilon=0.0: must be a positive number", ["t.csv", "--marginals", 1, "--epsilon", 0]),
+    (2, "epsilon=-1.0: must be a positive number", ["t.csv", "--marginals", 1, "--epsilon", -1]),
+    (
+        2,
+        "epsilon=1e-300: must be a positive number, at least 1e-12",
+        ["t.csv", "--marginals", 1, "--epsilon", 1e-300],
+    ),
+    (2, "epsilon=nan: must be a positive number", ["t.csv", "--marginals", 1, "--epsilon", "nan"]),
+    (2, "epsilon=inf: must be a positive number", ["t.csv", "--marginals", 1, "--epsilon", "inf"]),
+    (2, "--epsilon", ["t.csv", "--marginals", 1, "--epsilon", "much"]),
+    (2, "delta=1.0: must be 0, which is pure", ["t.csv", "--marginals", 1, "--delta", 1]),
+    (2, "delta=-1.0: must be 0, which is pure", ["t.csv", "--marginals", 1, "--delta", -1]),
+    (2, "--marginals 7: the table has only 6 attributes", ["t.csv", "--marginals", 7]),
+    (2, "--marginals 0: marginals have at least one attribute", ["t.csv", "--marginals", 0]),
+    (2, "neighbours='both'", ["t.csv", "--marginals", 1, "--neighbours", "both"]),
+    (2, "contributions=0", ["t.csv", "--marginals", 1, "--contributions", 0]),
+    (2, "rounds=0: at least one, or 'adaptive'", ["t.csv", "--marginals", 1, "--rounds", 0]),
+    (2, "rounds='many'", ["t.csv", "--marginals", 1, "--rounds", "many"]),
+    (2, "rounds='\u00b2'", ["t.csv", "--marginals", 1, "--rounds", "\u00b2"]),
+    (2, "rounds=", ["t.csv", "--marginals", 1, "--rounds", "9" * 5000]),
+    (4, "more than --max-cells 1; use fewer bins or raise it", ["t.csv", "--marginals", 1, "--max-cells", 1]),
+    (2, "--rows", ["t.csv", "--marginals", 1, "--rows", -1]),
+    (2, "--rows", ["t.csv", "--marginals", 1, "--rows", 10**30]),
+    (2, "--sample-seed", ["t.csv", "--marginals", 1, "--sample-seed", -1]),
+    (2, "--columns names no column", ["t.csv", "--marginals", 1, "--columns", ","]),
+    (
+        2,
+        "no column 'wages' in the table; it has zip, age",
+        ["t.csv", "--marginals", 1, "--columns", "age,wages"],
+    ),
+    (2, "no column 'who' for --privacy-id", ["t.csv", "--marginals", 1, "--privacy-id", "who"]),
+    (2, "cannot read the domain file none.json", ["t.csv", "--marginals", 1, "--domain", "none.json"]),
+    (2, "is not JSON", ["t.csv", "--marginals", 1, "--domain", "t.csv"]),
+    (2, "cannot read the workload file none.toml", ["t.csv", "--workload", "none.toml"]),
+    (2, "not a workload file", ["t.csv", "--workload", "t.csv"]),
+    (2, "cannot read the configuration none.toml", ["t.csv", "--config", "none.toml"]),
+    (2, "is not TOML", ["t.csv", "--config", "t.csv"]),
+    (2, "t.csv is an input; choose another path", ["t.csv", "--marginals", 1, "-o", "t.csv", "--overwrite"]),
+    (2, "t.domain.json is an input", ["t.csv", "--marginals", 1, "--model", "t.domain.json", "--overwrite"]),
+    (2, "three different paths", ["t.csv", "--marginals", 1, "--model", "./t.synthetic.parquet"]),
+    (2, "no folder none; create it first", ["t.csv", "--marginals", 1, "-o", "none/x.parquet"]),
+    (2, "cannot write in t.csv", ["t.csv", "--marginals", 1, "-o", "t.csv/x.parquet"]),
+    (2, "unknown output format", ["t.csv", "--marginals", 1, "-o", "x.xlsx"]),
+    (2, "unknown output format", ["t.csv", "--marginals", 1, "-o", "."]),
+    (2, "unknown output format", ["t.csv", "--marginals", 1, "-o", ""]),
+    (2, "No such option: --epsilom", ["t.csv", "--marginals", 1, "--epsilom", 1]),
+    (2, "Missing argument", []),
+    (
+        3,
+        "of the budget is left; ask for less or raise --epsilon",
+        ["t.csv", "--marginals", 1, "--epsilon", 1e-12],
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "arguments"),
+    REFUSED,
+    ids=[f"{i}-{message[:30]}" for i, (_, message, _) in enumerate(REFUSED)],
+)
+def test_mistakes_are_one_line_with_their_code(
+    here: Path, fmwem: Fmwem, code: int, message: str, arguments: list[Any]
+) -> None:
+    before = sorted(os.listdir(here))
+    done = fmwem("release", *arguments)
+    assert done.code == code
+    assert message in done.err
+    assert done.err.startswith("fmwem: ")
+    assert done.err.count("\n") == 1
+    assert done.out == ""
+    assert sorted(os.listdir(here)) == before
+    assert "budget was spent" not in done.err
+
+
+WRONG_QUESTIONS: list[tuple[int, str, list[Any]]] = [
+    (2, "--ranges : name each attribute once", ["--ranges", ""]),
+    (2, "--ranges age: say how many", ["--ranges", "age"]),
+    (2, "--ranges age:0: say how many", ["--ranges", "age:0"]),
+    (2, "--ranges age:1000001: say how many, 1 to 1,000,000", ["--ranges", "age:1000001"]),
+    (2, "say how many", ["--ranges", "age:\u00b2"]),
+    (2, "name each attribute once", ["--ranges", "age,age:10"]),
+    (2, "name each attribute once", ["--cube", "age,zip,age"]),
+    (2, "a weight is above 0", ["--ranges", "age:10@0"]),
+    (2, "a weight is above 0", ["--ranges", "age:10@nan"]),
+    (2, "a weight is above 0", ["--cube", "age@1e9"]),
+    (2, "'much' is no weight", ["--cube", "age@much"]),
+    (2, "the workload names 'wages'", ["--ranges", "wages:10"]),
+    (2, "the workload names 'age'", ["--ranges", "age:10", "--columns", "zip,pay"]),
+    (2, "ranges over 'zip': its values have no order", ["--ranges", "zip:10"]),
+    (2, "the order is a number from 1 to 2; for example age,zip:2", ["--cube", "age,zip:3"]),
+    (2, "--parities 1: only 0 attributes have two values", ["--parities", 1]),
+    (2, "--parities 0: a parity is over 1 to 20 attributes", ["--parities", 0]),
+    (2, "--parities", ["--parities", "two"]),
+    (
+        4,
+        "more than --max-cells 50; raise it",
+        ["--ranges", "age,pay:10", "--engine", "mwem", "--max-cells", 50],
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "arguments"),
+    WRONG_QUESTIONS,
+    ids=[" ".join(map(str, a)) for _, _, a in WRONG_QUESTIONS],
+)
+def test_wrong_questions_are_refused_before_anything_is_spent(
+    here: Path, fmwem: Fmwem, code: int, message: str, arguments: list[Any]
+) -> None:
+    done = fmwem("release", "t.csv", *arguments, "--json")
+    assert (done.code, done.facts["exit_code"], done.facts["budget_spent"] or False) == (code, code, False)
+    assert message in done.facts["error"] and done.err.count("\n") == 1
+    assert sorted(os.listdir(here)) == ["t.csv", "t.domain.json"]
+
+
+def test_a_learnt_domain_may_not_fit_the_questions(here: Path, fmwem: Fmwem) -> None:
+    """A name that is not there is seen in the header; that values have no order is known only once the budget
+    has paid for them, and then said.
+
+    The vote on a column's kind is noisy: one in 700 makes text of the ages, which has no order either. Four
+    in a row are one in 10^11.
+    """
+    (here / "t.domain.json").unlink()
+    early = fmwem("release", "t.csv", "--ranges", "wages:10", "--json")
+    assert (early.code, early.facts["budget_spent"]) == (2, False)
+    late = fmwem("release", "t.csv", "--ranges", "zip:10", "--epsilon", 50, "--json")
+    assert (late.code, late.facts["budget_spent"]) == (2, True) and late.err.count("\n") == 1
+    assert any(
+        fmwem("release", "t.csv", "--ranges", "age:10", "--epsilon", 50, "-q").code == 0 for _ in range(4)
+    )
+
+
+def asked_for(path: str = "t.synthetic.manifest.json") -> dict[str, Any]:
+    return json.loads(Path(path).read_text())["workload"]
+
+
+@pytest.mark.parametrize("engine", ["tree", "mwem"])
+def test_questions_by_flag_variable_or_file(here: Path, fmwem: Fmwem, engine: str) -> None:
+    """Flags repeat; a flag goes above its variable, which goes above the file; what was asked stands in the
+    manifest.
+    """
+    flags = [
+        "--cube",
+        "age,pay,smoker:2@3",
+        "--ranges",
+        "age:all",
+        "--ranges",
+        "age,pay:20",
+        "--marginals",
+        1,
+        "-q",
+        "--overwrite",
+    ]
+    done = fmwem("release", "t.csv", *flags, "--engine", engine, "--rounds", 2)
+    assert done.code == 0, done.err
+    found = asked_for()
+    assert found["marginals"] == [1] and found["cubes"] == [
+        {"attributes": ["age", "pay", "smoker"], "order": 2, "weight": 3.0}
+    ]
+    assert [(r["attributes"], r["which"], r["count"]) for r in found["ranges"]] == [
+        (["age"], "all", 1000),
+        (["age", "pay"], "random", 20),
+    ]
+    (here / "c.toml").write_text(
+        'cube = ["zip,smoker"]\nranges = ["pay:prefix", "age:7"]\noverwrite = true\nrounds = 1\n'
+    )
+    assert fmwem("release", "t.csv", "--config", "c.toml", "-q").code == 0
+    assert [r["attributes"] for r in asked_for()["ranges"]] == [["pay"], ["age"]] and asked_for()["cubes"][0][
+        "attributes"
+    ] == ["zip", "smoker"]
+    assert (
+        fmwem("release", "t.csv", "--config", "c.toml", "-q", FMWEM_RANGES="born:5", FMWEM_CUBE="age").code
+        == 0
+    )
+    assert [r["attributes"] for r in asked_for()["ranges"]] == [["born"]] and asked_for()["cubes"][0][
+        "attributes"
+    ] == ["age"]
+    assert (
+        fmwem("release", "t.csv", "--ranges", "seen:5", "--overwrite", "-q", FMWEM_RANGES="born:5").code == 0
+    )
+    assert [r["attributes"] for r in asked_for()["ranges"]] == [["seen"]]
+
+
+def test_parities_by_flag_variable_or_file(here: Path, fmwem: Fmwem) -> None:
+    (here / "b.csv").write_text("p,q,r\n" + "true,false,1\nfalse,false,2\n" * 50)
+    fields = [{"name": n, "type": "boolean", "constraints": {"required": True}} for n in "pq"]
+    (here / "b.domain.json").write_text(
+        json.dumps({"fields": [*fields, {"name": "r", "type": "integer", "categories": [1, 2, 3]}]})
+    )
+    (here / "c.toml").write_text("parities = 1\n")
+    for arguments, environment, order in (
+        (["--parities", 2], {"FMWEM_PARITIES": "1"}, 2),
+        (["--config", "c.toml"], {"FMWEM_PARITIES": "2"}, 2),
+        (["--config", "c.toml"], {}, 1),
+    ):
+        done = fmwem("release", "b.csv", "-q", "--overwrite", *arguments, **environment)
+        assert done.code == 0, done.err
+        assert asked_for("b.synthetic.manifest.json")["parities"] == [{"order": order, "weight": 1.0}]
+    for line in ('ranges = "age:5"', "cube = [1]", 'parities = "2"'):
+        (here / "c.toml").write_text(line + "\n")
+        refused = fmwem("release", "b.csv", "--config", "c.toml")
+        assert refused.code == 2 and "must be" in refused.err and refused.err.count("\n") == 1
+
+
+def test_domain_and_table_must_name_the_same_columns(here: Path, fmwem: Fmwem) -> None:
+    fields = DOMAIN["fields"]
+    (here / "more.json").write_text(json.dumps({"fields": [*fields, {"name": "extra", "categories": ["a"]}]}))
+    (here / "fewer.json").write_text(json.dumps({"fields": fields[:2]}))
+    assert (
+        "the domain names 'extra', but the table has no such column"
+        in fmwem("release", "t.csv", "--marginals", 1, "--domain", "more.json").err
+    )
+    fewer = fmwem("release", "t.csv", "--marginals", 1, "--domain", "fewer.json")
+    assert (fewer.code, fewer.out) == (2, "")
+    assert "column 'pay' is not in the domain; declare it there or leave it out with --columns" in fewer.err
+    done = fmwem(
+        "release", "t.csv", "--marginals", 2, "--domain", "fewer.json", "--columns", "age, zip", "-q"
+    )
+    assert done.code == 0
+    assert pq.read_schema("t.synthetic.parquet").names == ["zip", "age"]
+
+
+def test_without_a_domain_the_budget_pays_for_one(here: Path, fmwem: Fmwem) -> None:
+    (here / "t.domain.json").unlink()
+    refused = fmwem("release", "t.csv", "--marginals", 1, "--delta", 0)
+    assert refused.code == 2
+    assert "no domain is declared and --delta is 0" in refused.err
+    done = fmwem("release", "t.csv", "--marginals", 1, "--domain-budget", 0.3)
+    assert done.facts["domain"] == "learnt"
+    share = re.search(r"discover ([0-9.]+)%", done.err)
+    assert share is not None
+    assert (
+        10 < float(share[1]) <= 30
+    )  # a column whose type is settled by its votes needs no bounds, so some may be left
+    assert "6 attributes learnt inside the budget" in done.err
+
+
+def test_flags_go_above_the_environment_above_the_file(here: Path, fmwem: Fmwem) -> None:
+    (here / "c.toml").write_text('marginals = 1\nepsilon = 2.0\noutput = "file.parquet"\nmax-cells = 1000\n')
+    assert fmwem("release", "t.csv", "--config", "c.toml", "-q").facts["epsilon"] == 2
+    assert (here / "file.parquet").exists()
+    again = fmwem("release", "t.csv", "-q", FMWEM_CONFIG="c.toml", FMWEM_EPSILON="3", FMWEM_OVERWRITE="1")
+    assert (again.facts["epsilon"], again.facts["output"]) == (3, "file.parquet")
+    flag = fmwem(
+        "release",
+        "t.csv",
+        "--config",
+        "c.toml",
+        "-q",
+        "--epsilon",
+        4,
+        "-o",
+        "flag.parquet",
+        FMWEM_EPSILON="3",
+        FMWEM_OUTPUT="env.parquet",
+    )
+    assert (flag.facts["epsilon"], flag.facts["output"]) == (4, "flag.parquet")
+    assert fmwem("release", "t.csv", "--marginals", 1, "-q", "-o", "d.parquet").facts["epsilon"] == 1
+
+
+def test_the_engine_is_chosen_by_flag_variable_or_file(here: Path, fmwem: Fmwem) -> None:
+    """The faithful options need the faithful engine; the manifest says which one ran."""
+
+    def engine(output: str) -> str:
+        return json.loads(Path(output).with_suffix(".manifest.json").read_text())["policy"]["engine"]
+
+    (here / "c.toml").write_text(
+        'engine = "mwem"\nreplay = false\nstep = "paper"\ninitial = "none"\nrounds = 2\n'
+    )
+    assert (
+        fmwem("release", "t.csv", "--marginals", 2, "--config", "c.toml", "-q", "-o", "a.parquet").code == 0
+    )
+    assert (
+        fmwem(
+            "release",
+            "t.csv",
+            "--marginals",
+            2,
+            "--engine",
+            "mwem",
+            "--rounds",
+            "adaptive",
+            "-q",
+            "-o",
+            "b.parquet",
+        ).code
+        == 0
+    )
+    assert fmwem("release", "t.csv", "--marginals", 2, "-q", "-o", "c.parquet", FMWEM_ENGINE="mwem").code == 0
+    assert fmwem("release", "t.csv", "--marginals", 2, "-q", "-o", "d.parquet").code == 0
+    assert [engine(f"{name}.parquet") for name in "abcd"] == ["mwem", "mwem", "mwem", "tree"]
+    refused = fmwem("release", "t.csv", "--marginals", 2, "--config", "c.toml", "--engine", "tree")
+    assert refused.code == 2 and "needs engine='mwem'" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("colour = 1", "unknown key 'colour'; known are columns"),
+        ("[epsilon]\nx = 1", "epsilon=a dict"),
+        ('marginals = "3"', "marginals = '3' must be a whole number"),
+        ("marginals = true", "must be a whole number"),
+        ("rows = -1", "rows = -1 must be a whole number, 0 or more"),
+        ("sample_seed = -1", "sample_seed = -1 must be a whole number"),
+        ("domain = 5", "domain = 5 must be a path"),
+        ("workload = 5", "workload = 5 must be a path"),
+        ("output = 5", "output = 5 must be a path"),
+        ("model = []", "model = [] must be a path"),
+        ('overwrite = "no"', "must be true or false"),  # any text counts as true where nobody checks
+        ('columns = "age"', "must be a list"),
+        ("columns = [1]", "must be a list"),
+        ("columns = []", "names no column"),
+        ('initial = "x"', "initial='x'"),
+        ('replay = "maybe"', "replay='maybe'"),
+        ("select_share = 0", "select_share=0"),
+    ],
+)
+def test_what_a_configuration_file_holds_is_checked(
+    here: Path, fmwem: Fmwem, line: str, message: str
+) -> None:
+    (here / "c.toml").write_text(line + "\n")
+    arguments = [] if line.startswith("marginals") else ["--marginals", 1]
+    done = fmwem("release", "t.csv", "--config", "c.toml", *arguments)
+    assert done.code == 2
+    assert message in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_variables_nobody_knows_are_errors(here: Path, fmwem: Fmwem) -> None:
+    for name in (
+        "FMWEM_EPSILOM",
+        "FMWEM_VERBOSE",
+        "FMWEM_TABLE",
+        "FMWEM_RETURN",
+    ):  # none of them would have an effect
+        done = fmwem("release", "t.csv", "--marginals", 1, **{name: "1"})
+        assert done.code == 2
+        assert f"unknown environment variable {name}; known are FMWEM_COLUMNS" in done.err
+    assert fmwem("check", "t.csv", "--marginals", 1, FMWEM_EPSILON="much").code == 2
+
+
+def test_rows_none_and_many(here: Path, fmwem: Fmwem) -> None:
+    assert (
+        fmwem("release", "t.csv", "--marginals", 1, "-q", "--rows", 0, "-o", "none.parquet").facts["rows"]
+        == 0
+    )
+    assert pq.read_table("none.parquet").num_rows == 0
+    assert (
+        fmwem("release", "t.csv", "--marginals", 1, "-q", "--rows", 300_000, "-o", "many.parquet").facts[
+            "rows"
+        ]
+        == 300_000
+    )
+    assert pq.read_metadata("many.parquet").num_rows == 300_000
+
+
+@pytest.mark.parametrize(
+    ("content", "fields"),
+    [
+        (
+            "a,b\n1,x\n",
+            [{"name": "a", "type": "integer", "categories": [1, 2]}, {"name": "b", "categories": ["x", "y"]}],
+        ),  # one row
+        ("a\n1\n2\n\n", [{"name": "a", "type": "integer", "categories": [1, 2]}]),  # one column
+        (
+            "a,b\n,x\n,y\n",
+            [{"name": "a", "type": "integer", "categories": [1]}, {"name": "b", "categories": ["x", "y"]}],
+        ),  # all null
+        (
+            "a,b\n1,x\n1,y\n",
+            [{"name": "a", "type": "integer", "categories": [1]}, {"name": "b", "categories": ["x", "y"]}],
+        ),  # constant
+        (
+            "a,b\n1,x\n",
+            [
+                {"name": "a", "type": "integer", "categories": [1], "constraints": {"required": True}},
+                {"name": "b", "categories": ["x"]},
+            ],
+        ),
+        (
+            "a b,\u00e9\n1,x\n",
+            [{"name": "a b", "type": "integer", "categories": [1]}, {"name": "\u00e9", "categories": ["x"]}],
+        ),
+    ],
+)
+@pytest.mark.parametrize("declared", [True, False], ids=["declared", "learnt"])
+def test_small_and_odd_tables_are_released(
+    here: Path, fmwem: Fmwem, content: str, fields: list[dict[str, Any]], declared: bool
+) -> None:
+    (here / "o.csv").write_text(content)
+    if declared:
+        (here / "o.domain.json").write_text(json.dumps({"fields": fields}))
+    done = fmwem("release", "o.csv", "--marginals", len(fields), "-q")
+    assert done.code == 0, done.err
+    assert pq.read_schema("o.synthetic.parquet").names == [field["name"] for field in fields]
+
+
+def test_bad_tables(here: Path, fmwem: Fmwem) -> None:
+    (here / "t.domain.json").unlink()
+    for name, content, message in (
+        ("empty.csv", "", "is empty"),
+        ("open.csv", f'a,b\n{CANARY},"2\n1,2\n', "a quote is open where the line ends"),
+        ("twice.csv", "a,a\n1,2\n", "two columns named 'a'"),
+        ("nameless.csv", ",b\n1,2\n", "column 1 of the header has no name"),
+    ):
+        (here / name).write_text(content)
+        done = fmwem("release", name, "--marginals", 1)
+        assert (done.code, done.out) == (2, "")
+        assert message in done.err
+        assert "CANARY" not in done.err
+        assert done.err.count("\n") == 1
+
+
+def test_no_value_of_the_table_leaves_the_program(here: Path, fmwem: Fmwem) -> None:
+    """Values the domain does not list map by a fixed rule: they must not show in any file or line."""
+    with open("t.csv", "a", newline="", encoding="utf-8") as file:
+        file.write(f"{CANARY},{CANARY},{CANARY},{CANARY},{CANARY},{CANARY}\r\n")
+    done = fmwem("release", "t.csv", "--marginals", 2, "-v", "--model", "t.model")
+    assert done.code == 0
+    (here / "t.csv").unlink()
+    assert "CANARY" not in done.out + done.err
+    assert not any(b"CANARY" in path.read_bytes() for path in here.iterdir())
+
+
+def test_privacy_id_bounds_and_drops_the_column(here: Path, fmwem: Fmwem) -> None:
+    lines = (here / "t.csv").read_text(encoding="utf-8")
+    rows = list(csv.reader(lines.splitlines(keepends=True)))
+    with open("p.csv", "w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows(
+            [["who", *rows[0]], *([f"p{i % 50}", *row] for i, row in enumerate(rows[1:]))]
+        )
+    done = fmwem(
+        "release",
+        "p.csv",
+        "--marginals",
+        1,
+        "--domain",
+        "t.domain.json",
+        "--privacy-id",
+        "who",
+        "--contributions",
+        2,
+    )
+    assert done.code == 0
+    assert pq.read_schema("p.synthetic.parquet").names == rows[0]
+    assert "at most 2 rows a person" in done.err
+    assert (
+        fmwem("check", "p.csv", "--marginals", 1, "--domain", "t.domain.json", "--privacy-id", "who").code
+        == 0
+    )
+
+
+def test_model_sample_evaluate(here: Path, fmwem: Fmwem) -> None:
+    assert fmwem("release", "t.csv", "--marginals", 2, "-q", "--model", "t.model").code == 0
+    drawn = fmwem("sample", "t.model", "-n", 25, "-o", "more.csv", "--sample-seed", 1)
+    assert (drawn.code, drawn.facts["rows"], drawn.facts["spent_epsilon"]) == (0, 25, 0)
+    assert (
+        fmwem("sample", "t.model", "-n", 25, "-o", "again.csv", "--sample-seed", 1).facts["sha256"]
+        == drawn.facts["sha256"]
+    )
+    assert "exists; use --overwrite" in fmwem("sample", "t.model", "-n", 5, "-o", "more.csv").err
+    assert (
+        fmwem("sample", "t.csv", "-n", 5).code
+        == fmwem("sample", "none", "-n", 5).code
+        == fmwem("sample", "t.model", "-n", -1).code
+        == 2
+    )
+    assert fmwem("sample", "t.model", "-n", 10**30).code == 2
+    found = fmwem("evaluate", "t.csv", "t.synthetic.parquet", "--marginals", 2)
+    assert found.code == 0
+    assert found.out.startswith("NOT PRIVATE")
+    worst = found.out.split("worst marginals:\n")[1].splitlines()
+    errors = [float(line.split()[0]) for line in worst]
+    assert 1 <= len(errors) <= 10 and errors == sorted(errors, reverse=True)
+    facts = fmwem("evaluate", "t.csv", "t.synthetic.parquet", "--marginals", 2, "--json").facts
+    assert facts["private"] is False
+    assert set(facts["by_order"]) == {"1", "2"}
+    assert len(facts["worst"]) == 10
+    assert (
+        "the tables share 6 attributes"
+        in fmwem("evaluate", "t.csv", "t.synthetic.parquet", "--marginals", 7).err
+    )
+    assert (
+        fmwem("evaluate", "t.csv", "t.csv", "--marginals", 1, "--json").facts["by_order"]["1"]["worst"] == 0
+    )
+    assert fmwem("evaluate", "t.csv", "none.parquet").code == 2
+
+
+def test_drafting_a_domain(here: Path, fmwem: Fmwem) -> None:
+    done = fmwem("domain", "draft", "t.csv")
+    assert done.code == 0
+    assert done.err.startswith("NOT PRIVATE: this draft was read off the data")
+    drafted = Domain.from_dict(json.loads(done.out))
+    assert [a.type for a in drafted] == ["string", "integer", "number", "date", "datetime", "boolean"]
+    assert [a.nullable for a in drafted] == [True, False, True, False, True, True]
+    (here / "t.domain.json").write_text(done.out.replace('"draft": true,', ""), encoding="utf-8")
+    assert (
+        fmwem("release", "t.csv", "--marginals", 1, "-q").code == 0
+    )  # what it writes can be used as it is, once a person has looked
+    assert "no column 'wages'" in fmwem("domain", "draft", "t.csv", "--columns", "wages").err
+    assert json.loads(fmwem("domain", "schema").out)["title"] == "fmwem domain"
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        ["0.0", "0.0"],
+        ["1e305", "-1e308"],
+        ["1e300"],
+        ["1.5", "1.5000000000000002"],
+        ["0", "4e-320"],
+        ["999999999999999999", "-999999999999999999"],
+        ["0001-01-01", "9999-12-31"],
+        ["9999-12-31T23:59:59"],
+        ["", ""],
+        ["x" * 5000],
+        [str(i) + "s" for i in range(500)],
+        [" ", "a"],
+        ["other", "a"],
+    ],
+    ids=lambda column: column[0][:12],
+)
+def test_whatever_a_column_holds_its_draft_is_a_domain(here: Path, fmwem: Fmwem, column: list[str]) -> None:
+    with open("d.csv", "w", newline="") as file:
+        csv.writer(file).writerows([["c", "k"], *([value, "k"] for value in column)])
+    done = fmwem("domain", "draft", "d.csv")
+    assert done.code == 0, done.err
+    (here / "d.domain.json").write_text(done.out.replace('"draft": true,', ""))
+    assert fmwem("release", "d.csv", "--marginals", 1, "-q").code == 0
+
+
+def test_drafting_typed_columns(here: Path, fmwem: Fmwem) -> None:
+    columns = {
+        "i": pa.array([2**63 - 1, -(2**63)]),
+        "u": pa.array([2**64 - 1, 0], pa.uint64()),
+        "f": pa.array([float("inf"), float("nan")]),
+        "d": pa.array([2**31 - 1, -(2**31)], pa.int32()).cast(pa.date32()),
+        "t": pa.array([2**63 - 1, 0], pa.int64()).cast(pa.timestamp("us")),
+        "n": pa.array([None, None], pa.int64()),
+    }
+    big = pa.table(columns)
+    pq.write_table(big, "big.parquet")
+    done = fmwem("domain", "draft", "big.parquet")
+    assert done.code == 0, done.err
+    assert Domain.from_dict(json.loads(done.out)).names == ("i", "u", "f", "d", "t", "n")
+
+
+def test_check_reads_no_row(here: Path, fmwem: Fmwem) -> None:
+    (here / "t.csv").write_bytes(b"zip,age,pay,born,seen,smoker\n\xff\xfe garbage,,,,,,,,,\n")
+    done = fmwem("check", "t.csv", "--marginals", 3)
+    assert done.code == 0, done.err
+    for words in (
+        "6 attributes (codes): zip 4, age 10",
+        "candidates  41 marginals",
+        "memory ",
+        "plan        no rounds",
+        "no row was read and nothing was spent",
+    ):
+        assert words in done.out
+    rounds = fmwem("check", "t.csv", "--marginals", 3, "--rounds", 5).out
+    assert "at most 5 for a table" in rounds and "noise  " in rounds
+    assert fmwem("check", "t.csv", "--marginals", 3, "--json").facts["candidates"] == 41
+    assert os.listdir(here).count("t.synthetic.parquet") == 0
+    assert "--marginals 7: the table has only 6 attributes" in fmwem("check", "t.csv", "--marginals", 7).err
+    (here / "t.domain.json").unlink()
+    assert "check needs a domain" in fmwem("check", "t.csv", "--marginals", 3).err
+
+
+def test_existing_outputs(here: Path, fmwem: Fmwem) -> None:
+    assert fmwem("release", "t.csv", "--marginals", 1, "-q").code == 0
+    refused = fmwem("release", "t.csv", "--marginals", 1, "-q")
+    assert refused.code == 2
+    assert "t.synthetic.parquet exists; use --overwrite or another -o" in refused.err
+    assert fmwem("release", "t.csv", "--marginals", 1, "-q", "--overwrite").code == 0
+
+
+def test_every_exit_code_of_failures(here: Path, fmwem: Fmwem, monkeypatch: pytest.MonkeyPatch) -> None:
+    """2 and 3 are seen above; here what a user's input should never cause, and what the machine may
+    refuse.
+    """
+
+    def failing(error: BaseException) -> Callable[..., Any]:
+        def run(*_: Any, **__: Any) -> None:
+            raise error
+
+        return run
+
+    for error, code, words in (
+        (RuntimeError(CANARY), 1, "unexpected RuntimeError at cli.py:"),
+        (MemoryError(), 4, "out of memory; lower --max-cells or --max-memory"),
+        (KeyboardInterrupt(), 130, "interrupted; nothing was left half-written"),
+    ):
+        monkeypatch.setattr(job, "run", failing(error))
+        done = fmwem("release", "t.csv", "--marginals", 1)
+        assert done.code == code
+        assert words in done.err
+        assert "CANARY" not in done.err
+    monkeypatch.undo()
+    monkeypatch.chdir(here)
+    (here / "wide.csv").write_text(",".join(f"a{i}" for i in range(1000)) + "\n")
+    (here / "wide.domain.json").write_text(json.dumps({f"a{i}": 2 for i in range(1000)}))
+    done = fmwem("check", "wide.csv", "--marginals", 3)
+    assert done.code == 4
+    assert "20,000,000 candidate marginals; lower --marginals or use --columns" in done.err
+
+
+def test_a_spent_budget_is_said(here: Path, fmwem: Fmwem, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A release that fails after noise was drawn has still cost its epsilon."""
+    from factored_mwem import Release
+    from factored_mwem.errors import ResourceError
+
+    def full(*_: Any, **__: Any) -> None:
+        raise ResourceError("no space left")
+
+    monkeypatch.setattr(Release, "write", full)
+    done = fmwem("release", "t.csv", "--marginals", 1)
+    assert (done.code, done.err) == (
+        4,
+        "fmwem: no space left (budget was spent; running again is a new release and spends again)\n",
+    )
+    assert fmwem("release", "t.csv", "--marginals", 1, "--json").facts["budget_spent"] is True
+
+
+def test_help_and_no_arguments(fmwem: Fmwem) -> None:
+    assert fmwem("--help").code == 0
+    bare = fmwem()
+    assert bare.code == 2
+    assert bare.err.startswith("Usage: ")
+    assert "No such command 'nope'" in fmwem("nope").err
+
+
+def test_importing_is_light() -> None:
+    """Neither pandas nor a compiler may run where somebody only imports the package."""
+    code = "import sys, factored_mwem; print(sorted({'pandas', 'polars', 'duckdb'} & set(sys.modules)))"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        == "[]"
+    )

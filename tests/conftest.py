@@ -1,0 +1,133 @@
+"""What all tests share: marks by folder, the command line in this process, ledgers, tables, one release."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from support.commands import DOMAIN, Fmwem, Run, as_before, write_table
+from support.fakes import FakeNoise
+from support.releases import run
+from support.tables import SMALL, small_table
+
+from factored_mwem import Domain, Policy, Release
+from factored_mwem import crashpoints as faults
+from factored_mwem.accounting.cap import Cap
+from factored_mwem.accounting.unit import Neighbours
+from factored_mwem.cli import main as cli
+from factored_mwem.ledger.file import LedgerFile
+from factored_mwem.mechanisms import plan
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Everything below slow/ and system/ carries the folder's name as its mark."""
+    for item in items:
+        folder = item.path.relative_to(HERE).parts[0] if item.path.is_relative_to(HERE) else ""
+        if folder in ("slow", "system"):
+            item.add_marker(folder)
+
+
+# ---- tables
+
+
+@pytest.fixture(scope="session")
+def people() -> pa.Table:
+    """A table of 3000 people: a number, a text, a truth value and a measurement."""
+    return small_table()
+
+
+@pytest.fixture(scope="session")
+def people_domain() -> Domain:
+    return SMALL
+
+
+@pytest.fixture(scope="session")
+def made(people: pa.Table, people_domain: Domain) -> Release:
+    """One release of the people, made once, without noise."""
+    return run(people, Policy.of(epsilon=1.0), FakeNoise(), domain=people_domain)
+
+
+# ---- the command line
+
+
+@pytest.fixture
+def fmwem(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Fmwem]:
+    """The command line in this process; starting one costs a second."""
+
+    def run(*arguments: Any, **environment: str) -> Run:
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "argv", ["fmwem", *map(str, arguments)])
+            for name, value in environment.items():
+                patch.setenv(name, value)
+            with pytest.raises(SystemExit) as ended:
+                cli.main()
+        out, err = capsys.readouterr()
+        assert "Traceback" not in err
+        return Run(ended.value.code, out, err)
+
+    before = signal.getsignal(signal.SIGTERM)
+    yield run
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with a table `t.csv` and its domain beside it."""
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith("FMWEM_")]:
+        monkeypatch.delenv(name)
+    write_table(tmp_path / "t.csv")
+    (tmp_path / "t.domain.json").write_text(json.dumps(DOMAIN))
+    return tmp_path
+
+
+# ---- ledgers and noise
+
+
+@pytest.fixture(scope="session")
+def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where folders are kept that are made once and copied for every test."""
+    return tmp_path_factory.mktemp("templates")
+
+
+@pytest.fixture
+def command_books(here: Path, templates: Path, fmwem: Fmwem) -> Path:
+    """A ledger made by commands, with dataset `adult`."""
+
+    def make() -> None:
+        cap = ("--dataset", "adult", "--epsilon", 1, "--delta", "1e-9")
+        assert fmwem("ledger", "init", "books").code == 0
+        assert fmwem("ledger", "add", "books", *cap).code == 0
+
+    as_before(here, templates / "books", make)
+    return here / "books"
+
+
+@pytest.fixture
+def books(tmp_path: Path) -> Iterator[Path]:
+    """A ledger with dataset `t`."""
+    file = LedgerFile.create(tmp_path / "books")
+    file.add("t", Cap.of(1.0, 1e-9), Neighbours.ADD_REMOVE, 1)
+    yield file.path
+    faults.hook = lambda _: None
+
+
+@pytest.fixture
+def noise() -> FakeNoise:
+    """No noise, and a record of what it was asked for."""
+    return FakeNoise()
+
+
+@pytest.fixture
+def in_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small domains are measured in rounds, too, as larger ones are."""
+    monkeypatch.setattr(plan, "one_shot_suits", lambda *_: False)

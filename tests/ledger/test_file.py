@@ -1,0 +1,279 @@
+"""The ledger file: one transaction a change, a cap that many processes cannot overspend, and nothing but our
+own tables in it.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.runs import sql
+
+from factored_mwem.accounting.cap import Cap, Cost
+from factored_mwem.accounting.conversion import Composition
+from factored_mwem.accounting.unit import Neighbours
+from factored_mwem.errors import BudgetExceeded, Busy, InputError
+from factored_mwem.ledger import file as ledger_file
+from factored_mwem.ledger.file import LedgerFile
+from factored_mwem.ledger.report import books, export
+from factored_mwem.policy import Policy
+
+PURE = Cost(Composition.PURE, Fraction(1, 4))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> LedgerFile:
+    made = LedgerFile.create(tmp_path / "books")
+    made.add("adult", Cap.of(1.0, 0.0), Neighbours.ADD_REMOVE, 1)
+    return made
+
+
+def enter(file: LedgerFile, run_id: str | None = None, cost: Cost = PURE) -> int:
+    return file.reserve(
+        "adult", cost, run_id=run_id, parameters={"k": [1]}, fingerprint=b"f", tool_version="1"
+    )
+
+
+def test_a_new_ledger_is_private_and_never_overwritten(tmp_path: Path) -> None:
+    path = LedgerFile.create(tmp_path / "books").path
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    with pytest.raises(InputError, match="never overwritten"):
+        LedgerFile.create(path)
+    with pytest.raises(InputError, match="choose another folder"):
+        LedgerFile.create(tmp_path / "none" / "books")
+
+
+def test_an_entry_keeps_what_it_was_given_and_moves_on(file: LedgerFile) -> None:
+    number = enter(file, "r")
+    entry = file.find("adult", "r")
+    assert entry is not None
+    assert (entry.state, entry.cost, entry.parameters, entry.fingerprint, entry.files) == (
+        "reserved",
+        PURE,
+        {"k": [1]},
+        b"f",
+        [],
+    )
+    less = Cost(Composition.PURE, Fraction(1, 5))
+    file.change(number, "spent", spent=less)
+    assert file.entries("adult")[0].cost == less
+    file.change(number, "finished", files=[{"data": "00"}])
+    file.change(number, "failed")  # what is finished stays so
+    assert (file.entries("adult")[0].state, file.entries("adult")[0].files) == ("finished", [{"data": "00"}])
+
+
+@pytest.mark.parametrize("state", ["reserved", "spent", "finished", "failed"])
+def test_every_state_counts(file: LedgerFile, state: str) -> None:
+    """No state is a refund: after four quarters nothing more is admitted, whatever became of them."""
+    for _ in range(4):
+        file.change(enter(file), state)
+    with pytest.raises(BudgetExceeded, match="nothing is left"):
+        enter(file, cost=Cost(Composition.PURE, Fraction(1, 10**6)))
+    assert len(file.entries("adult")) == 4
+
+
+def test_what_is_refused_writes_nothing_and_says_what_is_left(file: LedgerFile) -> None:
+    enter(file)
+    before = file.path.read_bytes()
+    for attempt in (file.check, lambda name, cost: enter(file, cost=cost)):
+        with pytest.raises(
+            BudgetExceeded, match=r"--epsilon 0\.7\d* at --delta 0 is the most that would fit"
+        ):
+            attempt("adult", Cost(Composition.PURE, Fraction(4, 5)))
+    assert file.path.read_bytes() == before
+    with pytest.raises(InputError, match="no dataset 'census'"):
+        file.check("census", PURE)
+    with pytest.raises(InputError, match="stays what it is"):
+        file.add("adult", Cap.of(9.0, 0.0), Neighbours.ADD_REMOVE, 1)
+
+
+def test_the_limits_are_those_of_the_first_release(tmp_path: Path) -> None:
+    """With hindsight a cap would have room for more learnt categories, or more rho; whoever asks has seen the
+    first release by then.
+    """
+    file = LedgerFile.create(tmp_path / "books")
+    file.add("adult", Cap.of(1.0, 1e-9), Neighbours.ADD_REMOVE, 1)
+    small = Cost(Composition.ZCDP, Fraction(1, 1000))
+    enter(file, cost=small)
+    limits = file.dataset("adult").limits
+    assert limits == file.dataset("adult").cap.limits(small)
+    with pytest.raises(BudgetExceeded, match="learnt categories"):
+        enter(file, cost=Cost(Composition.ZCDP, Fraction(1, 10**6), Fraction(2e-10)))
+    enter(file, cost=Cost(Composition.ZCDP, Fraction(1, 10**6), Fraction(1e-10)))
+    assert file.dataset("adult").limits == limits
+    assert [e.cost.delta for e in file.entries("adult")] == [0, Fraction(1e-10)]
+
+
+def test_a_learnt_domain_fits_after_a_declared_one_by_default(tmp_path: Path) -> None:
+    """The share of delta that a cap keeps is the one that a release takes, to the last bit of its float."""
+    file = LedgerFile.create(tmp_path / "books")
+    file.add("adult", Cap.of(2.0, 1e-9), Neighbours.ADD_REMOVE, 1)
+    for learn in (False, True):
+        budget = Policy.of(epsilon=0.2, delta=1e-9).budget(learn_domain=learn)
+        enter(file, cost=Cost(budget.composition, budget.amount, budget.discovery_delta))
+    assert len(file.entries("adult")) == 2
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1e-6, 0.01), (2e-5, 0.5), (1e9, 1e-200)])
+def test_extreme_caps_can_be_read_again(tmp_path: Path, epsilon: float, delta: float) -> None:
+    file = LedgerFile.create(tmp_path / "books")
+    file.add("adult", Cap.of(epsilon, delta), Neighbours.ADD_REMOVE, 1)
+    number = enter(file, cost=Cost(Composition.ZCDP, Fraction(1, 2**80), Fraction(1e-205)))
+    file.change(number, "spent", spent=Cost(Composition.ZCDP, Fraction(1, 2**80), Fraction(1e-205)))
+    assert len(file.entries("adult")) == 1 and file.dataset("adult").limits is not None
+
+
+def test_what_was_spent_is_said_once(file: LedgerFile) -> None:
+    """The first to say it had drawn all there was; a later, lower figure would be a refund."""
+    number = enter(file)
+    for amount in (Fraction(1, 5), Fraction(1, 100)):
+        file.change(number, "spent", spent=Cost(Composition.PURE, amount))
+    assert file.entries("adult")[0].cost.amount == Fraction(1, 5)
+
+
+def test_a_commit_waits_for_the_disk(file: LedgerFile) -> None:
+    """EXTRA: after a power cut neither a commit nor the removal of its rollback journal is undone."""
+    with file._reading() as db:
+        assert db.execute("PRAGMA synchronous").fetchone() == (3,)
+
+
+def test_a_lock_that_stays_is_said(file: LedgerFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    connect = ledger_file._connect
+    monkeypatch.setattr(ledger_file, "_connect", lambda path, *_: connect(path, 0.05))
+    holder = sqlite3.connect(file.path, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    with pytest.raises(Busy, match="in use") as refused:
+        enter(file)
+    assert refused.value.retryable and refused.value.exit_code == 4
+    holder.execute("ROLLBACK")
+    holder.close()
+    enter(file)
+
+
+def test_a_full_disk_is_said_and_writes_nothing(file: LedgerFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    connect = ledger_file._connect
+
+    def no_room(path: Path, patience: float) -> sqlite3.Connection:
+        db = connect(path, patience)
+        db.execute(f"PRAGMA max_page_count = {db.execute('PRAGMA page_count').fetchone()[0]}")
+        return db
+
+    monkeypatch.setattr(ledger_file, "_connect", no_room)
+    with pytest.raises(Busy, match="no space left"):
+        file.reserve(
+            "adult", PURE, run_id=None, parameters={"k": "x" * 100_000}, fingerprint=None, tool_version="1"
+        )
+    assert file.entries("adult") == []
+
+
+def test_a_file_system_without_locks_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger_file, "TRIES", "pass")  # another process that gets in
+    with pytest.raises(InputError, match="keeps no locks"):
+        LedgerFile.create(tmp_path / "books")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TRIGGER forgive AFTER INSERT ON releases BEGIN DELETE FROM releases; END",
+        "CREATE TABLE more (x)",
+        "DROP TABLE releases",
+        "PRAGMA application_id = 0",
+        "PRAGMA user_version = 0",
+        "DELETE FROM secret",
+        "INSERT INTO secret VALUES (x'00')",
+    ],
+)
+def test_a_file_with_more_or_less_than_our_tables_is_no_ledger(file: LedgerFile, statement: str) -> None:
+    sql(file.path, statement)
+    with pytest.raises(InputError, match="not a ledger"):
+        LedgerFile(file.path)
+
+
+def test_other_versions_and_other_files(file: LedgerFile, tmp_path: Path) -> None:
+    sql(file.path, f"PRAGMA user_version = {ledger_file.VERSION + 1}")
+    with pytest.raises(InputError, match="update it"):
+        LedgerFile(file.path)
+    for content in (b"", b"age,job\n1,2\n", os.urandom(5000)):
+        (tmp_path / "other").write_bytes(content)
+        with pytest.raises(InputError, match="not a ledger"):
+            LedgerFile(tmp_path / "other")
+    with pytest.raises(InputError, match="ledger init"):
+        LedgerFile(tmp_path / "none")
+
+
+def test_costs_are_those_of_the_entries(file: LedgerFile) -> None:
+    """Admission reads less of a row than a reader of the books; both say the same."""
+    file.change(enter(file), "spent", spent=Cost(Composition.PURE, Fraction(1, 5)))
+    enter(file)
+    with file._reading() as db:
+        assert ledger_file._costs(db, "adult") == [e.cost for e in file.entries("adult")]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "amount = '1/0'",
+        "amount = '-1'",
+        "amount = 'x'",
+        "state = 'free'",
+        "composition = 'none'",
+        "parameters = '['",
+        "files = x'00ff'",
+        "files = '[1]'",
+        "parameters = '[]'",
+        "run_id = x'00'",
+        "amount = '1e99999999'",
+    ],
+)
+def test_a_damaged_entry_is_no_discount(file: LedgerFile, change: str) -> None:
+    enter(file)
+    sql(file.path, f"UPDATE releases SET {change}")
+    with pytest.raises(InputError, match="damaged"):
+        file.entries("adult")
+    if change.startswith(("amount", "composition")):
+        with pytest.raises(InputError, match="damaged"):
+            enter(file)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "epsilon = '1e9999999'",
+        "epsilon = 9e999",
+        "rho = 1",
+        "neighbours = 'x'",
+        "limit_rho = '9'",
+        "delta = -1",
+    ],
+)
+def test_a_damaged_cap_admits_nothing(file: LedgerFile, change: str) -> None:
+    sql(file.path, f"UPDATE datasets SET {change}")
+    with pytest.raises(InputError):
+        enter(file)
+    assert file.entries("adult") == []
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write what is read-only")
+def test_a_read_only_ledger(file: LedgerFile) -> None:
+    file.path.chmod(0o400)
+    with pytest.raises(InputError, match="read-only"):
+        enter(file)
+
+
+def test_the_books_can_be_added_up_again(file: LedgerFile) -> None:
+    """What an auditor gets is enough to recompute what is spent; and it holds no key and no fingerprint."""
+    for run_id in ("a", "b"):
+        enter(file, run_id)
+    exported: Any = export(file.path)
+    (dataset,) = exported["datasets"]
+    assert sum(Fraction(r["counts"]["amount"]) for r in dataset["releases"]) == Fraction(1, 2)
+    shown = books(file.path)["datasets"][0]
+    assert (shown["spent"], shown["left"], shown["left_pure"]) == (0.5, 0.0, 0.5)
+    assert file.key.hex() not in str(exported) and "fingerprint" not in str(exported)

@@ -1,0 +1,299 @@
+"""An old copy of the ledger put back: the journals hold draws that it does not know, so it is refused, and
+nothing is touched.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.commands import JOB, Fmwem
+from support.fakes import FakeNoise
+from support.runs import DOMAIN, died, go, table
+
+from factored_mwem import crashpoints as faults
+from factored_mwem import release
+from factored_mwem.accounting.cap import Cap
+from factored_mwem.accounting.unit import Neighbours
+from factored_mwem.cli.console import books_text
+from factored_mwem.errors import InputError, RolledBack
+from factored_mwem.ledger import journals
+from factored_mwem.ledger.check import check_books
+from factored_mwem.ledger.file import LedgerFile
+from factored_mwem.ledger.journal import HEAD, MAGIC, Journal
+from factored_mwem.ledger.journals import unknown
+from factored_mwem.ledger.report import books as show
+
+
+def everything(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def put_back(books: Path, **choices: Any) -> None:
+    """The ledger as it was before a run that drew noise and died."""
+    shutil.copy(books, books.with_name("copy"))
+    died(books, "before draw", 3, **choices)
+    os.replace(books.with_name("copy"), books)
+
+
+@pytest.mark.parametrize("run_id", ["r", "another"])
+def test_a_ledger_older_than_its_journals_is_refused(books: Path, run_id: str) -> None:
+    """The same id would empty the journal that holds the paid draws, and draw again; any other would spend
+    what is spent.
+    """
+    put_back(books)
+    before, noise = everything(books.parent), FakeNoise()
+    for _ in range(2):
+        with pytest.raises(RolledBack, match="older than its journals") as refused:
+            go(books, noise=noise, run_id=run_id)
+        assert refused.value.exit_code == 2 and not refused.value.retryable and not refused.value.budget_spent
+    assert "\n" not in str(refused.value) and "put the newest copy back" in str(refused.value)
+    assert noise.calls == [] and everything(books.parent) == before
+
+
+def test_show_says_that_something_is_missing(books: Path) -> None:
+    assert "older" not in books_text(shown := show(books)) and not shown["older_than_its_journals"]
+    put_back(books)
+    assert "older than its journals" in books_text(shown := show(books)) and shown["older_than_its_journals"]
+
+
+def test_neither_a_run_without_an_id_nor_another_dataset_gets_past(books: Path) -> None:
+    LedgerFile(books).add("u", Cap.of(1.0, 1e-9), Neighbours.ADD_REMOVE, 1)
+    put_back(books)
+    before = everything(books.parent)
+    for dataset in ("t", "u"):
+        with pytest.raises(RolledBack):
+            release(table(), 2, domain=DOMAIN, epsilon=0.1, ledger=books, dataset=dataset)
+    assert everything(books.parent) == before
+
+
+def test_the_newest_copy_ends_the_refusal(books: Path) -> None:
+    shutil.copy(books, books.with_name("old"))
+    drawn = died(books, "before draw", 3)
+    shutil.copy(books, books.with_name("new"))
+    shutil.copy(books.with_name("old"), books)
+    with pytest.raises(RolledBack):
+        go(books)
+    shutil.copy(books.with_name("new"), books)
+    assert go(books)[1].resumed == len(drawn.calls)
+
+
+def test_the_command_says_so_in_one_line(command_books: Path, fmwem: Fmwem) -> None:
+    shutil.copy(command_books, command_books.with_name("copy"))
+    assert fmwem(*JOB, "--epsilon", 0.4, "--run-id", "a").code == 0
+    os.replace(command_books.with_name("copy"), command_books)
+    before = everything(command_books.parent)
+    for run_id in (["--run-id", "a"], ["--run-id", "b"], []):
+        refused = fmwem(*JOB, "--epsilon", 0.4, *run_id, "-o", "again.parquet", "--json")
+        assert (refused.code, refused.facts["budget_spent"], refused.facts["retryable"]) == (2, False, False)
+        assert "older than its journals" in refused.facts["error"] and refused.err.count("\n") == 1
+    assert everything(command_books.parent) == before
+
+
+def test_no_dataset_is_added_to_an_old_copy(command_books: Path, fmwem: Fmwem) -> None:
+    shutil.copy(command_books, command_books.with_name("copy"))
+    assert fmwem(*JOB, "--epsilon", 0.4, "--run-id", "a").code == 0
+    os.replace(command_books.with_name("copy"), command_books)
+    before = everything(command_books.parent)
+    refused = fmwem("ledger", "add", "books", "--dataset", "more", "--epsilon", 1)
+    assert (
+        refused.code == 2
+        and "older than its journals" in refused.err
+        and everything(command_books.parent) == before
+    )
+
+
+@pytest.mark.parametrize("point", ["before reserve", "after reserve", "before commit"])
+def test_a_journal_without_a_draw_is_no_proof(books: Path, point: str) -> None:
+    """A run that died between its journal and its entry has drawn nothing."""
+    shutil.copy(books, books.with_name("copy"))
+    died(books, point, 1) if point != "before commit" else _killed_at_commit(books)
+    os.replace(books.with_name("copy"), books)
+    (journal,) = Path(f"{books}.journals").iterdir()
+    assert journal.stat().st_size > 0 and unknown(LedgerFile(books)) == []
+    go(books)
+
+
+def _killed_at_commit(books: Path) -> None:
+    def hook(point: str) -> None:
+        if point == "before commit":
+            faults.hook = lambda _: None
+            raise KeyboardInterrupt
+
+    faults.hook = hook
+    with pytest.raises(KeyboardInterrupt):
+        go(books)
+
+
+def test_a_torn_first_draw_is_no_proof(books: Path) -> None:
+    """Nobody has seen a draw whose record is not whole."""
+    shutil.copy(books, books.with_name("copy"))
+    died(books, "half journalled", 2)
+    os.replace(books.with_name("copy"), books)
+    assert unknown(LedgerFile(books)) == []
+    go(books)
+
+
+def test_a_run_beside_this_one_is_no_alarm(books: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process reserves and draws between the two looks of this one, whichever of them is first."""
+    died(books, "before draw", 3, run_id="first", epsilon=0.3)
+    looks = {"files": journals._files, "marks": LedgerFile.marks}
+
+    def then_another(look: str) -> Any:
+        def looked(file: LedgerFile) -> Any:
+            found = looks[look](file)
+            monkeypatch.undo()
+            died(books, "before draw", 3, run_id="beside", epsilon=0.3)
+            return found
+
+        return looked
+
+    monkeypatch.setattr(journals, "_files", then_another("files"))
+    monkeypatch.setattr(LedgerFile, "marks", then_another("marks"))
+    go(books, epsilon=0.3)
+    assert [entry.run_id for entry in LedgerFile(books).entries("t")] == ["first", "beside", "r"]
+
+
+def test_books_that_were_read_first_would_be_a_false_alarm(
+    books: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other way round, the run beside this one would look like a ledger put back: what the order of
+    reading is for.
+    """
+    known = LedgerFile(books).marks()
+    died(books, "before draw", 3)
+    monkeypatch.setattr(LedgerFile, "marks", lambda self: known)
+    assert len(unknown(LedgerFile(books))) == 1
+
+
+def test_a_ledger_put_back_while_a_run_begins_is_seen(books: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the look at all journals and the lock on this run's own: its draws are not forgotten either."""
+    put_back(books)
+    before = everything(books.parent)
+    monkeypatch.setattr("factored_mwem.ledger.run.refuse_older", lambda file: None)
+    with pytest.raises(RolledBack):
+        go(books)
+    assert everything(books.parent) == before
+
+
+def test_journals_of_another_ledger_prove_nothing(books: Path, tmp_path: Path) -> None:
+    died(books, "before draw", 3)
+    LedgerFile.create(tmp_path / "new").add("t", Cap.of(1.0, 1e-9), Neighbours.ADD_REMOVE, 1)
+    os.replace(tmp_path / "new", books)
+    assert unknown(LedgerFile(books)) == []
+
+
+@pytest.mark.parametrize("size", [0, 3, 100, 2**40])
+def test_what_is_no_journal_is_passed_over(books: Path, size: int) -> None:
+    folder = Path(f"{books}.journals")
+    folder.mkdir()
+    (folder / f"{'a' * 32}.journal").mkdir()
+    os.mkfifo(folder / f"{'b' * 32}.journal")
+    with open(folder / f"{'c' * 32}.journal", "wb") as file:
+        file.truncate(size)
+    assert unknown(LedgerFile(books)) == []
+
+
+def test_a_length_that_a_disk_made_up_takes_no_memory(books: Path) -> None:
+    folder = Path(f"{books}.journals")
+    folder.mkdir()
+    for name, length in (("a", 2**40), ("b", 2**64 - 1)):
+        (folder / f"{name * 32}.journal").write_bytes(HEAD.pack(MAGIC, 0, length) + bytes(50))
+    assert unknown(LedgerFile(books)) == []
+
+
+def test_only_the_start_of_a_journal_is_read(books: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every run looks at all of them."""
+    go(books)
+    (path,) = Path(f"{books}.journals").iterdir()
+    with open(path, "r+b") as file:
+        file.truncate(2**40)
+    monkeypatch.setattr(LedgerFile, "marks", lambda self: set())
+    assert unknown(LedgerFile(books)) == [path]
+
+
+STRAY = [
+    b"\xff.journal",
+    b"x.journal",
+    b"\xff" * 32 + b".journal",
+    ("\u0663" * 32).encode() + b".journal",
+    b"a" * 32 + b".journal\n",
+    b".DS_Store",
+]
+
+
+def stray(books: Path) -> Path:
+    folder = Path(f"{books}.journals")
+    folder.mkdir(exist_ok=True)
+    for name in STRAY:
+        with open(os.path.join(os.fsencode(folder), name), "wb") as file:
+            file.write(b"anything")
+    return folder
+
+
+def test_a_file_of_another_name_is_no_journal(books: Path) -> None:
+    stray(books)
+    assert (
+        unknown(LedgerFile(books)) == []
+        and not show(books)["older_than_its_journals"]
+        and check_books(books)["fits"]
+    )
+    go(books)
+    assert len(list(Path(f"{books}.journals").iterdir())) == len(STRAY) + 1
+
+
+def test_a_file_of_another_name_does_not_keep_a_new_ledger_away(tmp_path: Path) -> None:
+    folder = stray(tmp_path / "new")
+    LedgerFile.create(tmp_path / "new").path.unlink()
+    (folder / f"{'0f' * 16}.journal").touch()
+    with pytest.raises(InputError, match="journals of an earlier ledger"):
+        LedgerFile.create(tmp_path / "new")
+
+
+def test_journals_that_cannot_be_read_are_said(books: Path) -> None:
+    Path(f"{books}.journals").write_text("a file where the folder should be")
+    with pytest.raises(InputError, match=r"cannot read the journals.*nothing is spent before"):
+        go(books)
+
+
+def test_books_are_read_though_their_journals_cannot_be(command_books: Path, fmwem: Fmwem) -> None:
+    """An auditor may have the ledger alone, or no right to the folder."""
+    Path(f"{command_books}.journals").write_text("a file where the folder should be")
+    done = fmwem("ledger", "show", "books", "--json")
+    assert (done.code, done.facts["older_than_its_journals"]) == (0, None) and done.facts["datasets"]
+    text = fmwem("ledger", "show", "books")
+    assert text.code == 0 and "adult: cap" in text.out and "the journals could not be looked at" in text.out
+    done = fmwem("ledger", "verify", "books", "--json")
+    assert (done.code, done.err) == (2, "") and done.facts["datasets"]
+    assert done.facts["problems"] == [
+        f"the journals could not be looked at: {command_books}.journals: Not a directory"
+    ]
+    assert "nothing is spent" not in fmwem("ledger", "verify", "books").out
+    refused = fmwem(*JOB, "--epsilon", 0.4)
+    assert refused.code == 2 and "nothing is spent before they can be looked at" in refused.err
+
+
+def test_a_new_ledger_does_not_take_over_the_journals_of_another(command_books: Path, fmwem: Fmwem) -> None:
+    assert fmwem(*JOB, "--epsilon", 0.4, "--run-id", "a").code == 0
+    command_books.unlink()
+    before = everything(command_books.parent)
+    refused = fmwem("ledger", "init", "books")
+    assert (
+        refused.code == 2
+        and "books.journals" in refused.err
+        and "put that ledger back" in refused.err
+        and refused.err.count("\n") == 1
+    )
+    assert everything(command_books.parent) == before
+    for path in Path(f"{command_books}.journals").iterdir():
+        path.unlink()
+    assert fmwem("ledger", "init", "books").code == 0  # an empty folder holds nothing
+
+
+def test_a_journal_is_glimpsed_by_its_own_key_alone(books: Path) -> None:
+    died(books, "before draw", 3)
+    (path,) = Path(f"{books}.journals").iterdir()
+    assert Journal.glimpse(path, b"other") is None

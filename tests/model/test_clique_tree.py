@@ -1,0 +1,433 @@
+"""Clique trees against the dense table: whatever was measured, at whatever levels, every marginal of a forest
+is that of one large table.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from support.fakes import callable_part
+from support.models import check_agreement, close, named
+from support.naive import Blocks, Dense, at_levels, eliminated, log_linear
+
+from factored_mwem.accounting.conversion import Composition
+from factored_mwem.domain.domain import Domain
+from factored_mwem.domain.levels import Levels, View
+from factored_mwem.kernels import tree
+from factored_mwem.kernels.graph import CELLS, FILL, WEIGHTED_FILL
+from factored_mwem.mechanisms.eligible import FittingViews
+from factored_mwem.model.clique_tree import CliqueTree, triangulate
+from factored_mwem.model.dense import Factor, ProductModel
+from factored_mwem.model.forest import Component, Forest
+from factored_mwem.model.layout import Layout
+from factored_mwem.model.marginals import MarginalReader
+from factored_mwem.privacy.session import Measurement, NoiseScale
+from factored_mwem.workload.candidates import Candidates
+
+calibrate, shift = callable_part(tree.calibrate), callable_part(tree.shift)
+MOST_CELLS = 600
+"""Of the dense table, which is made of Python dictionaries."""
+KINDS = ["empty", "chain", "cycle", "star", "complete", "random", "wide"]
+kinds = pytest.mark.parametrize("kind", KINDS)
+seeds = pytest.mark.parametrize("seed", range(5))
+
+
+def random_levels(rng: np.random.Generator, attributes: int, *, most: float = MOST_CELLS) -> Levels:
+    """Attributes of size 1 to 6, some with one coarser level or two, whose groups are any sets of codes."""
+    shape = [1] * attributes
+    for a in rng.permutation(attributes).tolist():
+        shape[a] = int(rng.integers(1, 7))
+        while math.prod(shape) > most:
+            shape[a] -= 1
+    coarser: list[list[np.ndarray]] = [[] for _ in shape]
+    for a, size in enumerate(shape):
+        if size >= 3 and rng.random() < 0.7:
+            coarser[a].append(rng.permutation(np.arange(size) % (size - 1)))
+            if size >= 4 and rng.random() < 0.6:
+                coarser[a].append(coarser[a][0] % 2)
+    return Levels.of(shape, coarser)
+
+
+def some(levels: Levels, attributes: Sequence[int], rng: np.random.Generator) -> View:
+    """A view over the attributes, each at any of its levels."""
+    return tuple(int(rng.choice(levels.chains[a])) for a in sorted(attributes))
+
+
+def random_views(kind: str, levels: Levels, rng: np.random.Generator) -> list[View]:
+    """Each attribute alone, as the engine begins, and then marginals in a shape with a name."""
+    d = len(levels.shape)
+    sets = {
+        "empty": [],
+        "chain": [(i, i + 1) for i in range(d - 1)],
+        "cycle": [(i, i + 1) for i in range(d - 1)] + ([(0, d - 1)] if d > 2 else []),
+        "star": [(0, i) for i in range(1, d)],
+        "complete": list(itertools.combinations(range(d), 2)),
+        "random": [
+            tuple(rng.choice(d, size=min(d, int(rng.integers(2, 4))), replace=False))
+            for _ in range(int(rng.integers(1, 6)))
+        ],
+        "wide": [tuple(range(min(d, 4)))] + ([(d - 2, d - 1)] if d > 4 else []),
+    }[kind]
+    found = [some(levels, at, rng) for at in sets for _ in range(1 + (rng.random() < 0.3))]
+    return [(a,) for a in range(d)] + [found[i] for i in rng.permutation(len(found))]
+
+
+def components_of(levels: Levels, views: Sequence[View]) -> list[list[View]]:
+    """The views by what they tie together."""
+    blocks = Blocks(len(levels.shape))
+    for view in views:
+        blocks.join([int(levels.attribute[v]) for v in view])
+    return [[view for view in views if int(levels.attribute[view[0]]) in block] for block in blocks.sets]
+
+
+def model(
+    kind: str, seed: int, attributes: int | None = None
+) -> tuple[Forest, Dense, list[View], np.random.Generator]:
+    """A forest with random parameters, the oracle's table of it, and what was measured."""
+    rng = np.random.default_rng([seed, KINDS.index(kind)])
+    levels = random_levels(rng, attributes or int(rng.integers(1, 7)))
+    views = random_views(kind, levels, rng)
+    thetas = {i: rng.normal(size=levels.cells(view)) * 1.5 for i, view in enumerate(views)}
+    parts = []
+    for inside in components_of(levels, views):
+        own = [i for i, view in enumerate(views) if view in inside]
+        tree = CliqueTree.of(levels, [views[i] for i in own])
+        parts.append(
+            Component.log_linear(tree, [views[i] for i in own], np.concatenate([thetas[i] for i in own]))
+        )
+    oracle = log_linear(
+        levels.shape, [named(levels, view) for view in views], [thetas[i].tolist() for i in range(len(views))]
+    )
+    return Forest(levels, parts, 7.0), oracle, views, rng
+
+
+# ---- marginals
+
+
+@kinds
+@seeds
+def test_every_marginal_is_that_of_the_dense_table(kind: str, seed: int) -> None:
+    """Every subset of up to 5 attributes, each at a level drawn anew: inside a clique, far apart, and across
+    components.
+    """
+    forest, oracle, _, rng = model(kind, seed)
+    for order in range(1, min(len(forest.levels.shape), 5) + 1):
+        for attributes in itertools.combinations(range(len(forest.levels.shape)), order):
+            view = some(forest.levels, attributes, rng)
+            close(forest.marginal(view) / 7, at_levels(oracle.shares, named(forest.levels, view)))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_marginals_in_bulk_are_those_one_by_one(seed: int) -> None:
+    """Many views of several widths in one pass, in any order, twice the same among them."""
+    forest, oracle, _, rng = model("random", seed + 50)
+    d = len(forest.levels.shape)
+    views = [
+        some(forest.levels, rng.choice(d, size=int(rng.integers(1, min(d, 5) + 1)), replace=False), rng)
+        for _ in range(30)
+    ]
+    views.append(views[0])
+    for view, table in zip(views, forest.marginals(views), strict=True):
+        close(table / 7, at_levels(oracle.shares, named(forest.levels, view)))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_variables_that_no_clique_sees_in_different_directions(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both ends of a chain twice: from every clique two of the four lie in the same direction. The slow way
+    must have been taken.
+    """
+    taken = []
+    wide = MarginalReader._wide
+    monkeypatch.setattr(MarginalReader, "_wide", lambda self, view: (taken.append(view), wide(self, view))[1])
+    rng = np.random.default_rng(seed)
+    levels = Levels.of((3, 2, 4, 2, 3, 3), [[[0, 1, 0]], [], [[0, 1, 0, 1]], [], [[1, 0, 0]], []])
+    views = [(a,) for a in range(6)] + [(a, a + 1) for a in range(5)]
+    theta = [rng.normal(size=levels.cells(view)) for view in views]
+    part = Component.log_linear(CliqueTree.of(levels, views), views, np.concatenate(theta))
+    oracle = log_linear(levels.shape, [named(levels, view) for view in views], [t.tolist() for t in theta])
+    for attributes in ((0, 1, 4, 5), (0, 1, 2, 4, 5), (0, 1, 3, 4, 5)):
+        view = some(levels, attributes, rng)
+        close(part.marginal(view), at_levels(oracle.shares, named(levels, view)))
+    assert len(taken) >= 2
+
+
+@pytest.mark.parametrize("order", [2, 3, 4, 5])
+def test_a_long_chain_far_beyond_any_dense_table(order: int) -> None:
+    """40 attributes of 3 codes; a marginal of far ends by the product of the chain's transition matrices."""
+    rng = np.random.default_rng(order)
+    levels = Levels.fine((3,) * 40)
+    views = [(a,) for a in range(40)] + [(a, a + 1) for a in range(39)]
+    thetas = [np.zeros(3)] * 40 + [rng.normal(size=9) for _ in range(39)]
+    part = Component.log_linear(CliqueTree.of(levels, views), views, np.concatenate(thetas))
+    messages = [np.ones(3)]
+    for theta in reversed(thetas[40:]):
+        messages.insert(0, np.exp(theta.reshape(3, 3)) @ messages[0])
+    start = messages[0] / messages[0].sum()
+    steps = [
+        np.exp(t.reshape(3, 3)) * messages[i + 1][None, :] / messages[i][:, None]
+        for i, t in enumerate(thetas[40:])
+    ]
+    at = sorted(rng.choice(40, size=order, replace=False).tolist())
+    table = (start if at[0] == 0 else start @ np.linalg.multi_dot([np.eye(3), *steps[: at[0]]])).reshape(3, 1)
+    table = table.reshape(1, 3)
+    for before, after in itertools.pairwise(at):
+        transition = np.linalg.multi_dot([np.eye(3), *steps[before:after]])
+        table = (table[:, :, None] * transition[None, :, :]).reshape(-1, 3)
+    close(part.marginal(tuple(at)), table.ravel().tolist())
+
+
+def test_a_product_of_dense_tables_is_a_forest() -> None:
+    """What the faithful engine hands over: each factor a tree of one clique, with the same marginals."""
+    rng = np.random.default_rng(3)
+    domain = Domain.from_dict({f"a{i}": s for i, s in enumerate((2, 3, 1, 4))})
+    product = ProductModel(domain, [Factor((0, 3), (2, 4), rng.dirichlet(np.ones(8))), *(Factor((a,), (s,), rng.dirichlet(np.ones(s))) for a, s in ((1, 3), (2, 1)))], 9.0)  # fmt: skip  # noqa: E501
+    forest = Forest.of(product)
+    assert (
+        [part.attributes for part in forest.components] == [(0, 3), (1,), (2,)]
+        and forest.total == 9.0
+        and forest.cells == 12
+    )
+    for order in range(1, 5):
+        for view in itertools.combinations(range(4), order):
+            np.testing.assert_allclose(forest.marginal(view), product.marginal(view), rtol=1e-12)
+
+
+# ---- trees
+
+
+def fixed_by(tree: CliqueTree, v: int) -> set[int]:
+    return {k for k in range(len(tree.cliques)) if tree.fixes(k, (v,))}
+
+
+@kinds
+@seeds
+def test_cliques_that_fix_a_variable_hang_together(kind: str, seed: int) -> None:
+    """The running intersection property, for every level; and a separator is all that its two cliques both
+    fix, as fine as both do.
+    """
+    forest, _, views, _ = model(kind, seed)
+    levels = forest.levels
+    for part in forest.components:
+        tree = part.tree
+        assert [child for child, _, _ in tree.edges] == list(range(1, len(tree.cliques))), (
+            "a tree: every clique but the root has one parent"
+        )
+        assert all(parent < child for child, parent, _ in tree.edges)
+        for v in range(len(levels)):
+            holders = fixed_by(tree, v)
+            joints = sum(child in holders and parent in holders for child, parent, _ in tree.edges)
+            assert joints == max(len(holders) - 1, 0)
+        for child, parent, separator in tree.edges:
+            both = [v for v in range(len(levels)) if tree.fixes(child, (v,)) and tree.fixes(parent, (v,))]
+            finest = {int(levels.attribute[v]): v for v in sorted(both, reverse=True)}
+            assert separator == tuple(finest[a] for a in sorted(finest))
+            assert not tree.fixes(child, tree.cliques[parent]) and not tree.fixes(
+                parent, tree.cliques[child]
+            ), "one would do for both"
+    for view in views:
+        (part,) = (p for p in forest.components if int(levels.attribute[view[0]]) in p.attributes)
+        home = part.tree.clique_of(view)
+        assert home is not None
+        assert part.tree.cells[home] == min(
+            part.tree.cells[k] for k in range(len(part.tree.cliques)) if part.tree.fixes(k, view)
+        )
+    assert sorted(a for part in forest.components for a in part.attributes) == list(range(len(levels.shape)))
+
+
+@pytest.mark.parametrize("kind", ["chain", "star"])
+def test_what_is_a_tree_needs_no_larger_cliques(kind: str) -> None:
+    levels = Levels.fine((2, 3, 4, 5, 6))
+    views = [(0, i) for i in range(1, 5)] if kind == "star" else [(i, i + 1) for i in range(4)]
+    tree = CliqueTree.of(levels, views)
+    assert sorted(tree.cliques) == sorted(views) and all(len(s) == 1 for _, _, s in tree.edges)
+
+
+def test_a_cycle_is_cut_where_cells_are_fewest() -> None:
+    tree = CliqueTree.of(Levels.fine((9, 2, 9, 2)), [(0, 1), (1, 2), (2, 3), (0, 3)])
+    assert sorted(tree.cliques) == [(0, 1, 3), (1, 2, 3)], "the chord joins the two small ones"
+
+
+def test_a_clique_keeps_the_finest_level_of_an_attribute() -> None:
+    """Measured with the fine code here and with the coarse one there: one side has the code, the other only
+    its group.
+    """
+    levels = Levels.of((6, 2, 2), [[[0, 0, 1, 1, 2, 2]], [], []])
+    tree = CliqueTree.of(levels, [(0,), (1,), (2,), (0, 1), (3, 2)])
+    assert sorted(tree.cliques) == [(0, 1), (3, 2)] and tree.edges[0][2] == (3,)
+    joined = CliqueTree.of(levels, [(0,), (1,), (2,), (0, 1), (0, 2)])
+    assert sorted(joined.cliques) == [(0, 1), (0, 2)] and joined.edges[0][2] == (0,)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_the_elimination_is_the_slow_one(seed: int) -> None:
+    """Cells and cliques of the kernel's greedy elimination, and the best of its three rules is what a tree is
+    made of.
+    """
+    rng = np.random.default_rng(seed)
+    levels = random_levels(rng, int(rng.integers(2, 9)), most=1e6)
+    views = random_views(str(rng.choice(KINDS)), levels, rng)
+    (views, *_) = components_of(levels, views)
+    logs, attribute = np.log2(levels.sizes.astype(np.float64)).tolist(), levels.attribute.tolist()
+    cells, cliques = triangulate(levels, views, CELLS)
+    expected = eliminated(graph_of(levels, views), logs, attribute)
+    assert sorted(finest(levels, c) for c in cliques) == sorted(expected)
+    assert cells == pytest.approx(sum(levels.cells(c) for c in expected), rel=1e-9)
+    best = min(triangulate(levels, views, rule)[0] for rule in (CELLS, WEIGHTED_FILL, FILL))
+    tree = CliqueTree.of(levels, views)
+    assert sum(tree.cells) <= best * (1 + 1e-9)
+
+
+def finest(levels: Levels, clique: set[int]) -> list[int]:
+    return [
+        v
+        for v in sorted(clique)
+        if not any(u < v and levels.attribute[u] == levels.attribute[v] for u in clique)
+    ]
+
+
+def graph_of(levels: Levels, views: Sequence[View]) -> dict[int, set[int]]:
+    """Neighbours: together in a view, or next to each other among the levels in use of an attribute."""
+    graph: dict[int, set[int]] = {v: set() for view in views for v in view}
+    pairs = [pair for view in views for pair in itertools.combinations(view, 2)]
+    pairs += [
+        pair for chain in levels.chains for pair in itertools.pairwise([v for v in chain if v in graph])
+    ]
+    for u, v in pairs:
+        graph[u].add(v)
+        graph[v].add(u)
+    return graph
+
+
+@pytest.mark.parametrize(
+    "seed", [*range(25), 159, 206, 214]
+)  # in the last three a level comes between two in use
+def test_joined_cells_bound_the_tree_that_a_measurement_makes(seed: int) -> None:
+    """What an offer holds against the limit: never less than the tree that comes of it, and what the slow
+    elimination finds.
+    """
+    rng = np.random.default_rng(seed + 1000)
+    d = int(rng.integers(2, 8))
+    levels = random_levels(rng, d, most=1e5)
+    views = random_views(str(rng.choice(KINDS)), levels, rng)[: d + int(rng.integers(0, 6))]
+    groups = components_of(levels, views)
+    parts = [
+        Component.log_linear(tree := CliqueTree.of(levels, inside), (), np.zeros(0)) for inside in groups
+    ]
+    assert tree is parts[-1].tree
+    noise = [
+        Measurement(view, np.zeros(levels.cells(view), dtype=np.int64), NoiseScale(1.0, Composition.ZCDP))
+        for view in views
+    ]
+    state = SimpleNamespace(forest=Forest(levels, parts, 1.0), measurements=noise)
+    domain = Domain.from_dict({f"a{i}": s for i, s in enumerate(levels.shape)})
+    fine = Candidates(
+        domain,
+        np.array(
+            [c + (-1,) * (3 - k) for k in (1, 2, 3) for c in itertools.combinations(range(d), k)],
+            dtype=np.int32,
+        ),
+    )
+    candidates = fine.at(levels, 1e9)
+    which = rng.permutation(len(candidates))[:60]
+    found = FittingViews(candidates, 10**9)._joined(state, which)  # type: ignore[arg-type]
+    logs, attribute = np.log2(levels.sizes.astype(np.float64)).tolist(), levels.attribute.tolist()
+    for c, cells in zip(which.tolist(), found.tolist(), strict=True):
+        view = candidates.positions(c)
+        touched = [
+            m
+            for inside in groups
+            if any(levels.attribute[v] in {levels.attribute[u] for w in inside for u in w} for v in view)
+            for m in inside
+        ]
+        used = {v for m in touched for v in m}
+        chains = [
+            (v, [u for u in levels.chains[levels.attribute[v]] if u in used]) for v in view if v not in used
+        ]
+        if not any(min(chain) < v < max(chain) for v, chain in chains):
+            expected = eliminated(graph_of(levels, [*touched, view]), logs, attribute)
+            assert cells == pytest.approx(sum(levels.cells(clique) for clique in expected), rel=1e-9)
+        assert sum(CliqueTree.of(levels, [*touched, view]).cells) <= cells * (1 + 1e-9)
+
+
+# ---- beliefs
+
+
+@kinds
+@seeds
+def test_calibration_makes_cliques_agree(kind: str, seed: int) -> None:
+    """After any move of the parameters: cliques agree on separators, sum to 1, and are the table with the
+    moved parameters.
+    """
+    forest, oracle, views, rng = model(kind, seed)
+    levels = forest.levels
+    moved = dict(oracle.shares)
+    for part in forest.components:
+        check_agreement(part)
+        own = [view for view in views if int(levels.attribute[view[0]]) in part.attributes]
+        layout = Layout.of(part.tree, own)
+        moves = rng.normal(size=int(layout.tables[:, 4].sum()))
+        shift(part.beliefs, layout.cliques, layout.index, layout.tables, moves)
+        calibrate(part.beliefs, part.separators, layout.cliques, layout.edges, layout.index, 0)
+        check_agreement(part)
+        extra = log_linear(
+            levels.shape,
+            [named(levels, view) for view in own],
+            [t.tolist() for t in np.split(moves, np.cumsum(layout.tables[:-1, 4]))],
+        )
+        moved = {cell: share * extra.shares[cell] for cell, share in moved.items()}
+    mass = math.fsum(moved.values())
+    for part in forest.components:
+        for k, clique in enumerate(part.tree.cliques):
+            close(part.table(k), [share / mass for share in at_levels(moved, named(levels, clique))])
+
+
+@kinds
+@seeds
+def test_a_component_comes_back_from_its_cliques_tables(kind: str, seed: int) -> None:
+    """As a model file does it: the tree and the beliefs are enough."""
+    forest, _, _, rng = model(kind, seed)
+    for part in forest.components:
+        again = Component.of(
+            CliqueTree(forest.levels, part.tree.cliques, part.tree.edges), part.beliefs.copy()
+        )
+        np.testing.assert_allclose(again.separators, part.separators, atol=1e-14)
+        view = some(
+            forest.levels, rng.choice(part.attributes, size=min(len(part.attributes), 4), replace=False), rng
+        )
+        close(again.marginal(view), part.marginal(view).tolist())
+
+
+def test_extreme_parameters_end_in_a_distribution() -> None:
+    """Parameters up to hundreds: log space keeps what exp alone would lose, and no cell is ruled out."""
+    levels = Levels.fine((3, 3, 3))
+    views: list[View] = [(0,), (1,), (2,), (0, 1), (1, 2)]
+    theta = np.random.default_rng(0).normal(size=27) * 400
+    part = Component.log_linear(CliqueTree.of(levels, views), views, theta)
+    check_agreement(part)
+    assert (part.beliefs > 0).all() and np.isfinite(part.beliefs).all()
+
+
+def test_replace_takes_the_place_of_all_components_it_covers() -> None:
+    """Ids are never used again: the caches of answers.py tell a new component from an old one by its id."""
+    levels = Levels.fine((2, 3, 2, 2))
+    alone = [
+        Component.log_linear(CliqueTree.of(levels, [(a,)]), [(a,)], np.zeros(s))
+        for a, s in enumerate(levels.shape)
+    ]
+    forest = Forest(levels, alone, 5.0)
+    before = dict(forest.components_by_id)
+    joined = Component.log_linear(
+        CliqueTree.of(levels, [(1,), (3,), (1, 3)]), [(1,), (3,), (1, 3)], np.zeros(11)
+    )
+    forest.replace(joined)
+    assert [part.attributes for part in forest.components] == [(0,), (2,), (1, 3)]
+    assert int(forest.part_of[1]) == int(forest.part_of[3]) not in before
+    assert all(forest.components_by_id[id_] is before[id_] for id_ in (0, 2))
+    assert forest.cells == 2 + 2 + 6

@@ -1,0 +1,320 @@
+"""A model file gives the same rows again, holds every noisy answer, and can run no code when it is opened."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from support.fakes import FakeNoise
+
+from factored_mwem import Domain, Policy, Release, Workload, release
+from factored_mwem.errors import FmwemError, InputError
+from factored_mwem.pipeline.model_file import VERSION
+from factored_mwem.pipeline.release import make
+from factored_mwem.request import Request
+from factored_mwem.tables.source import open_table
+
+DOMAIN = Domain.from_dict(
+    {
+        "fields": [
+            {"name": "s", "categories": ["0311", "b"]},
+            {"name": "n", "type": "number", "constraints": {"minimum": 0, "maximum": 1}, "bins": 4},
+            {
+                "name": "t",
+                "type": "datetime",
+                "constraints": {"minimum": "2020-01-01", "maximum": "2020-12-31"},
+                "bins": 4,
+            },
+        ]
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def made() -> Release:
+    table = pa.table(
+        {
+            "s": ["0311", "b", None] * 40,
+            "n": [0.1, 0.5, 0.9] * 40,
+            "t": pa.array([0, 1, 2] * 40, pa.timestamp("ms", tz="Europe/Berlin")),
+        }
+    )
+    return release(table, 2, domain=DOMAIN, sample_seed=7)
+
+
+BROAD = Domain.from_dict({"a": 40, "b": 30, "c": 3, "d": 2, "e": 5})
+
+
+@pytest.fixture(scope="module")
+def chained() -> Release:
+    """A model with a clique tree of several cliques and with coarser levels; noise is left out."""
+    rng = np.random.default_rng(1)
+    a = rng.integers(0, 40, 6000)
+    b, e = (a + rng.integers(0, 4, 6000)) % 30, rng.integers(0, 5, 6000)
+    columns = {"a": a, "b": b, "c": b // 10, "d": (e > 2).astype(int), "e": e}
+    policy = Policy.of(max_cells=1500)
+    made = make(
+        Request(open_table(pa.table(columns)), Workload.marginals(2), policy, BROAD, None, None, 3),
+        noise=FakeNoise(),
+    )
+    assert len(made.model.levels) > 5 and any(part.tree.edges for part in made.model.components)
+    return made
+
+
+@pytest.fixture
+def tree_path(chained: Release, tmp_path: Path) -> Path:
+    chained.save(tmp_path / "c.model")
+    return tmp_path / "c.model"
+
+
+def test_trees_and_levels_are_kept(chained: Release, tree_path: Path) -> None:
+    """Levels, cliques, separators and tables, to the last bit; so the same rows and the same answers far
+    apart in a tree.
+    """
+    again = Release.load(tree_path)
+    assert again.model.total == chained.model.total
+    assert [g.tolist() for g in again.model.levels.groups] == [
+        g.tolist() for g in chained.model.levels.groups
+    ]
+    assert again.model.levels.attribute.tolist() == chained.model.levels.attribute.tolist()
+    for ours, theirs in zip(chained.model.components, again.model.components, strict=True):
+        assert ours.tree.cliques == theirs.tree.cliques and ours.tree.edges == theirs.tree.edges
+        assert np.array_equal(ours.beliefs, theirs.beliefs)
+        np.testing.assert_allclose(ours.separators, theirs.separators, rtol=1e-9, atol=1e-15)
+    for view in ((0, 2), (0, 3, 4), (1, 2, 4)):
+        np.testing.assert_allclose(
+            again.model.marginal(view), chained.model.marginal(view), rtol=1e-9, atol=1e-9
+        )
+    assert again.to_arrow().equals(chained.to_arrow())
+
+
+@pytest.fixture
+def path(made: Release, tmp_path: Path) -> Path:
+    made.save(tmp_path / "t.model")
+    return tmp_path / "t.model"
+
+
+def test_a_loaded_release_is_the_saved_one(made: Release, path: Path) -> None:
+    again = Release.load(path)
+    assert again.to_arrow().equals(made.to_arrow())
+    assert again.sample(100, seed=3).equals(made.sample(100, seed=3))
+    assert again.schema == made.schema
+    assert again.domain == made.domain
+    assert again.manifest == made.manifest
+    assert again.manifest.recompute() == pytest.approx(made.manifest.recompute())
+    assert Release.load(str(path)).rows == made.rows
+
+
+@pytest.mark.parametrize("sizes", [[1], [1, 1, 1], [2, 1, 1], [1, 2, 3], [2]], ids=str)
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
+@pytest.mark.parametrize("engine", ["tree", "mwem"])
+def test_attributes_of_one_code_are_kept(
+    sizes: list[int], neighbours: str, engine: str, tmp_path: Path
+) -> None:
+    """Where a budget learns no category, every attribute has the one code `other`: such a model is read again
+    like any other.
+    """
+    names = [f"a{i}" for i in range(len(sizes))]
+    columns = {name: [i % size for i in range(60)] for name, size in zip(names, sizes, strict=True)}
+    domain = Domain.from_dict(dict(zip(names, sizes, strict=True)))
+    made = release(pa.table(columns), min(2, len(sizes)), domain=domain, neighbours=neighbours, engine=engine)
+    made.save(tmp_path / "one.fmwem")
+    loaded = Release.load(tmp_path / "one.fmwem")
+    assert loaded.to_arrow() == made.to_arrow()
+    assert loaded.manifest == made.manifest
+
+
+def test_every_noisy_answer_is_in_the_file(made: Release, path: Path) -> None:
+    """A third party can fit another model to the measurements; the manifest lists them in the same order."""
+    again = Release.load(path)
+    names = again.model.levels.names(again.domain.names)
+    assert [m.noisy.tolist() for m in again.measurements] == [m.noisy.tolist() for m in made.measurements]
+    assert [tuple(names[v] for v in m.positions) for m in again.measurements] == [
+        m.attributes for m in made.manifest.measurements
+    ]
+    assert [m.scale.value for m in again.measurements] == [m.scale for m in made.manifest.measurements]
+    assert made.measurements
+
+
+def test_the_file_holds_arrays_and_no_objects(path: Path) -> None:
+    with zipfile.ZipFile(path) as file:
+        assert all(name.endswith(".npy") for name in file.namelist())
+    with np.load(path, allow_pickle=False) as file:  # would raise at an object array, which is a pickle
+        kinds = {file[name].dtype.kind for name in file.files}
+    assert kinds <= set("uif")
+
+
+def test_saving_keeps_existing_files(made: Release, path: Path) -> None:
+    with pytest.raises(InputError, match="exists; use --overwrite"):
+        made.save(path)
+    made.save(path, overwrite=True)
+    assert sorted(os.listdir(path.parent)) == ["t.model"]
+
+
+def changed(path: Path, edit: Any) -> None:
+    """Rewrite the model file after `edit` has changed its header and arrays."""
+    with np.load(path) as file:
+        arrays = {name: file[name] for name in file.files}
+    header = json.loads(arrays["header"].tobytes())
+    edit(header, arrays)
+    arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+    with open(path, "wb") as file:
+        np.savez_compressed(file, **arrays)
+
+
+def test_another_version_is_told_apart_from_damage(path: Path) -> None:
+    changed(path, lambda header, arrays: header.update(fmwem_model=VERSION + 1))
+    with pytest.raises(
+        InputError,
+        match=rf"is a model file of version {VERSION + 1}, this program reads version {VERSION}; update it",
+    ):
+        Release.load(path)
+
+
+DAMAGE: dict[str, Any] = {
+    "no beliefs": lambda header, arrays: arrays.pop("beliefs_0"),
+    "no schema": lambda header, arrays: arrays.pop("schema"),
+    "wrong shape": lambda header, arrays: arrays.update(beliefs_0=arrays["beliefs_0"][:-1]),
+    "an attribute too few": lambda header, arrays: header["trees"].pop(),
+    "an attribute twice": lambda header, arrays: (
+        header["trees"].append(header["trees"][0])
+        or arrays.update({f"beliefs_{len(header['trees']) - 1}": arrays["beliefs_0"]})
+    ),
+    "unknown attribute": lambda header, arrays: header["trees"][0]["cliques"][0].append(99),
+    "no domain": lambda header, arrays: header.pop("domain"),
+    "broken domain": lambda header, arrays: header.update(domain={"fields": [{"name": "s"}]}),
+    "broken manifest": lambda header, arrays: header["manifest"].pop("ledger"),
+    "unknown composition": lambda header, arrays: header["measurements"][0].update(composition="x"),
+    "not an object": lambda header, arrays: header.update(measurements=5),
+    "words for numbers": lambda header, arrays: header.update(total="many"),
+    "short schema": lambda header, arrays: arrays.update(schema=arrays["schema"][:20]),
+}
+
+
+def _joined(header: dict[str, Any]) -> dict[str, Any]:
+    """The first tree with an edge."""
+    return next(tree for tree in header["trees"] if tree["edges"])
+
+
+TREE_DAMAGE: dict[str, Any] = {
+    "a parent after its child": lambda header, arrays: _joined(header)["edges"][0].__setitem__(1, 1),
+    "a parent that is none": lambda header, arrays: _joined(header)["edges"][0].__setitem__(1, -1),
+    "an edge too few": lambda header, arrays: _joined(header)["edges"].pop(),
+    "edges out of order": lambda header, arrays: _joined(header)["edges"][0].__setitem__(0, 2),
+    "a separator outside its cliques": lambda header, arrays: _joined(header)["edges"][0][2].append(
+        next(v for v in range(5) if v not in _joined(header)["cliques"][0])
+    ),
+    "a clique too few": lambda header, arrays: _joined(header)["cliques"].pop(),
+    "an unknown variable": lambda header, arrays: _joined(header)["cliques"][0].__setitem__(0, 99),
+    "a negative variable": lambda header, arrays: _joined(header)["cliques"][0].__setitem__(0, -1),
+    "no level": lambda header, arrays: arrays.pop("level_5"),
+    "a level of another length": lambda header, arrays: arrays.update(level_5=arrays["level_5"][:-1]),
+    "a level of another type": lambda header, arrays: arrays.update(level_5=arrays["level_5"].astype(float)),
+    "a level with a negative group": lambda header, arrays: arrays.update(level_5=arrays["level_5"] - 1),
+    "a level of no attribute": lambda header, arrays: header["levels"].__setitem__(0, 77),
+}
+
+
+@pytest.mark.parametrize("kind", TREE_DAMAGE)
+def test_a_tree_that_contradicts_itself_is_refused(tree_path: Path, kind: str) -> None:
+    changed(tree_path, TREE_DAMAGE[kind])
+    with pytest.raises(InputError, match="is not a model file, or is damaged"):
+        Release.load(tree_path)
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_a_model_that_contradicts_itself_is_refused(path: Path, kind: str) -> None:
+    changed(path, DAMAGE[kind])
+    with pytest.raises(
+        InputError, match=r"is not a model file, or is damaged|needs at least one category"
+    ) as refused:
+        Release.load(path)
+    assert "\n" not in str(refused.value)
+
+
+def _zip(path: Path, content: dict[str, bytes]) -> None:
+    with zipfile.ZipFile(path, "w") as file:
+        for name, data in content.items():
+            file.writestr(name, data)
+
+
+def test_files_that_are_no_models(path: Path) -> None:
+    whole = path.read_bytes()
+    other = path.with_name("other")
+    contents = [
+        b"",
+        b"random bytes" * 50,
+        os.urandom(2000),
+        whole[: len(whole) // 2],
+        whole[:-1],
+        b"a,b\n1,2\n",
+        b"\x93NUMPY\x01\x00v\x00{}",
+        b"PK\x03\x04",
+    ]
+    for content in contents:
+        other.write_bytes(content)
+        with pytest.raises(
+            InputError, match="is not a model file, or is damaged; `fmwem release --model` writes them"
+        ):
+            Release.load(other)
+    for members in ({"word/document.xml": b"<x/>"}, {"header.npy": b"nonsense"}, {"header": b"{}"}, {}):
+        _zip(other, members)
+        with pytest.raises(InputError, match="is not a model file, or is damaged"):
+            Release.load(other)
+    for strange, message in ((path.parent, "is not a model file"), (path.with_name("none"), "no model file")):
+        with pytest.raises(InputError, match=message):
+            Release.load(strange)
+
+
+def test_flipped_bytes_never_end_in_a_traceback(path: Path) -> None:
+    """A zip's checksums catch most of it; whatever they miss must still be a refusal or a model."""
+    whole = bytearray(path.read_bytes())
+    rng = np.random.default_rng(0)
+    for position in rng.integers(0, len(whole), 150):
+        damaged = whole.copy()
+        damaged[position] ^= 0xFF
+        path.write_bytes(damaged)
+        try:
+            Release.load(path)
+        except FmwemError as error:
+            assert "\n" not in str(error)
+
+
+def test_a_pickle_is_not_opened(path: Path, tmp_path: Path) -> None:
+    trap = tmp_path / "trap"
+
+    class Trap:
+        def __reduce__(self) -> Any:
+            return (Path.touch, (trap,))
+
+    with open(path, "wb") as file:
+        np.savez(file, header=np.array([Trap()], dtype=object), allow_pickle=True)
+    with pytest.raises(InputError, match="is not a model file"):
+        Release.load(path)
+    np.array([Trap()], dtype=object).dump(path)
+    with pytest.raises(InputError, match="is not a model file"):
+        Release.load(path)
+    assert not trap.exists()
+
+
+def test_a_model_of_the_version_before_is_read(path: Path) -> None:
+    """Its manifest says nothing of assumptions, nor of a ledger's chain."""
+
+    def older(header: dict[str, Any], _: Any) -> None:
+        header["fmwem_model"] = 2
+        header["manifest"]["manifest_version"] = 1
+        del header["manifest"]["guarantee"]["assumptions"], header["manifest"]["chain_head"]
+
+    changed(path, older)
+    found = Release.load(path)
+    assert (
+        found.manifest.manifest_version == 1
+        and found.manifest.guarantee.assumptions is None
+        and found.sample(3).num_rows == 3
+    )

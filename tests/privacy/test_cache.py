@@ -1,0 +1,120 @@
+"""Cached distances are those of the model now."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from support.fakes import FakeNoise
+from support.releases import run
+from support.tables import SMALL, WIDE, small_table
+
+from factored_mwem.domain.domain import Domain
+from factored_mwem.mechanisms import eligible as offer
+from factored_mwem.model.answers import ModelAnswers
+from factored_mwem.model.dense import ProductModel
+from factored_mwem.model.forest import Forest
+from factored_mwem.policy import Policy
+from factored_mwem.privacy.answers import Answers, Eligible
+from factored_mwem.privacy.counts import SCORE_GRID, PrivateCounts
+from factored_mwem.privacy.session import Session
+
+
+def check_cache(
+    monkeypatch: pytest.MonkeyPatch, *, domain: Domain = SMALL, **choices: Any
+) -> tuple[int, int]:
+    """Run a release and compare every cached distance that a round chooses by with a full recomputation;
+    (rounds, rescored in part).
+    """
+    models: list[ProductModel | Forest] = []
+    rounds, partial = 0, 0
+    answer = ModelAnswers.answers
+    select = Session.select
+
+    def remember(self: ModelAnswers, model: ProductModel | Forest, which: np.ndarray) -> Answers:
+        models.append(model)
+        return answer(self, model, which)
+
+    def checking(
+        self: Session, counts: PrivateCounts, answers: Answers, eligible: Eligible, **rest: Any
+    ) -> int:
+        nonlocal rounds, partial
+        chosen = select(self, counts, answers, eligible, **rest)
+        offered, tables, model = eligible.which, counts.reveal(), models[-1]
+        for c in offered:
+            positions = tables.candidates.positions(int(c))
+            exact = np.abs(
+                np.floor(model.marginal(positions) * SCORE_GRID + 0.5)
+                - tables.marginal(positions) * float(SCORE_GRID)
+            ).sum()
+            rounded = float(
+                tables.candidates.cells[tables.candidates.base_of[c]]
+            )  # a view's cells are sums of its base's, rounded one by one
+            slack = rounded * (
+                1 + model.total * 1e-9
+            )  # a unit of the grid a cell, for another order of products
+            assert abs(tables.distances[c] - exact) <= slack
+        rounds, partial = (
+            rounds + 1,
+            partial + (not set(tables.candidates.base_of[offered].tolist()) <= set(answers.which.tolist())),
+        )
+        return chosen
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ModelAnswers, "answers", remember)
+        patch.setattr(Session, "select", checking)
+        rng = np.random.default_rng(2)
+        policy = Policy.of(epsilon=5.0, **choices)
+        composition = policy.budget(learn_domain=False).composition
+        fake = FakeNoise(
+            composition,
+            offset=lambda values, scale: values + np.rint(rng.normal(0, scale, len(values))).astype(np.int64),
+        )
+        run(small_table(), policy, fake, domain=domain)
+    return rounds, partial
+
+
+@pytest.mark.usefixtures("in_rounds")
+@pytest.mark.parametrize(
+    "choices",
+    [{"engine": "mwem", **c} for c in (
+        {"rounds": 9}, {"rounds": 9, "neighbours": "replace"}, {"rounds": 9, "initial": "none"},
+        {"rounds": "adaptive", "delta": 0}, {"max_cells": 40},
+    )]
+    + [{}, {"rounds": 9}, {"rounds": 9, "neighbours": "replace"}, {"delta": 0}, {"max_cells": 300}],
+    ids=str,
+)  # fmt: skip
+def test_cached_distances_are_those_of_the_model_now(
+    choices: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only what a measurement touched is scored again; with n estimated, everything is when the estimate
+    moves.
+    """
+    rounds, partial = check_cache(monkeypatch, domain=SMALL if "engine" in choices else WIDE, **choices)
+    assert rounds >= 4
+    if choices.get("neighbours") == "replace" or choices.get("engine") != "mwem":
+        assert partial  # the cache is in use: otherwise this test would hold for nothing
+
+
+@pytest.mark.usefixtures("in_rounds")
+def test_the_cache_check_sees_scores_that_stay_stale(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: the total moves and only the measured component is scored again; or nothing ever is."""
+    measured = offer.UnmeasuredMarginals.measured
+    with monkeypatch.context() as patch, pytest.raises(AssertionError):
+        patch.setattr(
+            offer.UnmeasuredMarginals,
+            "measured",
+            lambda self, c, model, *, everything: measured(self, c, model, everything=False),
+        )
+        check_cache(monkeypatch, engine="mwem", rounds=9, initial="none")
+    with monkeypatch.context() as patch, pytest.raises(AssertionError):
+        patch.setattr(
+            offer.UnmeasuredMarginals,
+            "measured",
+            lambda self, c, model, *, everything: self._measured.__setitem__(c, True),
+        )
+        check_cache(monkeypatch, engine="mwem", rounds=9, neighbours="replace")
+    with monkeypatch.context() as patch, pytest.raises(AssertionError):
+        patch.setattr(offer.FittingViews, "measured", lambda self, view, forest: None)
+        check_cache(monkeypatch, rounds=9, domain=WIDE)

@@ -1,0 +1,146 @@
+"""Released numbers lie on the grid that they claim: noisy answers are whole numbers, learnt bounds are points
+of a public grid.
+
+A noisy number with digits behind the point would carry more of the table than its noise was priced for.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from factored_mwem import Release, Workload, release
+from factored_mwem.errors import InputError
+from factored_mwem.privacy.discover import WIDEST
+from factored_mwem.privacy.noise import OpenDPNoise
+from factored_mwem.tables.profile import GRIDS
+
+PARAMETERS = {
+    "epsilon",
+    "delta",
+    "spent_epsilon",
+    "cost",
+    "share",
+    "scale",
+    "weight",
+    "minimum",
+    "maximum",
+    "edges",
+    "domain_budget",
+    "select_share",
+    "initial_share",
+    "time_budget",
+}
+"""Where a manifest may hold a number that is not whole: what a person chose, what follows from the price, and
+bounds, which are looked at below.
+"""
+CASES: dict[str, dict[str, Any]] = {
+    "at once": {},
+    "in rounds": {"rounds": 5, "max_cells": 200},
+    "pure": {"delta": 0.0},
+    "replace": {"neighbours": "replace", "contributions": 2},
+    "mwem": {"engine": "mwem", "rounds": 4},
+    "histogram": {"engine": "mwem", "rounds": 2, "initial": "histogram"},
+    "ranges": {"workload": Workload.ranges("b", which="all") + Workload.marginals(1)},
+    "questions": {"workload": Workload.cube("a", "b", order=2), "engine": "mwem", "rounds": 3},
+    "learnt": {"learn": True, "epsilon": 20.0},
+}
+
+
+def saved(folder: Path, *, learn: bool = False, workload: Any = 2, **choices: Any) -> Path:
+    rng = np.random.default_rng(4)
+    table = pa.table(
+        {
+            "a": rng.choice(["x", "y", "z"], 900),
+            "b": rng.integers(3, 61, 900),
+            "c": rng.normal(50, 9, 900),
+            "d": rng.random(900) < 0.2,
+        }
+    )
+    fields = [
+        {"name": "a", "categories": ["x", "y", "z"]},
+        {"name": "b", "type": "integer", "constraints": {"minimum": 0, "maximum": 63}},
+        {"name": "c", "type": "number", "constraints": {"minimum": 0, "maximum": 100}, "bins": 20},
+        {"name": "d", "type": "boolean"},
+    ]
+    made = release(table, workload, domain=None if learn else {"fields": fields}, **choices)
+    made.save(folder / "m.fmwem")
+    made.write(folder / "m.parquet")
+    return folder
+
+
+def fractions_in(tree: Any, key: str = "") -> list[str]:
+    """The keys of a manifest under which a number is not whole."""
+    if isinstance(tree, dict):
+        return [found for k, inside in tree.items() for found in fractions_in(inside, k)]
+    if isinstance(tree, list):
+        return [found for inside in tree for found in fractions_in(inside, key)]
+    return [key] if isinstance(tree, float) else []
+
+
+def off_the_grid(folder: Path) -> list[str]:
+    """What a release states as noisy that is no whole number, or as learnt that is no point of a public
+    grid.
+    """
+    wrong = []
+    with np.load(folder / "m.fmwem") as model:
+        noisy = [name for name in model.files if "noisy" in name]
+        wrong += [name for name in noisy if model[name].dtype != np.int64]
+        header = json.loads(model["header"].tobytes())
+    assert noisy
+    manifest = json.loads((folder / "m.manifest.json").read_text())
+    wrong += [
+        key for tree in (manifest, header["manifest"]) for key in fractions_in(tree) if key not in PARAMETERS
+    ]
+    wrong += [] if type(manifest["estimated_rows"]) is int else ["estimated_rows"]
+    points = {
+        *GRIDS["number"].tolist(),
+        WIDEST,
+        -WIDEST,
+    }  # what lies beyond the integers is moved to their ends, which are public
+    for field in manifest["domain"]["fields"]:
+        edges = field.get("edges", [])
+        wrong += [
+            field["name"] for end in edges[:1] + edges[-1:] if field.get("learnt") and end not in points
+        ]
+    return wrong
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_released_numbers_lie_on_their_grid(case: str, tmp_path: Path) -> None:
+    assert not off_the_grid(saved(tmp_path, **CASES[case]))
+
+
+@pytest.mark.parametrize("case", ["at once", "in rounds", "mwem"])
+def test_the_check_sees_noise_that_is_not_whole(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Planted: the sampler's numbers get a fraction on their way; and a file with such numbers is none that
+    we read.
+    """
+    real = OpenDPNoise.add
+    monkeypatch.setattr(
+        OpenDPNoise, "add", lambda self, values, *, scale: real(self, values, scale=scale) + 0.25
+    )
+    folder = saved(tmp_path, **CASES[case])
+    assert "noisy" in off_the_grid(folder)[0]
+    with pytest.raises(InputError, match="damaged"):
+        Release.load(folder / "m.fmwem")
+
+
+def test_the_check_sees_a_noisy_number_in_the_manifest_that_is_not_whole(tmp_path: Path) -> None:
+    folder = saved(tmp_path, **CASES["learnt"])
+    path = folder / "m.manifest.json"
+    whole = json.loads(path.read_text())
+    for change in ({"estimated_rows": 899.5}, {"rounds": 1.5}):
+        path.write_text(json.dumps({**whole, **change}))
+        assert off_the_grid(folder) == [*change] * (1 + ("estimated_rows" in change))
+    (learnt,) = [field for field in whole["domain"]["fields"] if field["name"] == "c"]
+    learnt["edges"][0] = 50.012345  # not relative to the bound: what is added to one of 10^18 is lost
+    path.write_text(json.dumps(whole))
+    assert off_the_grid(folder) == ["c"]

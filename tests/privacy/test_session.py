@@ -1,0 +1,253 @@
+"""Privacy, checked exhaustively on tiny tables and end to end, and every check is seen to fail on the bug
+that it is there for.
+
+The noise adapter is a fake that records what it is given, so output distributions are computed exactly
+instead of sampled.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from support.fakes import Between, Call, FakeNoise
+from support.goodness import gaussian, laplace
+from support.releases import BUDGET, CANDIDATES, CHOICE_PMF, TINY, both, counts_of, models
+from support.tables import every_unit, neighbours
+
+from factored_mwem.accounting.accountant import Accountant, Charge, price
+from factored_mwem.accounting.conversion import Composition
+from factored_mwem.accounting.unit import Neighbours, Unit
+from factored_mwem.model.answers import ModelAnswers
+from factored_mwem.model.dense import ProductModel
+from factored_mwem.privacy import counts
+from factored_mwem.privacy.answers import Eligible
+from factored_mwem.privacy.counts import SCORE_GRID, PrivateCounts
+from factored_mwem.privacy.session import Session
+
+# (a) --- exhaustive: every output's probability under every pair of neighbours ---
+
+
+Action = Callable[[PrivateCounts, Session, Fraction], object]
+
+
+def observed(
+    rows: tuple[int, ...], unit: Unit, composition: Composition, act: Action, *, factor: float = 1.0
+) -> tuple[Call, Fraction]:
+    """What reached the sampler, and what the ledger charged, when `act` reads the table of `rows`."""
+    ledger = Accountant(BUDGET[composition])
+    fake = FakeNoise(composition)
+    act(counts_of(rows), Session(ledger, unit, Between(fake, factor)), ledger.budget.amount / 3)
+    (call,) = fake.calls
+    return call, ledger.spent
+
+
+def selecting_from(model: ProductModel) -> Action:
+    answers = ModelAnswers(CANDIDATES).answers(model, np.arange(len(CANDIDATES)))
+    penalty = np.array([0.31, 1.7, 2.9])
+
+    def act(counts: PrivateCounts, session: Session, cost: Fraction) -> object:
+        return session.select(counts, answers, Eligible(np.arange(len(CANDIDATES)), penalty), cost=cost)
+
+    return act
+
+
+def check_selection(unit: Unit, composition: Composition, *, factor: float = 1.0) -> None:
+    """Exact probabilities of every choice: log ratio within the mechanism's epsilon, Renyi divergence within
+    alpha rho, scores within the stated sensitivity to the last unit; and the worst case comes near the bound,
+    so that the check has something to say.
+    """
+    worst = 0.0
+    for model in models():
+        act = selecting_from(model)
+        pairs = neighbours(*_relation(unit))
+        tables = sorted({rows for pair in pairs for rows in pair})
+        place = {rows: i for i, rows in enumerate(tables)}
+        calls = [observed(rows, unit, composition, act, factor=factor) for rows in tables]
+        scores = np.array([call.values for call, _ in calls])
+        chance = np.array([CHOICE_PMF[composition](call.scale, call.values) for call, _ in calls])
+        (charged,) = {cost for _, cost in calls}
+        assert charged > 0
+        epsilon = math.sqrt(8 * charged) if composition is Composition.ZCDP else float(charged)
+        one, other = (np.array([place[pair[side]] for pair in pairs]) for side in (0, 1))
+        assert np.abs(scores[one] - scores[other]).max() <= unit.l1_of_score * SCORE_GRID
+        p, q = chance[one], chance[other]
+        ratio = float(np.abs(np.log(p / q)).max())
+        assert ratio <= epsilon * (1 + 1e-9)
+        for alpha in (1.5, 2, 4, 16) if composition is Composition.ZCDP else ():
+            divergence = np.log((p**alpha * q ** (1 - alpha)).sum(axis=1)) / (alpha - 1)
+            assert divergence.max() <= alpha * float(charged) * (1 + 1e-9)
+        worst = max(worst, ratio / epsilon)
+    assert worst > 0.3
+
+
+def check_measurement(unit: Unit, composition: Composition, *, factor: float = 1.0) -> None:
+    """Exact noise of every cell: max log ratio within epsilon under Laplace, Renyi divergence within alpha
+    rho under Gaussian noise.
+    """
+    worst = 0.0
+    for positions in ((), (0,), (1,), (0, 1)):
+
+        def act(
+            counts: PrivateCounts, session: Session, cost: Fraction, positions: tuple[int, ...] = positions
+        ) -> object:
+            return session.measure(counts, positions, cost=cost)
+
+        pairs = neighbours(*_relation(unit))
+        seen = {
+            rows: observed(rows, unit, composition, act, factor=factor)
+            for rows in {rows for pair in pairs for rows in pair}
+        }
+        ((scale, charged),) = {(call.scale, cost) for call, cost in seen.values()}
+        assert charged > 0
+        for shift in {
+            tuple(np.abs(seen[one][0].values - seen[other][0].values).tolist()) for one, other in pairs
+        }:
+            if composition is Composition.PURE:
+                loss = sum(_log_ratio(scale, d) for d in shift) / float(charged)
+            else:
+                loss = max(
+                    sum(_renyi(scale, d, alpha) for d in shift) / (alpha * float(charged))
+                    for alpha in (1.5, 2, 8)
+                )
+            assert loss <= 1 + 1e-6
+            worst = max(worst, loss)
+    assert worst > 0.999  # the bound is reached: nobody pays for noise that is not needed
+
+
+def _relation(unit: Unit) -> tuple[Neighbours, int]:
+    return unit.neighbours, unit.contributions
+
+
+@cache
+def _log_ratio(scale: float, shift: int) -> float:
+    x = np.arange(-60, 61)
+    return float(np.abs(np.log(laplace(scale, x) / laplace(scale, x - shift))).max())
+
+
+@cache
+def _renyi(scale: float, shift: int, alpha: float) -> float:
+    x = np.arange(-math.ceil(30 * scale), math.ceil(30 * scale) + 1)
+    p, q = np.log(gaussian(scale, x)), np.log(gaussian(scale, x - shift))
+    return float(np.log(np.exp(alpha * p + (1 - alpha) * q).sum()) / (alpha - 1))
+
+
+@both
+@every_unit
+def test_selection_keeps_its_epsilon_on_all_neighbours(unit: Unit, composition: Composition) -> None:
+    check_selection(unit, composition)
+
+
+@both
+@every_unit
+def test_measurement_keeps_its_price_on_all_neighbours(unit: Unit, composition: Composition) -> None:
+    check_measurement(unit, composition)
+
+
+# (b) --- planted bugs: the very same checks fail ---
+
+REPLACE = Unit(Neighbours.REPLACE)
+
+
+@both
+def test_half_the_noise_fails_both_checks(composition: Composition) -> None:
+    with pytest.raises(AssertionError):
+        check_measurement(REPLACE, composition, factor=0.5)
+    with pytest.raises(AssertionError):
+        check_selection(Unit(Neighbours.REPLACE, 2), composition, factor=0.3)
+    with pytest.raises(AssertionError):
+        check_measurement(REPLACE, composition, factor=1.1)  # and too much noise is noticed, too
+
+
+@both
+def test_sensitivity_one_under_replace_fails_both_checks(
+    composition: Composition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("l1_of_marginal", "l2_squared_of_marginal", "l1_of_score"):
+        monkeypatch.setattr(Unit, name, property(lambda _: 1))
+    with pytest.raises(AssertionError):
+        check_measurement(REPLACE, composition)
+    with pytest.raises(AssertionError):
+        check_selection(REPLACE, composition)
+    with pytest.raises(AssertionError):
+        check_measurement(Unit(contributions=2), composition)  # and one contribution where there are two
+
+
+@both
+def test_an_uncharged_reading_fails_both_checks(
+    composition: Composition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Session, "_unseal", lambda self, sealed, entry: sealed.reveal())
+    with pytest.raises(AssertionError):
+        check_measurement(REPLACE, composition)
+    with pytest.raises(AssertionError):
+        check_selection(REPLACE, composition)
+
+
+@both
+def test_a_discount_in_the_price_fails_both_checks(
+    composition: Composition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Permute-and-flip charged like the exponential mechanism, or the factor 2 of a score that moves both
+    ways forgotten.
+    """
+    monkeypatch.setattr(
+        Charge, "cost", property(lambda e: price(e.mechanism, scale=e.scale, sensitivity=e.sensitivity) / 4)
+    )
+    with pytest.raises(AssertionError):
+        check_measurement(REPLACE, composition)
+    with pytest.raises(AssertionError):
+        check_selection(Unit(Neighbours.REPLACE, 2), composition)
+
+
+def test_float_scores_fail_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scores summed as floats and rounded at the end move by a unit more than the sensitivity: the grid must
+    come first.
+    """
+
+    def floating(
+        which: Any, sizes: Any, slots: Any, strides: Any, starts: Any, parts: Any, total: float, *rest: Any
+    ) -> None:
+        counts, offsets, grid, *_, out = rest
+        for c, candidate in enumerate(which):
+            found, cells = np.float32(0), offsets[candidate + 1] - offsets[candidate]
+            for cell in range(cells):
+                digits = np.unravel_index(cell, sizes[c])
+                place = dict.fromkeys(slots[c].tolist(), 0)
+                for j, digit in enumerate(digits):
+                    place[slots[c, j]] += digit * strides[c, j]
+                answer = total * math.prod(
+                    parts[starts[c, s] + at] for s, at in place.items() if sizes[c, s] > 1
+                )
+                found += np.float32(abs(answer - counts[offsets[candidate] + cell]))
+            out[c] = round(float(found) * grid)
+
+    check_selection(Unit(contributions=2), Composition.ZCDP)
+    monkeypatch.setattr(counts, "distances", floating)
+    with pytest.raises(AssertionError):
+        check_selection(Unit(contributions=2), Composition.ZCDP)
+
+
+# --- extremes ---
+
+
+@pytest.mark.parametrize("total", [2.0**43 + 0.5, 1e15])
+def test_huge_totals_and_penalties_do_not_overflow_a_score(total: float) -> None:
+    """At tiny epsilon the noisy total can be 2^43 rows: a distance then wraps round 64 bits, and one record
+    moves it by 2^64 units, not 2^20.
+    """
+    model = ProductModel.uniform(TINY, total)
+    answers = ModelAnswers(CANDIDATES).answers(model, np.arange(len(CANDIDATES)))
+    for penalty in (np.zeros(3), np.full(3, 1e30)):
+        found = []
+        for rows in ((), (0,), (0, 3)):
+            fake, ledger = FakeNoise(), Accountant(BUDGET[Composition.ZCDP])
+            session = Session(ledger, Unit(), fake)
+            session.select(counts_of(rows), answers, Eligible(np.arange(3), penalty), cost=ledger.left / 2)
+            found.append(fake.calls[0].values)
+        assert np.abs(np.diff(np.array(found, dtype=object), axis=0)).max() <= SCORE_GRID

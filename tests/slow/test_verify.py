@@ -1,0 +1,18 @@
+"""The whole matrix of `fmwem verify`: every engine, question, relation and kind of input."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
+
+from verifications.matrix import Configuration, matrix
+
+
+@pytest.mark.parametrize("made", matrix(), ids=lambda made: made.name)
+def test_the_matrix_holds(made: Configuration, tmp_path: Path) -> None:
+    found = made.run(tmp_path, 25)
+    assert found.holds, "\n".join(map(str, found.failures))

@@ -1,0 +1,104 @@
+"""The command line in this process, with a table to run it on."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from factored_mwem import crashpoints as faults
+from factored_mwem.errors import Stopped
+
+FMWEM = Path(sys.executable).with_name("fmwem")
+JOB = ["release", "t.csv", "--marginals", 1, "--ledger", "books", "--dataset", "adult"]
+CANARY = "CANARY-4711"
+
+
+class Run(NamedTuple):
+    code: Any
+    out: str
+    err: str
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """stdout, which must be exactly one JSON line."""
+        assert self.out.count("\n") == 1, self.out
+        return json.loads(self.out)
+
+
+Fmwem = Callable[..., Run]
+
+
+DOMAIN = {
+    "fields": [
+        {"name": "zip", "categories": ["0311", "0420", 'Zürich, "HB"\n8001']},
+        {
+            "name": "age",
+            "type": "integer",
+            "constraints": {"minimum": 0, "maximum": 99, "required": True},
+            "bins": 10,
+        },
+        {"name": "pay", "type": "number", "constraints": {"minimum": 0, "maximum": 1000}, "bins": 8},
+        {
+            "name": "born",
+            "type": "date",
+            "constraints": {"minimum": "1950-01-01", "maximum": "2009-12-31", "required": True},
+            "bins": 6,
+        },
+        {
+            "name": "seen",
+            "type": "datetime",
+            "constraints": {"minimum": "2020-01-01", "maximum": "2020-12-31T23:59:59"},
+            "bins": 6,
+        },
+        {"name": "smoker", "type": "boolean"},
+    ]
+}
+
+
+def write_table(path: Path, rows: int = 400) -> None:
+    rng = random.Random(1)
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["zip", "age", "pay", "born", "seen", "smoker"])
+        for _ in range(rows):
+            day = f"{rng.randint(1, 12):02}-{rng.randint(1, 28):02}"
+            writer.writerow(
+                [
+                    rng.choice(["0311", "0420", 'Zürich, "HB"\n8001', ""]),
+                    rng.randint(0, 99),
+                    rng.choice([f"{rng.random() * 1000:.2f}", ""]),
+                    f"{rng.randint(1950, 2009)}-{day}",
+                    rng.choice([f"2020-{day}T12:30:00", ""]),
+                    rng.choice(["true", "false", ""]),
+                ]
+            )
+
+
+def as_before(folder: Path, template: Path, make: Callable[[], None]) -> None:
+    """The folder as `make` leaves it: made once, then copied from the template."""
+    if template.exists():
+        shutil.copytree(template, folder, dirs_exist_ok=True)
+    else:
+        make()
+        shutil.copytree(folder, template)
+
+
+def shown(fmwem: Fmwem) -> dict[str, Any]:
+    return fmwem("ledger", "show", "books", "--json").facts["datasets"][0]
+
+
+def killed_at(point: str) -> None:
+    """A run dies there, the next time it comes to it."""
+
+    def killed(reached: str) -> None:
+        if reached == point:
+            faults.hook = lambda _: None
+            raise Stopped(137)
+
+    faults.hook = killed

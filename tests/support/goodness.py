@@ -1,0 +1,106 @@
+"""Goodness of fit with a power check: the claimed distribution must be accepted and 0.7 and 1.3 times its
+scale rejected.
+
+Both bounds hold for every number of draws, not only in the limit: Dvoretzky, Kiefer, Wolfowitz (with
+Massart's constant) for integers, Bretagnolle and Huber-Carol for choices. Every function works on exact
+probabilities computed here, not on the package's formulas.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+FAILURE = 1e-10
+"""Most probability with which a right sampler is rejected, or a wrong one accepted, in one check."""
+WRONG = (0.7, 1.3)
+"""Multiples of the scale that must be told apart from it."""
+
+Pmf = Callable[[float, np.ndarray], np.ndarray]
+
+
+def gaussian(scale: float, x: np.ndarray) -> np.ndarray:
+    """Exact probabilities of the discrete Gaussian (Canonne, Kamath, Steinke 2020, definition 1)."""
+    far = np.arange(-math.ceil(40 * scale) - 40, math.ceil(40 * scale) + 41)
+    return (
+        np.exp(-(x.astype(float) ** 2) / (2 * scale**2))
+        / np.exp(-(far.astype(float) ** 2) / (2 * scale**2)).sum()
+    )
+
+
+def tail(scale: float, at: int) -> float:
+    """P[noise >= at]."""
+    return float(gaussian(scale, np.arange(at, at + math.ceil(60 * scale))).sum())
+
+
+def laplace(scale: float, x: np.ndarray) -> np.ndarray:
+    """Exact probabilities of the discrete Laplace distribution."""
+    return np.tanh(0.5 / scale) * np.exp(-np.abs(x) / scale)
+
+
+def exponential(scale: float, scores: np.ndarray) -> np.ndarray:
+    """Exact probabilities of the exponential mechanism that Gumbel noise of `scale` makes."""
+    weights = np.exp((scores - scores.max()) / scale)
+    return weights / weights.sum()
+
+
+def permute_and_flip(scale: float, scores: np.ndarray) -> np.ndarray:
+    """Exact probabilities of permute-and-flip (McKenna and Sheldon 2020): a fair order, then a coin for each
+    until one falls on heads.
+
+    Let every candidate arrive at a uniform time: i wins when its coin is heads and nobody before it had
+    heads. Integrate over its time.
+    """
+    heads = np.exp((scores - scores.max()) / scale)
+    out = np.empty(len(heads))
+    for i in range(len(heads)):
+        others = np.poly1d([1.0])
+        for j in range(len(heads)):
+            others = others * np.poly1d([-heads[j], 1.0]) if j != i else others
+        out[i] = heads[i] * others.integ()(1.0)
+    return out
+
+
+def fits(draws: np.ndarray, pmf: Pmf, scale: float) -> bool:
+    """Whether the integers `draws` may come from `pmf(scale, .)`; False with certainty 1 - FAILURE where they
+    come from WRONG scales.
+
+    AssertionError where there are too few draws for that certainty: a check without power is no check.
+    """
+    radius = math.sqrt(math.log(2 / FAILURE) / (2 * len(draws)))
+    edge = math.ceil(40 * max(scale, 1))
+    support = np.arange(-edge, edge + 1)
+    claimed = np.cumsum(pmf(scale, support))
+    for factor in WRONG:
+        assert np.abs(np.cumsum(pmf(scale * factor, support)) - claimed).max() > 2 * radius, (
+            f"{len(draws)} draws cannot tell {factor}x apart"
+        )
+    seen = np.searchsorted(np.sort(draws), support, side="right") / len(draws)
+    return bool(np.abs(seen - claimed).max() <= radius)
+
+
+def chooses(draws: np.ndarray, pmf: Pmf, scale: float, scores: np.ndarray, *, power: bool = True) -> bool:
+    """The same for choices among `scores` under selection noise of `scale`; a mere rejection needs no
+    `power`.
+    """
+    radius = math.sqrt(2 * (len(scores) * math.log(2) + math.log(1 / FAILURE)) / len(draws))
+    claimed = pmf(scale, scores)
+    for factor in WRONG if power else ():
+        assert np.abs(pmf(scale * factor, scores) - claimed).sum() > 2 * radius, (
+            f"{len(draws)} draws cannot tell {factor}x apart"
+        )
+    seen = np.bincount(draws, minlength=len(scores)) / len(draws)
+    return bool(np.abs(seen - claimed).sum() <= radius)
+
+
+def happens(count: int, of: int, probability: float, wrong: list[float]) -> bool:
+    """Whether `count` of `of` independent events may have `probability` (Hoeffding); it must be told apart
+    from those in `wrong`.
+    """
+    radius = math.sqrt(math.log(2 / FAILURE) / (2 * of))
+    assert all(abs(w - probability) > 2 * radius for w in wrong), (
+        f"{of} events cannot tell {probability} from {wrong}"
+    )
+    return abs(count / of - probability) <= radius

@@ -1,0 +1,204 @@
+"""The audit: its bounds against known answers, an event that is judged on other runs than it was chosen by,
+and the whole of it in small.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
+
+import audit
+from audits import check, draws, exact
+from audits.bounds import epsilon_loss, lower_limit, rho_loss, rough_limits, upper_limit
+from audits.events import Features, judge, search
+from audits.plants import PLANTS
+from support.goodness import permute_and_flip
+
+from factored_mwem.accounting.conversion import Composition
+from factored_mwem.accounting.unit import Unit
+
+
+@pytest.mark.parametrize("runs", [1, 10, 500, 9_000])
+@pytest.mark.parametrize("failure", [1e-2, 1e-8])
+def test_limits_are_those_of_clopper_and_pearson(runs: int, failure: float) -> None:
+    for count in {0, 1, runs // 7, runs // 2, runs - 1, runs}:
+        low = stats.beta.ppf(failure, count, runs - count + 1) if count else 0.0
+        high = stats.beta.ppf(1 - failure, count + 1, runs - count) if count < runs else 1.0
+        assert lower_limit(count, runs, failure) == pytest.approx(low, rel=1e-6, abs=1e-12)
+        assert upper_limit(count, runs, failure) == pytest.approx(high, rel=1e-6, abs=1e-12)
+
+
+def test_rough_limits_are_never_narrower() -> None:
+    counts = np.array([0, 1, 30, 250, 499, 500])
+    low, high = rough_limits(counts, 500, 1e-8)
+    for count, down, up in zip(counts.tolist(), low, high, strict=True):
+        assert down <= lower_limit(count, 500, 1e-8) + 1e-9 and up >= upper_limit(count, 500, 1e-8) - 1e-9
+
+
+def test_limits_fail_as_seldom_as_they_say() -> None:
+    """Exactly, over all outcomes of 40 runs: the lower limit exceeds the truth with probability at most 5
+    %.
+    """
+    for truth in (0.03, 0.3, 0.5, 0.96):
+        wrong = sum(stats.binom.pmf(c, 40, truth) for c in range(41) if lower_limit(c, 40, 0.05) > truth)
+        assert wrong <= 0.05
+
+
+def test_rho_of_a_gaussian_is_never_exceeded_and_nearly_reached() -> None:
+    """Every event under N(0, 1) against N(mu, 1), which costs mu^2 / 2; thresholds show two thirds of it and
+    more.
+    """
+    for mu in (0.3, 1.0, 3.0):
+        at = np.linspace(-6, 6 + mu, 300)
+        p, q = stats.norm.sf(at - mu), stats.norm.sf(at)
+        found = rho_loss(p, q, 0.0)
+        assert 0.6 * mu**2 / 2 < found.max() <= mu**2 / 2
+        assert (rho_loss(stats.norm.cdf(at), stats.norm.cdf(at - mu), 0.0) <= mu**2 / 2).all()
+
+
+def test_rho_of_a_choice_is_that_of_the_exponential_mechanism() -> None:
+    """Two candidates whose odds turn round: epsilon^2 / 8 is the limit for small epsilon, and never
+    exceeded.
+    """
+    for epsilon in (0.1, 1.0, 4.0):
+        p = 1 / (1 + math.exp(-epsilon / 2))
+        found = float(rho_loss(np.array([p]), np.array([1 - p]), 0.0)[0])
+        assert 0.7 * epsilon**2 / 8 < found <= epsilon**2 / 8
+
+
+def test_losses_subtract_delta() -> None:
+    p, q = np.array([0.6, 0.3]), np.array([0.2, 0.3])
+    assert epsilon_loss(p, q, 0.2) == pytest.approx([math.log(2), 0.0])
+    assert (rho_loss(p, q, 0.2) < rho_loss(p, q, 0.0) + 1e-15).all()
+
+
+def test_the_halves_are_disjoint() -> None:
+    seek, hold = Features(("x",), np.arange(40.0)[:, None]).halves()
+    assert seek.values.ravel().tolist() == list(range(20)) and hold.values.ravel().tolist() == list(
+        range(20, 40)
+    )
+
+
+@pytest.mark.parametrize("leaks", ["nowhere", "first half", "second half", "everywhere"])
+def test_an_event_is_judged_on_runs_that_did_not_choose_it(leaks: str) -> None:
+    """A leak that only one half of the runs shows gives no bound: either nobody looks for it, or nobody finds
+    it again.
+    """
+    rng, count = np.random.default_rng(8), iter(range(10**6))
+
+    def play(world: int, noise: object) -> check.Seen:
+        second = next(count) % 200 >= 100
+        leak = leaks == "everywhere" or leaks == ("second half" if second else "first half")
+        told, random = float(world if leak else 0), float(rng.random())
+        return check.Seen(lambda: {"told": told, "random": random}, 1.0)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(check, "shadow", lambda *_: [])
+        found = check.run(check.Check("leaky", Composition.PURE, "epsilon", play), 400, 1e-6, power=False)
+    assert (found.bound > 1) == (leaks == "everywhere") and (found.bound == 0) == (leaks != "everywhere")
+
+
+def test_an_event_that_only_the_search_saw_shows_nothing() -> None:
+    rng = np.random.default_rng(3)
+    one, other = (Features(tuple("abcdef"), rng.integers(0, 400, (400, 6)).astype(float)) for _ in range(2))
+    (seek_one, judge_one), (seek_other, judge_other) = one.halves(), other.halves()
+    event = search(seek_one, seek_other, "epsilon", 0.0, 1e-6)
+    assert judge(event, judge_one, judge_other, "epsilon", 0.0, 1e-6) == 0
+
+
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize("sign", [">=", "<=", "="])
+def test_the_search_finds_what_differs(sign: str, backward: bool) -> None:
+    rng = np.random.default_rng(4)
+    usual, odd = rng.integers(-3, 4, (2, 500)).astype(float)
+    odd[::2] = {">=": 9.0, "<=": -9.0, "=": 0.5}[sign]
+    sides = [
+        Features(("noise", "told"), np.stack([rng.random(500), column], axis=1)) for column in (usual, odd)
+    ]
+    event = search(*(sides[::-1] if backward else sides), "epsilon", 0.0, 1e-6)
+    assert event.feature == "told" and event.forward != backward
+    assert event.happened(sides[1].column("told")) == 250
+
+
+def test_likelihoods_are_those_of_the_mechanisms() -> None:
+    scores = np.array([0, 3, -4, 3], dtype=np.int64)
+    found = draws.log_choices(draws.Call("select", scores, 2.0, 0, None), Composition.PURE)
+    assert np.exp(found) == pytest.approx(permute_and_flip(2.0, scores))
+    ours, theirs = (draws.Call("add", np.array([c, 5]), 2.0, 0, np.array([3, 4])) for c in (0, 1))
+    assert draws.log_ratio([ours], [theirs], Composition.PURE) == pytest.approx(0.5)
+    assert draws.log_ratio([ours], [theirs], Composition.ZCDP) == pytest.approx((9 - 4) / 8)
+
+
+def test_another_table_that_does_not_fit_the_draws_is_told_apart_at_once() -> None:
+    """A mechanism whose number of answers depends on the table, and no likelihood ratio can say how much."""
+
+    def play(world: int, noise: object) -> check.Seen:
+        noise.add(np.zeros(2 + world, dtype=np.int64), scale=1.0)  # type: ignore[attr-defined]
+        return check.Seen(dict, 1.0)
+
+    leaky = check.Check("leaky", Composition.PURE, "epsilon", play, fixed=False)
+    found = check.run(leaky, 400, 1e-6, power=False)
+    assert found.bound > 1.5 and not found.holds and found.event.startswith("log ratio")
+
+
+def test_exact_checks_see_half_the_noise() -> None:
+    for composition in Composition:
+        found = exact.enumerate_pairs("measure", exact.measuring, composition, Unit())
+        assert found.holds and found.sees and found.bound > 0.999 * found.claimed
+
+
+def test_there_are_enough_bugs_and_every_check_beside_them_exists() -> None:
+    assert len(PLANTS) >= 12
+    for plant in PLANTS:
+        assert plant.checks and all(
+            name in audit.checks() and runs % 4 == 0 for name, runs in plant.checks
+        ), plant.name
+    assert set(audit.QUICKLY) <= {*exact.exact_checks(), *audit.checks()}
+
+
+def test_a_full_audit_has_enough_runs() -> None:
+    runs = {name: audit.runs_of(found, audit.FULL) for name, found in audit.checks().items()}
+    whole = sum(n for name, n in runs.items() if audit.checks()[name].whole)
+    assert sum(runs.values()) - whole >= 10**6 and whole >= 10**4
+
+
+@pytest.mark.slow
+def test_a_quick_audit_holds_and_catches_every_bug(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 0, both tables on the screen and in the files."""
+    assert audit.main(["--quick", "--processes", "1", "-o", str(tmp_path)]) == 0
+    told = capsys.readouterr().out
+    found = json.loads((tmp_path / "audit.json").read_text(encoding="utf-8"))
+    assert [c["check"] for c in found["checks"]] and all(c["holds"] for c in found["checks"])
+    assert {bug["bug"] for bug in found["bugs"]} == {plant.name for plant in PLANTS} and all(
+        bug["caught"] for bug in found["bugs"]
+    )
+    text = (tmp_path / "audit.md").read_text(encoding="utf-8")
+    assert all(
+        name in told and name in text
+        for name in ("measure rows: pure, add-remove, k=1", "the same noise reused", "stage runs")
+    )
+
+
+@pytest.mark.slow
+def test_a_bug_that_nobody_announced_fails_the_audit(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Noise at half scale under an honest check: exit code 1, and the check is named."""
+    plant = next(plant for plant in PLANTS if plant.name == "noise at half scale")
+    honest = check.run
+    with plant.plant() as make:
+        monkeypatch.setattr(
+            audit, "run", lambda found, runs, failure: honest(found, runs, failure, make=make)
+        )
+        code = audit.main(["--only", "measure question of parities: zcdp", "--processes", "1"])
+    assert code == 1 and "FAILS: measure question of parities: zcdp" in capsys.readouterr().out

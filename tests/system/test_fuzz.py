@@ -1,0 +1,564 @@
+"""Hostile files of every kind: a parser returns or refuses in one line, soon, in little memory, before
+anything is spent; and runs no code of theirs.
+
+Hypothesis drives the same targets as scripts/fuzz.py, which runs them in bulk; FMWEM_FUZZ=20 means twenty
+times as many examples here. Below stand files of the kinds that once did harm.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import struct
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.feather as pf
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
+
+import fuzz
+from fuzzing import tables
+from fuzzing.files import npy
+from fuzzing.targets import TARGETS
+
+from factored_mwem import Domain, Policy, Release, Workload, release
+from factored_mwem.cli import jobs as job
+from factored_mwem.cli.settings import read_config
+from factored_mwem.errors import FmwemError, InputError
+from factored_mwem.files import MOST_TEXT
+from factored_mwem.tables import source as table
+from factored_mwem.tables.source import open_table
+
+TIMES = int(
+    os.environ.pop("FMWEM_FUZZ", "1")
+)  # taken away at once: the command line refuses variables that it does not know
+EXAMPLES = {"release": 20, "gzip": 60, "csv": 80, "parquet": 60, "feather": 120}
+"""Of the slower targets; 250 of the others."""
+
+
+@cache
+def corpus(name: str) -> tuple[bytes, ...]:
+    with tempfile.TemporaryDirectory() as folder:
+        return tuple(TARGETS[name].corpus(Path(folder)))
+
+
+def measured(act: Callable[[], Any], *, seconds: float = fuzz.SECONDS, memory: int = fuzz.MORE) -> Any:
+    """What `act` gives; AssertionError where it takes longer, or more memory."""
+    fuzz.reset_peak()
+    before, start = fuzz.memory("VmRSS"), time.monotonic()
+    try:
+        return act()
+    finally:
+        took, more = time.monotonic() - start, fuzz.memory("VmHWM") - before
+        assert took < seconds, f"{took:.0f} s"
+        assert more < memory, f"{more >> 20} MB"
+
+
+def well(name: str, data: bytes, folder: Path) -> bool:
+    """Whether a target takes a file; AssertionError where it is not well."""
+    path = folder / f"case{TARGETS[name].suffix}"
+    path.write_bytes(data)
+    return measured(lambda: TARGETS[name].run(path))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("fuzz")
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_hostile_files_are_refused_in_one_line(name: str, folder: Path) -> None:
+    @settings(
+        max_examples=EXAMPLES.get(name, 250) * TIMES,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(st.randoms(use_true_random=False))
+    def check(chance: random.Random) -> None:
+        well(name, TARGETS[name].make(chance, corpus(name)), folder)
+
+    check()
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_a_valid_file_is_taken(name: str, folder: Path) -> None:
+    """Else the test above would hold for a parser that refuses everything."""
+    assert well(name, corpus(name)[0], folder) or well(name, corpus(name)[-1], folder)
+
+
+def _refusing(message: str, *, spent: bool = False) -> Callable[..., Any]:
+    def act(*_: Any, **__: Any) -> Any:
+        error = InputError(message)
+        error.budget_spent = spent
+        raise error
+
+    return act
+
+
+def _breaking(*_: Any, **__: Any) -> Any:
+    raise ValueError("unexpected")
+
+
+PLANTED: dict[str, tuple[str, Any, str, Any]] = {
+    "unexpected": ("domain", Domain, "from_dict", _breaking),
+    "not one printable line": ("csv", table, "_open_text", _refusing("two\nlines")),
+    "spent, then refused": ("release", tables, "release", _refusing("refused", spent=True)),
+    "refused too late": ("csv", tables, "decode", _refusing("refused")),
+}
+
+
+@pytest.mark.parametrize("what", PLANTED)
+def test_the_check_sees_what_is_not_well(what: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: another exception, a message of two lines, a refusal after the budget is spent, one of what
+    was taken before.
+    """
+    name, where, attribute, act = PLANTED[what]
+    data = corpus(name)[0]
+    monkeypatch.setattr(where, attribute, act)
+    with pytest.raises((AssertionError, ValueError), match=what):
+        well(name, data, folder)
+
+
+def test_the_check_sees_time_and_memory() -> None:
+    with pytest.raises(AssertionError, match="MB"):
+        measured(lambda: np.ones(2**24), memory=2**26)
+    with pytest.raises(AssertionError, match=r"\d s"):
+        measured(lambda: time.sleep(0.02), seconds=0.01)
+
+
+# ---- models from strangers
+
+Parts = tuple[dict[str, Any], dict[str, np.ndarray]]
+
+
+def taken_apart(made: Release) -> Parts:
+    """Header and arrays of a release's model file."""
+    with tempfile.TemporaryDirectory() as folder:
+        made.save(Path(folder) / "m")
+        with np.load(Path(folder) / "m") as file:
+            arrays = {name: file[name] for name in file.files}
+    return json.loads(arrays.pop("header").tobytes()), arrays
+
+
+def put_together(
+    path: Path, header: Any, arrays: dict[str, Any], *, pack: int = zipfile.ZIP_DEFLATED
+) -> Path:
+    """A model file of these parts; an array may be given as the bytes of its member."""
+    members = {"header": np.frombuffer(json.dumps(header).encode(), dtype=np.uint8), **arrays}
+    with zipfile.ZipFile(path, "w", pack) as file:
+        for name, content in members.items():
+            file.writestr(f"{name}.npy", content if isinstance(content, bytes) else npy(content))
+    return path
+
+
+@cache
+def chained() -> Parts:
+    """A model with trees of several cliques, and levels."""
+    rng = np.random.default_rng(1)
+    a = rng.integers(0, 80, 4000)
+    columns = {"a": a, "b": (a + rng.integers(0, 4, 4000)) % 30, "c": a // 27, "d": rng.integers(0, 2, 4000)}
+    policy = Policy.of(epsilon=200.0, max_cells=900, rounds=8)
+    header, arrays = taken_apart(
+        release(pa.table(columns), 2, policy, domain={"a": 80, "b": 30, "c": 3, "d": 2}, sample_seed=1)
+    )
+    assert header["levels"].count(0) > 1 and any(tree["edges"] for tree in header["trees"])
+    return header, arrays
+
+
+def parts() -> Parts:
+    header, arrays = chained()
+    return json.loads(json.dumps(header)), {name: array.copy() for name, array in arrays.items()}
+
+
+def tree(header: dict[str, Any]) -> dict[str, Any]:
+    """The first tree with an edge."""
+    return next(t for t in header["trees"] if t["edges"])
+
+
+def level(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> np.ndarray:
+    """The first coarser level."""
+    return arrays[f"level_{len(header['domain']['fields'])}"]
+
+
+def second(header: dict[str, Any]) -> str:
+    """The second coarser level of an attribute that has two."""
+    fields, levels = len(header["domain"]["fields"]), header["levels"]
+    return f"level_{fields + next(i for i in range(1, len(levels)) if levels[i] == levels[i - 1])}"
+
+
+def coarsened(header: dict[str, Any]) -> None:
+    """The first level takes the place of its attribute's own variable everywhere."""
+    for clique in [clique for t in header["trees"] for clique in t["cliques"]]:
+        clique[:] = [len(header["domain"]["fields"]) if v == header["levels"][0] else v for v in clique]
+
+
+def renamed(arrays: dict[str, Any], field: pa.Field) -> None:
+    """The file's schema with another first column."""
+    schema = pa.ipc.read_schema(pa.py_buffer(arrays["schema"].tobytes()))
+    arrays["schema"] = np.frombuffer(schema.set(0, field).serialize().to_pybytes(), dtype=np.uint8)
+
+
+def edit_manifest(**facts: Any) -> Callable[[dict[str, Any], dict[str, Any]], Any]:
+    return lambda h, a: h["manifest"].update(facts)
+
+
+def edit_charge(**facts: Any) -> Callable[[dict[str, Any], dict[str, Any]], Any]:
+    return lambda h, a: h["manifest"]["ledger"][0].update(facts)
+
+
+HARM: dict[str, Callable[[dict[str, Any], dict[str, Any]], Any]] = {
+    "10^12 numbers declared": lambda h, a: a.update(noisy_0=npy(a["noisy_0"], shape="(1000000000000,)")),
+    "numbers of a gigabyte each": lambda h, a: a.update(noisy_0=npy(a["noisy_0"], descr="'|S1000000000'")),
+    "objects": lambda h, a: a.update(noisy_0=npy(a["noisy_0"], descr="'|O'")),
+    "a head nested deep": lambda h, a: a.update(noisy_0=npy(a["noisy_0"], shape="-" * 9000 + "1")),
+    "10^12 bins": lambda h, a: h.update(domain={"a": 10**12, "b": 30, "c": 3, "d": 2}),
+    "10^7 bins, many times": lambda h, a: h.update(domain={f"a{i}": 10**7 for i in range(1000)}),
+    "a header nested deep": lambda h, a: a.update(header=npy(np.frombuffer(b"[" * 10**6, dtype=np.uint8))),
+    "a clique of nothing": lambda h, a: tree(h)["cliques"].__setitem__(-1, []),
+    "a variable twice": lambda h, a: tree(h)["cliques"][0].append(tree(h)["cliques"][0][-1]),
+    "a clique upside down": lambda h, a: tree(h)["cliques"][0].reverse(),
+    "a separator of nothing": lambda h, a: tree(h)["edges"][0].__setitem__(2, []),
+    "a separator many times": lambda h, a: tree(h)["edges"][0].__setitem__(2, tree(h)["edges"][0][2] * 64),
+    "cliques without end": lambda h, a: tree(h).update(
+        cliques=[[3]] * 10**5, edges=[[i, 0, [3]] for i in range(1, 10**5)]
+    ),
+    "no finest variable": lambda h, a: coarsened(h),
+    "levels out of order": lambda h, a: (
+        h["levels"].reverse() if h["levels"][0] != h["levels"][-1] else h["levels"].append(-1)
+    ),
+    "a level of no attribute": lambda h, a: h["levels"].__setitem__(0, -1),
+    "a level with a gap": lambda h, a: level(h, a).__setitem__(
+        level(h, a) == level(h, a).max(), level(h, a).max() + 1
+    ),
+    "a level across another": lambda h, a: a.update({second(h): np.roll(a[second(h)], 1)}),
+    "a measurement too short": lambda h, a: a.update(noisy_1=a["noisy_1"][:-1]),
+    "a measurement of many variables": lambda h, a: h["measurements"][0].update(positions=[3] * 10**5),
+    "noise that is not whole": lambda h, a: a.update(noisy_0=a["noisy_0"] + 0.5),
+    "no noise": lambda h, a: h["measurements"][0].update(scale=0),
+    "a column of another name": lambda h, a: renamed(a, pa.field("z", pa.int64())),
+    "a column of lists": lambda h, a: renamed(a, pa.field("a", pa.list_(pa.int64()))),
+    "a column too narrow": lambda h, a: renamed(a, pa.field("a", pa.bool_())),
+    "a time zone that is a path": lambda h, a: renamed(
+        a, pa.field("a", pa.timestamp("us", "../../../../etc/passwd"))
+    ),
+    "no engine": edit_manifest(policy={}),
+    "another engine": edit_manifest(policy={"engine": "x", "max_memory": None}),
+    "less than no memory": edit_manifest(policy={"engine": "tree", "max_memory": -1}),
+    "a workload that does not fit": edit_manifest(workload={"marginals": [5]}),
+    "a workload without end": edit_manifest(workload={"marginals": [10**400]}),
+    "a workload of strangers": edit_manifest(workload={"cliques": [["z"]]}),
+    "a marginal of everything": edit_manifest(workload={"cliques": [["a"] * 10**5]}),
+    "half a character": edit_manifest(warnings=["\ud800"]),
+    "a delta that takes all memory": edit_charge(delta="1e999999999"),
+    "a delta through nought": edit_charge(delta="1/0"),
+    "all of delta": edit_charge(delta="1"),
+    "a price of nan": edit_charge(scale=float("nan")),
+    "a price without bound": edit_charge(scale=0.0),
+    "rows without end": lambda h, a: h.update(rows=10**400),
+    "no rows in all": lambda h, a: h.update(total=float("nan")),
+}
+
+
+@pytest.mark.parametrize("kind", HARM)
+def test_a_model_that_would_do_harm_is_refused(kind: str, tmp_path: Path) -> None:
+    """Before any memory is taken for what it declares, and before a row is drawn."""
+    header, arrays = parts()
+    HARM[kind](header, arrays)
+    path = put_together(tmp_path / "m", header, arrays)
+    with pytest.raises(FmwemError) as refused:
+        measured(lambda: Release.load(path), seconds=5, memory=2**29)
+    assert str(refused.value).isprintable()
+
+
+def test_the_model_itself_is_taken(tmp_path: Path) -> None:
+    """Else the test above would hold for nothing; and what a schema says beside its types is left out."""
+    header, arrays = parts()
+    schema = pa.ipc.read_schema(pa.py_buffer(arrays["schema"].tobytes())).with_metadata(
+        {b"pandas": b"{", b"x": b"y"}
+    )
+    arrays["schema"] = np.frombuffer(schema.serialize().to_pybytes(), dtype=np.uint8)
+    for pack in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        made = Release.load(put_together(tmp_path / "m", header, arrays, pack=pack))
+        assert not made.schema.metadata and made.to_pandas().shape == (made.rows, 4)
+
+
+@pytest.mark.parametrize("pack", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
+def test_a_model_packed_in_another_way_is_refused(pack: int, tmp_path: Path) -> None:
+    """The head of such a file may ask for four gigabytes of a dictionary."""
+    with pytest.raises(InputError, match="damaged"):
+        Release.load(put_together(tmp_path / "m", *parts(), pack=pack))
+
+
+def declaring(path: Path, name: bytes, size: int) -> Path:
+    """The file, whose list of members gives another size for one."""
+    data = bytearray(path.read_bytes())
+    struct.pack_into("<I", data, data.rindex(name) - 22, size)
+    path.write_bytes(data)
+    return path
+
+
+def test_bombs_are_not_unpacked(tmp_path: Path) -> None:
+    """Declared sizes count before anything is read, and no member gives more than it declared."""
+    header, arrays = parts()
+    path = put_together(tmp_path / "m", header, {**arrays, "noisy_0": bytes(2**27)})
+    assert path.stat().st_size < 2**20 and zipfile.ZipFile(path).getinfo("noisy_0.npy").file_size == 2**27
+    with pytest.raises(FmwemError, match="MB of arrays, more than a model of up to 1,074 MB"):
+        measured(lambda: Release.load(declaring(path, b"noisy_0.npy", 2**31)), seconds=5, memory=2**26)
+    with pytest.raises(InputError, match="damaged"):
+        measured(lambda: Release.load(declaring(path, b"noisy_0.npy", 200)), seconds=5, memory=2**26)
+    with pytest.raises(FmwemError, match="MB of arrays, more than"):
+        Release.load(declaring(put_together(path, header, arrays), b"header.npy", 2**26))
+
+
+def test_a_list_of_members_without_end_is_not_read(tmp_path: Path) -> None:
+    """The library would make an object for each; and a comment or a second list at the end could hide the
+    first.
+    """
+    header, arrays = parts()
+    path = put_together(tmp_path / "m", header, {**arrays, **{f"{i:0200}": b"" for i in range(20_000)}})
+    with pytest.raises(InputError, match="damaged"):
+        measured(lambda: Release.load(path), seconds=5, memory=2**26)
+    put_together(path, header, arrays)
+    with zipfile.ZipFile(path, "a") as file:
+        file.comment = b"x" * 100
+    with pytest.raises(InputError, match="damaged"):
+        Release.load(path)
+
+
+@cache
+def wide() -> Parts:
+    """A model of a hundred columns, and forty of its marginals measured."""
+    bits = np.random.default_rng(2).integers(0, 2, (60, 100))
+    return taken_apart(
+        release(
+            pa.table({f"c{i}": bits[:, i] for i in range(100)}), 1, domain={f"c{i}": 2 for i in range(100)}
+        )
+    )
+
+
+NAMES = [f"c{i}" for i in range(100)]
+ENDLESS: dict[str, dict[str, Any]] = {
+    "30 of 100": {"marginals": [30]},
+    "5 of 100": {"marginals": [5]},
+    "twenty names": {"cliques": [NAMES[i : i + 20] for i in range(20)]},
+    "two of twenty names": {"cliques": [NAMES[:20], NAMES[20:40]]},
+    "a cube of 64": {"cubes": [{"attributes": NAMES[:64]}]},
+    "parities of 20": {"parities": [{"order": 20}]},
+}
+
+
+@pytest.mark.parametrize("kind", ENDLESS)
+def test_a_workload_inside_a_model_cannot_explode_when_rows_are_drawn(kind: str, tmp_path: Path) -> None:
+    """Rows are refined towards the marginals that the manifest names: they are counted before they are
+    listed.
+    """
+    header, arrays = wide()
+    header = {**header, "manifest": {**header["manifest"], "workload": ENDLESS[kind]}}
+    with pytest.raises(FmwemError, match="candidate marginals"):
+        measured(lambda: Release.load(put_together(tmp_path / "m", header, arrays)), seconds=5, memory=2**26)
+
+
+def test_a_large_workload_inside_a_model_is_drawn_in_bounds(tmp_path: Path) -> None:
+    """Just below the limits: four million marginals, and a marginal of sixteen names with all inside it."""
+    header, arrays = wide()
+    for workload in ({"marginals": [4]}, {"cliques": [NAMES[:16]]}):
+        changed = {**header, "manifest": {**header["manifest"], "workload": workload}}
+        made = Release.load(put_together(tmp_path / "m", changed, arrays))
+        assert measured(lambda made=made: made.sample(30).num_rows) == 30
+
+
+# ---- tables
+
+
+def feather(folder: Path, column: pa.Array) -> Path:
+    pf.write_feather(pa.table({"a": column}), folder / "t.feather", compression="uncompressed")
+    return folder / "t.feather"
+
+
+def refusal(source: Any, words: str, *, field: dict[str, Any] | None = None) -> None:
+    """A release is refused in these words, and nothing is spent."""
+    domain = {"fields": [field or {"name": "a", "categories": ["x"]}]}
+    with pytest.raises(FmwemError, match=words) as refused:
+        measured(lambda: release(source, 1, domain=domain), seconds=5, memory=2**29)
+    assert not refused.value.budget_spent and str(refused.value).isprintable()
+
+
+def test_offsets_that_point_outside_an_arrow_file_are_not_followed(tmp_path: Path) -> None:
+    """Seen to end in a segmentation fault, or in the reading of memory that is not the file's."""
+    path = feather(tmp_path, pa.array(["xyz", "xyzxyz"]))
+    data = path.read_bytes()
+    assert data.count(struct.pack("<3i", 0, 3, 9)) == 1
+    for offsets in ((0, 3, 10**9), (0, -5, 9), (0, 10**6, 9)):
+        path.write_bytes(data.replace(struct.pack("<3i", 0, 3, 9), struct.pack("<3i", *offsets)))
+        refusal(path, "the file is damaged")
+
+
+def test_text_that_is_none_is_null_in_every_format(tmp_path: Path) -> None:
+    """One person's name must not decide whether there is a release."""
+    column = pa.array([b"x", b"\xff\xfe", b"ab\xc3"], pa.binary()).view(pa.string())
+    pq.write_table(pa.table({"a": column}), tmp_path / "t.parquet")
+    (tmp_path / "t.csv").write_bytes(b"a\nx\n\xff\xfe\nab\xc3\n")
+    for source in (
+        feather(tmp_path, column),
+        tmp_path / "t.parquet",
+        tmp_path / "t.csv",
+        pa.table({"a": column}),
+    ):
+        assert [
+            value for batch in open_table(source).batches(["a"]) for value in batch.column(0).to_pylist()
+        ] == ["x", None, None]
+
+
+def test_types_that_cannot_be_written_are_refused_before_anything_is_spent(tmp_path: Path) -> None:
+    number = {"name": "a", "type": "number", "constraints": {"minimum": 0, "maximum": 10**6}}
+    refusal(feather(tmp_path, pa.nulls(3, pa.decimal128(5, -2))), "which Parquet cannot hold", field=number)
+    moment = {
+        "name": "a",
+        "type": "datetime",
+        "constraints": {"minimum": "2020-01-01", "maximum": "2021-01-01"},
+    }
+    refusal(
+        feather(tmp_path, pa.nulls(3, pa.timestamp("us", "Mars/Phobos"))),
+        "time zone that is not known",
+        field=moment,
+    )
+    refusal(feather(tmp_path, pa.nulls(3, pa.struct([("a\nb", pa.int8())]))), r"struct<a\\nb: int8>")
+
+
+def test_many_columns_are_looked_at_in_time(tmp_path: Path) -> None:
+    """A hundred thousand of one name once took the square of that; a learnt domain takes memory for each
+    column, whatever is in it.
+    """
+    (tmp_path / "t.csv").write_text(",".join(["a"] * 100_000) + "\n")
+    with pytest.raises(InputError, match="two columns named 'a'"):
+        measured(lambda: open_table(tmp_path / "t.csv"), seconds=5)
+    (tmp_path / "u.csv").write_text(
+        ",".join(f"c{i}" for i in range(20_000)) + "\n" + ",".join(["1"] * 20_000) + "\n"
+    )
+    with pytest.raises(FmwemError, match=r"up to 16,384 columns, not 20,000") as refused:
+        measured(lambda: release(tmp_path / "u.csv", 1), seconds=9, memory=2**29)
+    assert not refused.value.budget_spent
+
+
+# ---- domains, workloads, settings
+
+TEXTS: list[tuple[str, Callable[[Path], Any], bytes, str]] = [
+    ("d.json", Domain.load, b"[" * 10**6, "is not JSON"),
+    ("d.json", Domain.load, b" " * (MOST_TEXT + 1), "is larger than 32 MB"),
+    ("d.json", Domain.load, b'{"a": 1000000000000}', "less than or equal to 10000000"),
+    (
+        "d.json",
+        Domain.load,
+        json.dumps({f"a{i}": 10**7 for i in range(10_000)}).encode(),
+        "more than 16,777,216; use fewer bins",
+    ),
+    ("d.json", Domain.load, b'{"": 5}', "at least 1 character"),
+    (
+        "d.json",
+        Domain.load,
+        b'{"fields": [{"name": "a", "categories": ["x"], "b\\nc": 1}]}',
+        "'b.nc': Extra inputs",
+    ),
+    (
+        "d.json",
+        Domain.load,
+        b'{"fields": [{"name": "a", "categories": ["\\ud800"]}]}',
+        "half of a surrogate pair",
+    ),
+    (
+        "d.json",
+        Domain.load,
+        b'{"fields": [{"name": "a", "categories": ["x"], "title": "\\udfff"}]}',
+        "half of a surrogate pair",
+    ),
+    (
+        "d.json",
+        Domain.load,
+        b'{"fields": [{"name": "a", "type": "integer", "categories": [1, 9223372036854775808]}]}',
+        "too large a number",
+    ),
+    (
+        "d.json",
+        Domain.load,
+        b'{"fields": [{"name": "a", "type": "number", "categories": [9007199254740993]}]}',
+        "no floating-point number",
+    ),
+    (
+        "d.json",
+        Domain.load,
+        json.dumps({"fields": [{"name": "a", "categories": ["x"]}] * 50_000}).encode(),
+        "names 'a' twice",
+    ),
+    ("w.toml", Workload.load, b"a." * 16_000 + b"a = 1", "a key of more than 64 parts"),
+    ("w.toml", Workload.load, b"[" + b"a." * 16_000 + b"a]", "a key of more than 64 parts"),
+    ("w.toml", Workload.load, b"x = " + b"[" * 10**5, "not a workload file"),
+    ("w.toml", Workload.load, b"#" * (2**20 + 1), "larger than 1 MB"),
+    ("w.json", Workload.load, b'{"a\\nb": 1}', "'a.nb': Extra inputs"),
+    ("w.json", Workload.load, b"{" + b'"a":[' * 10**5, "not a workload file"),
+    ("c.toml", read_config, b"x = {" + b"a." * 16_000 + b"a = 1}", "a key of more than 64 parts"),
+    ("c.toml", read_config, b"x = " + b"{a=" * 10**5, "is not TOML"),
+]
+
+
+@pytest.mark.parametrize(("name", "read", "content", "words"), TEXTS, ids=range(len(TEXTS)))
+def test_a_text_that_would_do_harm_is_refused(
+    name: str, read: Callable[[Path], Any], content: bytes, words: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(FmwemError, match=words) as refused:
+        measured(lambda: read(tmp_path / name), seconds=5, memory=2**29)
+    assert str(refused.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    "given_",
+    [
+        {"cube": [",".join(f"a{i}" for i in range(65))]},
+        {"ranges": ["a,b,c,d,e,f,g:10"]},
+        {"cube": ["a,b:" + "9" * 5000]},
+        {"ranges": ["a:" + "9" * 5000]},
+    ]
+    + [
+        {option: [text]}
+        for option in ("cube", "ranges")
+        for text in ("a\nb:x", "\x1b[31m:x", "a\u2028,b@x", "\udcff:x")
+    ],
+    ids=lambda given_: str(given_)[:30],
+)
+def test_a_request_that_makes_no_sense_is_refused(given_: dict[str, Any]) -> None:
+    with pytest.raises(InputError) as refused:
+        job.workload_from(given_)
+    assert str(refused.value).isprintable()
+
+
+def test_a_dotted_value_is_no_deep_key(tmp_path: Path) -> None:
+    """What the limit on keys must let through: many values with dots, and a long number."""
+    (tmp_path / "w.toml").write_text(
+        "marginals = 1\ncliques = [" + ", ".join(f'["a.{i}", "b.c.d"]' for i in range(500)) + "]\n"
+    )
+    assert len(Workload.load(tmp_path / "w.toml").named) == 500
+
+
+def test_the_largest_domains_are_read_in_bounds(tmp_path: Path) -> None:
+    """Just below the limits: a million categories, ten million bins."""
+    (tmp_path / "d.json").write_text(
+        json.dumps({"fields": [{"name": "a", "categories": [f"v{i}" for i in range(10**6)]}]})
+    )
+    assert measured(lambda: Domain.load(tmp_path / "d.json")).shape == (10**6 + 1,)
+    assert measured(lambda: Domain.from_dict({"a": 10**7, "b": 6 * 10**6})).shape == (10**7, 6 * 10**6)

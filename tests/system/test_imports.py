@@ -1,0 +1,179 @@
+"""What importing loads, and that every kernel is compiled once."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+
+from support.sources import sources
+
+
+def loaded_by(modules: str, watched: tuple[str, ...]) -> str:
+    """Which of the watched modules importing these loads, in a fresh process."""
+    code = f"import sys, {modules}; print([m for m in {watched!r} if m in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return found.stdout.strip()
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    """`import factored_mwem` is what every command and every completion pays for."""
+    heavy = ("pandas", "numba", "opendp", "pyarrow", "numpy", "rich")
+    assert loaded_by("factored_mwem", heavy) == "[]"
+
+
+def test_a_release_loads_no_pandas() -> None:
+    modules = "factored_mwem.pipeline.release, factored_mwem.cli.jobs"
+    assert loaded_by(modules, ("pandas", "opendp")) == "[]"
+
+
+RUN = """
+import numpy as np, pyarrow as pa
+from factored_mwem import release
+from factored_mwem.kernels import counting, dense, graph, joint, rows, scoring, tree
+rng = np.random.default_rng(0)
+binary = pa.table({f"b{i}": pa.array(rng.random(500) < 0.5) for i in range(16)})
+a, b, c = rng.integers(0, 50, 500), rng.normal(size=500), rng.choice(["x", "y", "z"], 500)
+mixed = pa.table({"a": a, "b": b, "c": c})
+mwem = {"engine": "mwem"}
+paper = {"neighbours": "replace", "step": "paper", "initial": "histogram", **mwem}
+for table, choices in ((binary, {}), (mixed, {}), (binary, mwem), (mixed, paper)):
+    release(table, 2, epsilon=9.0, rounds=3, **choices).to_arrow()
+release(mixed, 3, epsilon=9.0, rounds=3, initial="none", replay=False, **mwem).to_arrow()
+release(mixed, 3, epsilon=9.0, time_budget=60.0).to_arrow()
+everything = {}
+for module in (counting, dense, graph, joint, rows, scoring, tree):
+    everything |= vars(module)
+for name, kernel in everything.items():
+    if hasattr(kernel, "signatures"):
+        print(name, len(kernel.signatures))
+"""
+
+
+def test_every_kernel_has_one_compiled_signature_after_a_run() -> None:
+    """A second signature means that a wrapper hands over other types: it is compiled again, on a user's
+    time.
+    """
+    found = subprocess.run([sys.executable, "-c", RUN], capture_output=True, text=True, check=True)
+    counts = {name: int(count) for name, count in (line.split() for line in found.stdout.splitlines())}
+    called = {
+        alias.name
+        for module, text in sources().items()
+        for node in ast.walk(ast.parse(text))
+        if not module.startswith("kernels")
+        and isinstance(node, ast.ImportFrom)
+        and (node.module or "").startswith("factored_mwem.kernels.")
+        for alias in node.names
+    }
+    assert {name: count for name, count in counts.items() if name in called} == dict.fromkeys(
+        called & set(counts), 1
+    )
+    assert (
+        max(counts.values()) == 1
+    )  # kernels that only kernels call count as 0 when they came from the disk cache
+    assert len(called & set(counts)) >= 14
+
+
+COUNTING = """
+import numpy as np
+from factored_mwem.privacy.counting import count_all
+from factored_mwem.kernels import counting
+read_only = np.zeros(70, dtype=np.uint8)
+read_only.flags.writeable = False
+columns = [read_only, np.zeros(140, dtype=np.uint16)[::2]]
+columns += [np.zeros(70, dtype=np.uint32), np.zeros(70, dtype=np.uint8)]
+members = np.array([[0, -1], [1, -1], [2, -1], [3, -1], [0, 3], [1, 2]], dtype=np.int32)
+count_all(columns, np.array([2, 300, 20, 5]), members, np.array([0, 2, 302, 322, 327, 337, 6337]))
+count_all([c.copy() for c in columns[::3]], np.array([1, 2]), members[:1], np.array([0, 1]))
+print(*(len(getattr(counting, name).signatures) for name in ("add_rows", "add_bits", "complete")))
+"""
+
+
+def test_every_kernel_of_counting_is_compiled_once() -> None:
+    output = subprocess.run(
+        [sys.executable, "-c", COUNTING], check=True, capture_output=True, text=True
+    ).stdout
+    assert output.split() == ["1", "1", "1"]
+
+
+KERNELS = """
+import numpy as np
+from factored_mwem.kernels import counting, dense, graph, joint, scoring, tree
+from factored_mwem.privacy.counts import PrivateCounts, PrivateRows
+from factored_mwem.domain.domain import Domain
+from factored_mwem.mechanisms.limits import Machine, limits_of
+from factored_mwem.policy import Policy
+from factored_mwem.accounting.accountant import Budget, Accountant
+from factored_mwem.accounting.unit import Unit
+from factored_mwem.privacy.noise import OpenDPNoise
+from factored_mwem.workload.workload import Workload
+
+rng = np.random.default_rng(0)
+for shape, order, known in (((2,) * 16, 2, None), ((3, 1, 300), 2, 100)):
+    domain = Domain.from_dict({f"a{i}": s for i, s in enumerate(shape)})
+    candidates = Workload.marginals(order).candidates(domain)
+    codes = [rng.integers(0, s, size=100).astype(np.uint8 if s < 256 else np.uint16) for s in shape]
+    budget = Budget.of(1.0, 0.0)
+    session = Session(Accountant(budget), Unit(), OpenDPNoise(budget.composition))
+    policy = Policy.of(delta=0.0, engine="mwem")
+    mwem(PrivateCounts(codes, candidates), candidates, policy, session=session, known_total=known)
+    session = Session(Accountant(budget), Unit(), OpenDPNoise(budget.composition))
+    policy = Policy.of(delta=0.0, rounds=12)
+    limits = limits_of(candidates, policy, Machine(1e12, 0.0))
+    rows = PrivateRows(codes, candidates.domain)
+    fit_forest(rows, candidates, policy, session=session, known_total=5000, limits=limits)
+everything = {}
+for module in (counting, dense, graph, joint, scoring, tree):
+    everything |= vars(module)
+for name, kernel in everything.items():
+    if hasattr(kernel, "signatures"):
+        print(name, len(kernel.signatures))
+"""
+
+
+def test_every_kernel_has_one_signature() -> None:
+    """Wrappers hand over one dtype and layout each: a second one would be compiled at a user's first run. In
+    a process of its own, because the tests above call kernels as they like.
+    """
+    output = subprocess.run(
+        [sys.executable, "-c", KERNELS], check=True, capture_output=True, text=True
+    ).stdout.split()
+    found = dict(zip(output[::2], map(int, output[1::2]), strict=True))
+    # A kernel inside another may be compiled for slices as well; what Python calls may not.
+    called = {
+        "marginal_into",
+        "replay",
+        "distances",
+        "joined_cells",
+        "rebuild",
+        "descend",
+        "fill_conditionals",
+        "choose_medians",
+    }
+    called |= {"joint_marginals", "add_bits", "add_rows", "complete"}
+    assert {name: found[name] for name in called} == dict.fromkeys(called, 1)
+
+
+REFINEMENT = """
+import numpy as np
+from factored_mwem.kernels import rows
+from factored_mwem.model.refinement import Target, refine
+
+rng = np.random.default_rng(0)
+for dtype, sizes, level in ((np.int32, (3, 4), np.int32), (np.int64, (5,), np.int64)):
+    codes = np.array([rng.integers(0, s, size=50) for s in sizes], dtype=dtype)
+    groups = [[np.arange(s, dtype=level), np.minimum(np.arange(s, dtype=level), 1)] for s in sizes]
+    even = np.full(np.prod(sizes), 50 / np.prod(sizes))
+    refine(codes, sizes, groups, [Target(tuple((a, 0) for a in range(len(sizes))), even)], 100, rng)
+print(*(len(kernel.signatures) for kernel in (rows.charge, rows.improve)))
+"""
+
+
+def test_every_kernel_of_refinement_has_one_signature() -> None:
+    """Whatever whole numbers come in, the kernels see one dtype and layout: a second one would be compiled at
+    a user's first run.
+    """
+    output = subprocess.run(
+        [sys.executable, "-c", REFINEMENT], check=True, capture_output=True, text=True
+    ).stdout.split()
+    assert output == ["1", "1"]

@@ -1,0 +1,151 @@
+"""A ledger under processes that are signalled, that race for it, and that die."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from support.commands import FMWEM, JOB, Fmwem, shown
+from support.runs import go, make_old
+
+from factored_mwem import crashpoints as faults
+from factored_mwem.accounting.cap import Cap
+from factored_mwem.accounting.unit import Neighbours
+from factored_mwem.ledger.check import check_books
+from factored_mwem.ledger.file import LedgerFile
+
+
+def listening() -> None:
+    """A child that was started by one that ignores a signal ignores it, too."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_is_one_line_and_the_run_goes_on_later(
+    command_books: Path, fmwem: Fmwem, number: int, code: int
+) -> None:
+    """The ledger is held until the signal is sent, so that no run is over before it comes: every one waits at
+    its first charge at the latest.
+    """
+    held = sqlite3.connect(command_books, isolation_level=None)
+    held.execute("BEGIN IMMEDIATE")
+    arguments = [str(FMWEM), *map(str, JOB), "--run-id", "r", "--json"]
+    running = subprocess.Popen(
+        arguments,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=listening,  # noqa: PLW1509 - no threads here
+    )
+    while running.poll() is None and not any(command_books.parent.glob("books.journals/*")):
+        time.sleep(0.01)
+    running.send_signal(number)
+    held.execute("ROLLBACK")
+    held.close()
+    out, err = running.communicate()
+    told = json.loads(out)
+    assert running.returncode == told["exit_code"] == code and told["retryable"] and err.count("\n") == 1
+    assert fmwem(*JOB, "--run-id", "r").code == 0
+    assert len(shown(fmwem)["releases"]) == 1
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> LedgerFile:
+    made = LedgerFile.create(tmp_path / "books")
+    made.add("adult", Cap.of(1.0, 0.0), Neighbours.ADD_REMOVE, 1)
+    return made
+
+
+RACE = """
+import sys
+from fractions import Fraction
+from pathlib import Path
+from factored_mwem.ledger import file as ledger_file
+from factored_mwem.errors import BudgetExceeded
+from factored_mwem.accounting.cap import Cost
+from factored_mwem.accounting.conversion import Composition
+path, attempts, plant = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+if plant == "unlocked":
+    import contextlib, time
+    transaction = ledger_file._transaction
+    admit = ledger_file.LedgerFile._admit
+    ledger_file._transaction = lambda db: contextlib.nullcontext()
+    ledger_file.LedgerFile._admit = lambda *given: (admit(*given), time.sleep(0.002))[0]
+file, won = ledger_file.LedgerFile(path), 0
+print("ready", flush=True)
+sys.stdin.readline()
+for _ in range(attempts):
+    try:
+        cost = Cost(Composition.PURE, Fraction(1, 40))
+        file.reserve("adult", cost, run_id=None, parameters={}, fingerprint=None, tool_version="1")
+        won += 1
+    except BudgetExceeded:
+        pass
+print(won)
+"""
+
+
+def race(path: Path, plant: str, *, processes: int = 8, attempts: int = 15) -> tuple[int, Fraction]:
+    """(admitted, as the processes say; spent, as the file says) of 8 processes that ask at once: none begins
+    before all have started.
+    """
+    command, pipe = [sys.executable, "-c", RACE, str(path), str(attempts), plant], subprocess.PIPE
+    running = [subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) for _ in range(processes)]
+    for p in running:
+        assert p.stdout is not None and p.stdout.readline() == "ready\n"
+    for p in running:
+        assert p.stdin is not None
+        p.stdin.write("\n")
+        p.stdin.flush()
+    won = sum(int(p.communicate()[0]) for p in running)
+    assert all(p.returncode == 0 for p in running)
+    return won, sum((e.cost.amount for e in LedgerFile(path).entries("adult")), Fraction(0))
+
+
+def test_eight_processes_cannot_overspend(file: LedgerFile) -> None:
+    assert race(file.path, "none") == (40, 1)
+
+
+def test_the_race_sees_a_reservation_outside_a_transaction(file: LedgerFile) -> None:
+    won, spent = race(file.path, "unlocked")
+    assert won > 40 and spent > 1
+
+
+@pytest.mark.parametrize("old_one", [False, True])
+@pytest.mark.parametrize("nth", range(1, 6))
+@pytest.mark.parametrize(
+    "point", ["before reserve", "before commit", "after commit", "after reserve", "before finish"]
+)
+def test_a_killed_process_leaves_chain_and_rows_together(
+    books: Path, point: str, nth: int, old_one: bool
+) -> None:
+    if old_one:
+        make_old(books)
+    child = os.fork()
+    if not child:
+        seen = [0]
+
+        def hook(reached: str) -> None:
+            seen[0] += reached == point
+            if reached == point and seen[0] == nth:
+                os._exit(9)
+
+        faults.hook = hook
+        try:
+            go(books)
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert check_books(books)["problems"] == []
+    go(books)
+    found = check_books(books)
+    assert found["problems"] == [] and found["ledger_version"] == 2

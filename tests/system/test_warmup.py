@@ -1,0 +1,89 @@
+"""The first run compiles every kernel ahead, with the types that calls have: nothing is compiled twice,
+nothing again in the next run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from factored_mwem import kernels
+from factored_mwem.kernels import warmup
+
+RELEASE = """
+import json
+import numpy as np, pyarrow as pa
+import factored_mwem as fm
+from factored_mwem import kernels
+sizes = {"a": 40, "b": 9, "c": 2, "d": 30, "e": 5}
+table = pa.table({name: np.arange(3000) * 7919 % 9973 % size for name, size in sizes.items()})
+fm.release(table, 3, epsilon=1.0, domain=sizes).to_arrow()
+found = {}
+for k, types in kernels.ENTRIES:
+    found[k.py_func.__name__] = [list(k.signatures) == [types], sum(k.stats.cache_misses.values())]
+print(json.dumps(found))
+"""
+
+
+def release(cache: Path) -> dict[str, list[int]]:
+    """Of each entry kernel: whether it has the one signature it says it has, and what was not found on
+    disk.
+    """
+    env = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
+    done = subprocess.run(
+        [sys.executable, "-c", RELEASE], env=env, check=True, capture_output=True, text=True
+    )
+    found: dict[str, list[int]] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def test_the_second_run_finds_every_kernel_on_disk_with_the_types_it_calls(tmp_path: Path) -> None:
+    first, second = release(tmp_path), release(tmp_path)
+    assert [name for name, (one, _) in first.items() if not one] == []
+    assert sum(misses for _, misses in first.values()) < len(first)  # the other process compiled some of them
+    assert [name for name, (_, misses) in second.items() if misses] == []
+
+
+def test_every_entry_belongs_to_one_half() -> None:
+    for module in (module for half in warmup.HALVES for module in half):
+        import_module(f"factored_mwem.kernels.{module}")
+    modules = [kernel.py_func.__module__.rsplit(".", 1)[1] for kernel, _ in kernels.ENTRIES]
+    assert sorted(set(modules)) == sorted(module for half in warmup.HALVES for module in half)
+
+
+def test_where_no_process_can_start_the_kernels_still_compile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container may refuse a fork, and sys.executable may name nothing."""
+    monkeypatch.setattr(sys, "executable", "/nonexistent/bin/python3")
+    assert warmup._other_process() is None
+    compiled: list[object] = []
+    monkeypatch.setattr(warmup, "is_cold", lambda: True)
+    monkeypatch.setattr(warmup, "compile_all", compiled.append)
+    warmup.warm_up.__wrapped__()
+    assert compiled == [warmup.HALVES[0]]
+
+
+def test_looking_whether_kernels_are_there_compiles_nothing(tmp_path: Path) -> None:
+    """A first run that fails before it compiles must not be taken for one that has compiled."""
+    code = "from factored_mwem.kernels import warmup; print(warmup.is_cold())"
+    env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", code], env=env, check=True, capture_output=True, text=True
+        ).stdout.strip()
+        for _ in range(2)
+    ]
+    assert said == ["True", "True"] and not list(tmp_path.rglob("*.nb*"))
+    off = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**env, "NUMBA_DISABLE_JIT": "1"},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert off.stdout.strip() == "False"
