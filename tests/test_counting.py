@@ -15,7 +15,7 @@ import pytest
 from naive import count
 
 from factored_mwem.errors import ResourceError
-from factored_mwem.kernels.counting import CHUNK, LOCAL, SLICES
+from factored_mwem.kernels.counting import CHUNK_ROWS, MAX_LOCAL_CELLS, MAX_SLICES
 from factored_mwem.privacy import counting
 from factored_mwem.privacy.counting import bytes_needed, count_all, facets_of
 
@@ -85,7 +85,7 @@ def by_bits_of(shape: Shape, members: np.ndarray) -> np.ndarray:
 
 
 @named
-@pytest.mark.parametrize("rows", [0, 1, 63, 64, 65, 2 * CHUNK + 331])
+@pytest.mark.parametrize("rows", [0, 1, 63, 64, 65, 2 * CHUNK_ROWS + 331])
 @pytest.mark.parametrize("skewed", [False, True], ids=["flat", "skewed"])
 def test_counts_are_plain_counts(
     shape: Shape, order: int, by_bits: set[bool], rows: int, skewed: bool
@@ -130,7 +130,7 @@ def test_no_candidates() -> None:
 
 
 def test_tables_at_the_bound_of_the_small_ones() -> None:
-    for size in (LOCAL - 1, LOCAL, LOCAL + 1):
+    for size in (MAX_LOCAL_CELLS - 1, MAX_LOCAL_CELLS, MAX_LOCAL_CELLS + 1):
         members, columns = np.array([[0]], dtype=np.int32), columns_of((size,), 5001, skewed=True)
         assert np.array_equal(counted(columns, (size,), members), plain(columns, (size,), members))
 
@@ -139,12 +139,12 @@ def test_candidates_at_the_bound_of_the_slices() -> None:
     """Every prefix must fit the kernel's buffer; 1 * 1 * 16 * 8 slices are the most, in each order of the
     columns.
     """
-    for shape in itertools.permutations((1, 2, 17, SLICES // 16 + 1)):
+    for shape in itertools.permutations((1, 2, 17, MAX_SLICES // 16 + 1)):
         members, columns = members_of(4, 4), columns_of(shape, 700)
         assert by_bits_of(shape, members).all()
         assert np.array_equal(counted(columns, shape, members), plain(columns, shape, members))
     for shape in (
-        (17, SLICES // 16 + 2),
+        (17, MAX_SLICES // 16 + 2),
         (17, 17, 1),
         (1, 17, 17),
     ):  # a column of size 1 has no slice, what comes before it may have

@@ -316,7 +316,7 @@ def decisions(ran: Ran) -> dict[str, Any]:
         "costs": [e.cost for e in ran.access.ledger.entries],
         "reports": ran.reports,
         "cliques": [part.tree.cliques for part in model.components],
-        "beliefs": [part.beliefs.tolist() for part in model.components],
+        "beliefs": [part.beliefs.cliques.tolist() for part in model.components],
         "total": model.total,
     }
 

@@ -16,13 +16,13 @@ from factored_mwem.accounting.conversion import Composition
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import Levels, View
 from factored_mwem.kernels.dense import PAPER, SCALED
-from factored_mwem.kernels.tree import descend
+from factored_mwem.kernels.tree import Pace, Targets, descend
 from factored_mwem.model import estimation as module
 from factored_mwem.model.clique_tree import CliqueTree
 from factored_mwem.model.dense import SWEEPS, Factor, ProductModel, update
 from factored_mwem.model.estimation import Estimate, from_histogram
 from factored_mwem.model.forest import Component
-from factored_mwem.model.layout import Layout
+from factored_mwem.model.layout import lay_out
 from factored_mwem.privacy.session import Measurement
 
 TOTAL = 1000.0
@@ -172,11 +172,9 @@ def descent(
         single = np.concatenate(begun.thetas)
         theta[: len(single)] = single
     part = Component.log_linear(CliqueTree.of(levels, views), views, theta)
-    before, layout = loss_of(levels, measurements, part.marginal(every)), part.layout
-    _, _, told = descend(
-        part.beliefs, part.separators, layout.cliques, layout.edges, layout.index, 0, layout.tables, target, weight, theta, 8 / float(weight.max()),
-        iterations, module.ENOUGH * len(target),
-    )  # fmt: skip
+    before = loss_of(levels, measurements, part.marginal(every))
+    pace = Pace(8 / float(weight.max()), iterations, module.ENOUGH * len(target))
+    _, _, told = descend(part.beliefs, part.layout, Targets(target, weight), theta, pace)
     return (
         before,
         loss_of(levels, measurements, part.marginal(every)),
@@ -200,7 +198,7 @@ def test_parameters_beliefs_and_loss_belong_together(case: str, start: str, iter
     for seed in range(3):
         _, after, told, part, again = descent(case, seed, start, iterations)
         assert told == pytest.approx(after, rel=1e-6, abs=1e-9)
-        np.testing.assert_allclose(again.beliefs, part.beliefs, atol=1e-8)
+        np.testing.assert_allclose(again.beliefs.cliques, part.beliefs.cliques, atol=1e-8)
         check_agreement(part)
 
 
@@ -314,16 +312,16 @@ def test_components_that_are_not_touched_stay_the_same_objects() -> None:
     estimate.start(measurements[:6])
     for m in measurements[6:]:
         before = {part.attributes: part for part in estimate.forest.components}
-        beliefs = {attributes: part.beliefs.copy() for attributes, part in before.items()}
+        beliefs = {attributes: part.beliefs.cliques.copy() for attributes, part in before.items()}
         estimate.add(m)
         touched = {int(levels.attribute[v]) for v in m.positions}
         for part in estimate.forest.components:
             if not touched & set(part.attributes):
                 assert part is before[part.attributes] and np.array_equal(
-                    part.beliefs, beliefs[part.attributes]
+                    part.beliefs.cliques, beliefs[part.attributes]
                 )
         for attributes, old in before.items():
-            assert np.array_equal(old.beliefs, beliefs[attributes]), (
+            assert np.array_equal(old.beliefs.cliques, beliefs[attributes]), (
                 "a component is replaced, never changed: caches hold the old one"
             )
     assert sorted(part.attributes for part in estimate.forest.components) == [(0, 1, 2, 3), (4, 5)]
@@ -354,7 +352,7 @@ def test_wild_answers_end_in_a_distribution(scale: float) -> None:
         estimate.add(m)
     estimate.finish()
     for part in estimate.forest.components:
-        assert np.isfinite(part.beliefs).all() and (part.beliefs >= 0).all()
+        assert np.isfinite(part.beliefs.cliques).all() and (part.beliefs.cliques >= 0).all()
         check_agreement(part)
 
 
@@ -371,6 +369,6 @@ def test_a_measurement_inside_a_clique_keeps_the_tree() -> None:
     assert (
         len(after.layout.tables)
         == len(before.layout.tables) + 1
-        == len(Layout.of(after.tree, [m.positions for m in measurements]).tables)
+        == len(lay_out(after.tree, [m.positions for m in measurements]).tables)
     )
     assert all(a >= 0 for a in itertools.chain.from_iterable(after.layout.tables.tolist()))

@@ -16,9 +16,9 @@ from naive import Dense, cells_of, count, l1
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.domain.domain import Domain
 from factored_mwem.kernels import dense
-from factored_mwem.kernels.counting import LARGEST
-from factored_mwem.kernels.dense import FLOOR, PAPER, SCALED, marginal_into, replay
-from factored_mwem.kernels.scoring import distances
+from factored_mwem.kernels.counting import MAX_COUNT
+from factored_mwem.kernels.dense import FLOOR, PAPER, SCALED, Measured, marginal_into, replay
+from factored_mwem.kernels.scoring import Coarser, Counts, distances
 from factored_mwem.model.answers import ModelAnswers
 from factored_mwem.model.dense import Factor, ProductModel, update
 from factored_mwem.privacy.counts import Tables
@@ -68,9 +68,8 @@ def score(
     answers = ModelAnswers(candidates).answers(model, np.arange(len(candidates)))
     out = np.empty(len(candidates), dtype=np.int64)
     distances(
-        answers.which, candidates.sizes, answers.slots, answers.strides, answers.starts, answers.parts, answers.total, counts, offsets, float(grid),
-        *candidates.coarse, out,
-    )  # fmt: skip
+        answers, candidates.sizes, Counts(counts, offsets), float(grid), Coarser(*candidates.coarse), out
+    )
     return out
 
 
@@ -162,17 +161,17 @@ def test_replay_leaves_alone_what_fits() -> None:
     layout, index = np.array([[0, 1, 1, 2, 0, 2]]), np.array([0, 0, 1])
     for noisy, stddev, moves in (([52.0, 48.0], 3.0, 0), ([90.0, 10.0], 1.0, 2), ([52.0, 48.0], 2.4, 1)):
         weights = np.array([0.5, 0.5])
-        swept = replay(weights, index, layout, np.array(noisy), np.array([stddev]), 100.0, 2, SCALED)
+        swept = replay(
+            weights, Measured(index, layout, np.array(noisy), np.array([stddev]), 100.0), 2, SCALED
+        )
         assert swept == moves
         assert (weights == 0.5).all() == (moves == 0)
 
 
 def test_the_papers_replay_sweeps_to_the_end() -> None:
     layout, index = np.array([[0, 1, 1, 2, 0, 2]]), np.array([0, 0, 1])
-    assert (
-        replay(np.array([0.5, 0.5]), index, layout, np.array([50.0, 50.0]), np.array([99.0]), 100.0, 4, PAPER)
-        == 4
-    )
+    measured = Measured(index, layout, np.array([50.0, 50.0]), np.array([99.0]), 100.0)
+    assert replay(np.array([0.5, 0.5]), measured, 4, PAPER) == 4
 
 
 # ---- distances
@@ -246,8 +245,8 @@ def test_distances_of_the_largest_counts_do_not_wrap_round() -> None:
     """Two cells of 2^31 - 1 rows against a model of one record: 2^52 units, far inside 64 bits."""
     candidates = candidates_of((2,), [(0,)])
     model = ProductModel.uniform(candidates.domain, 1.0)
-    found = score(model, candidates, np.full(2, LARGEST, dtype=np.int32), candidates.offsets)
-    assert found.tolist() == [2 * (LARGEST * SCORE_GRID - SCORE_GRID // 2)]
+    found = score(model, candidates, np.full(2, MAX_COUNT, dtype=np.int32), candidates.offsets)
+    assert found.tolist() == [2 * (MAX_COUNT * SCORE_GRID - SCORE_GRID // 2)]
 
 
 # ---- signatures
@@ -301,7 +300,7 @@ def test_every_kernel_has_one_signature() -> None:
         "rebuild",
         "descend",
         "fill_conditionals",
-        "choose_medians",
+        "choose_meeting_cliques",
     }
     called |= {"joint_marginals", "add_bits", "add_rows", "complete"}
     assert {name: found[name] for name in called} == dict.fromkeys(called, 1)

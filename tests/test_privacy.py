@@ -31,6 +31,7 @@ from factored_mwem.accounting.unit import Neighbours, Unit
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
+from factored_mwem.kernels.scoring import Answers
 from factored_mwem.mechanisms import eligible as offer
 from factored_mwem.mechanisms import mwem
 from factored_mwem.mechanisms import tree as engine
@@ -43,7 +44,6 @@ from factored_mwem.pipeline.release import _release
 from factored_mwem.pipeline.result import Release
 from factored_mwem.policy import Policy
 from factored_mwem.privacy import session as access_module
-from factored_mwem.privacy.answers import Answers
 from factored_mwem.privacy.counts import PrivateCounts, PrivateRows
 from factored_mwem.privacy.discover import discover
 from factored_mwem.privacy.noise import OpenDPNoise

@@ -23,7 +23,7 @@ from factored_mwem.mechanisms.eligible import Offer
 from factored_mwem.model.clique_tree import CliqueTree, triangulate
 from factored_mwem.model.dense import Factor, ProductModel
 from factored_mwem.model.forest import Component, Forest
-from factored_mwem.model.layout import Layout
+from factored_mwem.model.layout import lay_out
 from factored_mwem.model.marginals import MarginalReader
 from factored_mwem.privacy.session import Measurement
 from factored_mwem.workload.candidates import Candidates
@@ -393,7 +393,7 @@ def check_agreement(part: Component) -> None:
         part.tree.edges, part.layout.edges.tolist(), strict=True
     ):
         close(clique_table(part, child, separator), clique_table(part, parent, separator).tolist())
-        close(part.separators[at : at + cells], clique_table(part, child, separator).tolist())
+        close(part.beliefs.separators[at : at + cells], clique_table(part, child, separator).tolist())
 
 
 @kinds
@@ -408,10 +408,10 @@ def test_calibration_makes_cliques_agree(kind: str, seed: int) -> None:
     for part in forest.components:
         check_agreement(part)
         own = [view for view in views if int(levels.attribute[view[0]]) in part.attributes]
-        layout = Layout.of(part.tree, own)
+        layout = lay_out(part.tree, own)
         moves = rng.normal(size=int(layout.tables[:, 4].sum()))
-        shift(part.beliefs, layout.cliques, layout.index, layout.tables, moves)
-        calibrate(part.beliefs, part.separators, layout.cliques, layout.edges, layout.index, 0)
+        shift(part.beliefs.cliques, layout, moves)
+        calibrate(part.beliefs, layout)
         check_agreement(part)
         extra = log_linear(
             levels.shape,
@@ -432,9 +432,9 @@ def test_a_component_comes_back_from_its_cliques_tables(kind: str, seed: int) ->
     forest, _, _, rng = model(kind, seed)
     for part in forest.components:
         again = Component.of(
-            CliqueTree(forest.levels, part.tree.cliques, part.tree.edges), part.beliefs.copy()
+            CliqueTree(forest.levels, part.tree.cliques, part.tree.edges), part.beliefs.cliques.copy()
         )
-        np.testing.assert_allclose(again.separators, part.separators, atol=1e-14)
+        np.testing.assert_allclose(again.beliefs.separators, part.beliefs.separators, atol=1e-14)
         view = some(
             forest.levels, rng.choice(part.attributes, size=min(len(part.attributes), 4), replace=False), rng
         )
@@ -448,7 +448,7 @@ def test_extreme_parameters_end_in_a_distribution() -> None:
     theta = np.random.default_rng(0).normal(size=27) * 400
     part = Component.log_linear(CliqueTree.of(levels, views), views, theta)
     check_agreement(part)
-    assert (part.beliefs > 0).all() and np.isfinite(part.beliefs).all()
+    assert (part.beliefs.cliques > 0).all() and np.isfinite(part.beliefs.cliques).all()
 
 
 def test_replace_takes_the_place_of_all_components_it_covers() -> None:

@@ -4,7 +4,9 @@ we define them.
 
 from __future__ import annotations
 
-from factored_mwem.kernels import entry
+from typing import NamedTuple
+
+from factored_mwem.kernels import U1, I8x2, entry
 
 RAGGED, OPEN, RETURN, FEED, TAIL, LONG, WIDE = 1, 2, 4, 8, 16, 32, 64
 """What a record may have: another number of fields than the header; a quote still open where its line ends; a
@@ -17,8 +19,19 @@ closing quote.
 """
 
 
-@entry("(u1[::1], u1, i8, i8, b1, b1, b1, i8[:, ::1])")
-def scan(data, delimiter, columns, longest, multiline, both, wide, odd):
+class Form(NamedTuple):
+    """How records are written, and which of them are odd: see `scan`."""
+
+    delimiter: int
+    columns: int
+    longest: int
+    multiline: bool
+    both: bool
+    wide: bool
+
+
+@entry
+def scan(data: U1, form: Form, odd: I8x2) -> tuple[int, int, int]:
     """(records, how many of them are odd, bytes up to the end of the last whole one) of `data: uint8[byte]`,
     which begins with a record.
 
@@ -28,6 +41,7 @@ def scan(data, delimiter, columns, longest, multiline, both, wide, odd):
     they have; text behind a closing quote counts with `multiline` alone, bytes beyond ASCII with `wide`
     alone.
     """
+    delimiter, columns, longest, multiline, both, wide = form
     quote, feed, back = 34, 10, 13
     records = found = begin = what = 0
     fields, state = 1, START

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from factored_mwem.kernels.scoring import Answers
 from factored_mwem.model.dense import Factor, ProductModel
 from factored_mwem.model.forest import Component, Forest
 from factored_mwem.model.marginals import MarginalReader
-from factored_mwem.privacy.answers import Answers
 from factored_mwem.workload.candidates import Candidates
 
 
@@ -112,11 +112,11 @@ class ModelAnswers:
         """
         for old, source in self._sources.values():
             if isinstance(old, Component) and old.tree is part.tree:
-                source.refresh(part.beliefs, part.separators)
+                source.refresh(part.beliefs)
                 return source
         attribute = self.candidates.levels.attribute
         variables = self._variables[np.isin(attribute[self._variables], part.attributes)]
-        return MarginalReader(part.tree, variables, part.beliefs, part.separators, part.layout)
+        return part.reader(variables)
 
 
 def _entangled(component: np.ndarray) -> dict[int, np.ndarray]:

@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 
 from factored_mwem.domain.levels import Levels, View
-from factored_mwem.kernels.graph import CELLS, FILL, WEIGHTED_FILL, joined_cells
+from factored_mwem.kernels.graph import CELLS, FILL, WEIGHTED_FILL, Graph, Variables, joined_cells
 
 
 def grid(steps: Sequence[np.ndarray]) -> np.ndarray:
@@ -137,10 +137,11 @@ def triangulate(levels: Levels, views: Iterable[View], rule: int) -> tuple[float
         alive[0, i >> 6] |= np.uint64(1 << (i & 63))
     cliques, cells = np.zeros_like(graph), np.zeros(1)
     none, whole = np.full(len(names), -1), np.zeros(len(levels.shape), dtype=np.int64)
-    joined_cells(
-        graph, np.ones(len(names), dtype=bool), alive, whole, none, none, levels.attribute[names], np.log2(levels.sizes[names].astype(np.float64)),
-        np.zeros((1, 1), dtype=np.int64), rule, cliques, cells,
-    )  # fmt: skip
+    variables = Variables(
+        levels.attribute[names], none, none, np.log2(levels.sizes[names].astype(np.float64))
+    )
+    connected = Graph(graph, np.ones(len(names), dtype=bool), alive, whole)
+    joined_cells(connected, variables, np.zeros((1, 1), dtype=np.int64), rule, cliques, cells)
     bits = np.unpackbits(cliques.view(np.uint8), axis=1, bitorder="little")
     return float(cells[0]), [{names[i] for i in np.flatnonzero(row)} for row in bits if row.any()]
 

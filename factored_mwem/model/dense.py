@@ -16,7 +16,7 @@ from functools import reduce
 import numpy as np
 
 from factored_mwem.domain.domain import Domain
-from factored_mwem.kernels.dense import PAPER, SCALED, marginal_into, replay
+from factored_mwem.kernels.dense import PAPER, SCALED, Measured, marginal_into, replay
 from factored_mwem.kernels.linear import product_answer, product_step
 from factored_mwem.model.clique_tree import arranged, grid, split
 from factored_mwem.privacy.session import Measurement
@@ -174,16 +174,8 @@ def update(
     if measurements:
         noisy = np.concatenate([m.noisy for m in measurements]).astype(np.float64)
         stddev = np.array([m.stddev for m in measurements])
-        replay(
-            weights,
-            np.concatenate(index),
-            np.array(layout, dtype=np.int64),
-            noisy,
-            stddev,
-            float(total),
-            sweeps,
-            rule,
-        )
+        laid_out = np.concatenate(index), np.array(layout, dtype=np.int64)
+        replay(weights, Measured(*laid_out, noisy, stddev, float(total)), sweeps, rule)
     return Factor(factor.positions, factor.shape, weights / weights.sum())
 
 
@@ -203,16 +195,8 @@ def step(
         head, tail = part.index(positions)
         if np.abs(noisy - total * part.marginal(positions)).max() > guard:
             layout = np.array([[0, len(head), len(head), len(tail), 0, len(noisy)]], dtype=np.int64)
-            replay(
-                part.weights,
-                np.concatenate([head, tail]),
-                layout,
-                noisy.astype(np.float64),
-                np.ones(1),
-                float(total),
-                1,
-                PAPER,
-            )
+            index, counts = np.concatenate([head, tail]), noisy.astype(np.float64)
+            replay(part.weights, Measured(index, layout, counts, np.ones(1), float(total)), 1, PAPER)
         return
     head, tail = over_axes(part, values)
     gap = min(max(float(noisy[0]), kind.lowest * total), total) - total * product_answer(

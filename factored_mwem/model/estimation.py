@@ -10,11 +10,11 @@ import numpy as np
 
 from factored_mwem.domain.levels import Levels
 from factored_mwem.kernels.dense import FLOOR
-from factored_mwem.kernels.tree import descend
+from factored_mwem.kernels.tree import Beliefs, Pace, Targets, descend
 from factored_mwem.model.clique_tree import CliqueTree
 from factored_mwem.model.dense import Factor
 from factored_mwem.model.forest import Component, Forest
-from factored_mwem.model.layout import Layout
+from factored_mwem.model.layout import lay_out
 from factored_mwem.privacy.session import Measurement
 
 ITERATIONS, FINAL = 25, 300
@@ -82,13 +82,15 @@ class Estimate:
         theta = np.concatenate([self.thetas[i] for i in used])
         part = forest.components_by_id[next(iter(old))] if len(old) == 1 else None
         if part is not None and part.tree.clique_of(views[-1]) is not None:
-            part = Component(
-                part.tree, part.beliefs.copy(), part.separators.copy(), Layout.of(part.tree, views)
-            )
+            copied = Beliefs(*(cells.copy() for cells in part.beliefs))
+            part = Component(part.tree, copied, lay_out(part.tree, views))
         else:
             part = Component.log_linear(CliqueTree.of(forest.levels, views), views, theta)
         step = min((self.steps.get(id_, np.inf) for id_ in old), default=np.inf)
-        step = self._descend(part, used, theta, step, iterations, enough)
+        targets = self._targets(used)
+        longest = min(step, 8 / float(targets.weights.max()))
+        pace = Pace(longest, iterations, enough * len(targets.shares))
+        _, step, _ = descend(part.beliefs, part.layout, targets, theta, pace)
         at = 0
         for i in used:
             self.thetas[i] = theta[at : at + len(self.thetas[i])]
@@ -96,23 +98,11 @@ class Estimate:
         forest.replace(part)
         self.steps[int(forest.part_of[attributes[0]])] = step
 
-    def _descend(
-        self,
-        part: Component,
-        used: Sequence[int],
-        theta: np.ndarray,
-        step: float,
-        iterations: int,
-        enough: float,
-    ) -> float:
-        total, layout = self.forest.total, part.layout
-        target = np.concatenate([self.measurements[i].noisy for i in used]) / total
-        weight = np.array([(total / self.measurements[i].stddev) ** 2 for i in used])
-        _, step, _ = descend(
-            part.beliefs, part.separators, layout.cliques, layout.edges, layout.index, 0, layout.tables, target, weight, theta,
-            min(step, 8 / float(weight.max())), iterations, enough * len(target),
-        )  # fmt: skip
-        return step
+    def _targets(self, used: Sequence[int]) -> Targets:
+        """The measurements `used`, in shares and weighted by their precision."""
+        total, measured = self.forest.total, [self.measurements[i] for i in used]
+        weights = np.array([(total / m.stddev) ** 2 for m in measured])
+        return Targets(np.concatenate([m.noisy for m in measured]) / total, weights)
 
 
 def from_histogram(factor: Factor, noisy: np.ndarray, stddev: float) -> Factor:

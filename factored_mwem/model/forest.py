@@ -14,43 +14,42 @@ import numpy as np
 
 from factored_mwem.domain.levels import Levels, View
 from factored_mwem.kernels.dense import marginal_into
-from factored_mwem.kernels.tree import rebuild
+from factored_mwem.kernels.tree import CELLS, CHILD, HEAD, START, TAIL, Beliefs, TreeArrays, rebuild
 from factored_mwem.model.clique_tree import CliqueTree, arranged
 from factored_mwem.model.dense import ProductModel
-from factored_mwem.model.layout import Layout
+from factored_mwem.model.layout import lay_out
 from factored_mwem.model.marginals import MarginalReader
 
 
 class Component:
-    """One clique tree with calibrated beliefs: `beliefs: float64[all cells]`, every clique summing to 1, and
-    its separators' tables.
-    """
+    """One clique tree with calibrated beliefs: every clique sums to 1."""
 
-    def __init__(self, tree: CliqueTree, beliefs: np.ndarray, separators: np.ndarray, layout: Layout) -> None:
-        self.tree, self.beliefs, self.separators, self.layout = tree, beliefs, separators, layout
+    def __init__(self, tree: CliqueTree, beliefs: Beliefs, layout: TreeArrays) -> None:
+        self.tree, self.beliefs, self.layout = tree, beliefs, layout
 
     @classmethod
     def log_linear(cls, tree: CliqueTree, views: Sequence[View], theta: np.ndarray) -> Component:
         """The distribution in proportion to exp of the sum of `theta: float64[cells of all views]` over a
         row's cells.
         """
-        layout = Layout.of(tree, views)
-        beliefs, separators = np.zeros(sum(tree.cells)), np.zeros(int(layout.edges[:, 3].sum()))
-        rebuild(beliefs, separators, layout.cliques, layout.edges, layout.index, 0, layout.tables, theta)
-        return cls(tree, beliefs, separators, layout)
+        layout = lay_out(tree, views)
+        part = cls(tree, Beliefs(np.zeros(sum(tree.cells)), np.zeros(layout.edges[:, CELLS].sum())), layout)
+        rebuild(part.beliefs, layout, theta)
+        return part
 
     @classmethod
-    def of(cls, tree: CliqueTree, beliefs: np.ndarray) -> Component:
-        """The distribution whose cliques' marginals, one after the other, are `beliefs`; they must agree on
+    def of(cls, tree: CliqueTree, cells: np.ndarray) -> Component:
+        """The distribution whose cliques' marginals, one after the other, are `cells`; they must agree on
         their separators.
         """
-        layout = Layout.of(tree, [])
-        separators = np.zeros(int(layout.edges[:, 3].sum()))
-        for child, _, at, cells, head, tail, *_ in layout.edges.tolist():
-            start, heads, tails = layout.cliques[child].tolist()
-            maps = layout.index[head : head + heads], layout.index[tail : tail + tails]
-            marginal_into(beliefs[start : start + heads * tails], *maps, separators[at : at + cells])
-        return cls(tree, beliefs, separators, layout)
+        layout = lay_out(tree, [])
+        part = cls(tree, Beliefs(cells, np.zeros(layout.edges[:, CELLS].sum())), layout)
+        for edge in layout.edges:
+            _, heads, tails = layout.cliques[edge[CHILD]]
+            head, tail = layout.maps[edge[HEAD] :][:heads], layout.maps[edge[TAIL] :][:tails]
+            separator = part.beliefs.separators[edge[START] :][: edge[CELLS]]
+            marginal_into(part.table(edge[CHILD]), head, tail, separator)
+        return part
 
     @property
     def attributes(self) -> tuple[int, ...]:
@@ -59,13 +58,15 @@ class Component:
     def table(self, clique: int) -> np.ndarray:
         """float64[cells]: one clique's marginal, row-major."""
         start, heads, tails = self.layout.cliques[clique].tolist()
-        return self.beliefs[start : start + heads * tails]
+        return self.beliefs.cliques[start : start + heads * tails]
+
+    def reader(self, variables: Iterable[int]) -> MarginalReader:
+        """For many marginals over these variables."""
+        return MarginalReader(self.tree, self.layout, self.beliefs, variables)
 
     def marginal(self, view: View) -> np.ndarray:
         """float64[cells]: shares over the variables of `view`, whatever cliques they lie in."""
-        return MarginalReader(self.tree, view, self.beliefs, self.separators, self.layout).marginals(
-            np.array([view], dtype=np.int64)
-        )[0]
+        return self.reader(view).marginals(np.array([view], dtype=np.int64))[0]
 
 
 class Forest:
@@ -114,16 +115,10 @@ class Forest:
         for id_, part in self.components_by_id.items():
             wanted = list(dict.fromkeys(found[id_] for found in parts if id_ in found))
             if wanted:
-                joints = MarginalReader(
-                    part.tree,
-                    {v for view in wanted for v in view},
-                    part.beliefs,
-                    part.separators,
-                    part.layout,
-                )
+                reader = part.reader({v for view in wanted for v in view})
                 width = max(len(view) for view in wanted)
                 padded = np.array([view + (-1,) * (width - len(view)) for view in wanted], dtype=np.int64)
-                tables.update(zip(wanted, joints.marginals(padded), strict=True))
+                tables.update(zip(wanted, reader.marginals(padded), strict=True))
         return [
             self._product(view, [tables[inside] for inside in found.values()], found)
             for view, found in zip(views, parts, strict=True)

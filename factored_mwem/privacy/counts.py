@@ -15,7 +15,7 @@ import numpy as np
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import Levels
 from factored_mwem.errors import ResourceError
-from factored_mwem.kernels.counting import LARGEST
+from factored_mwem.kernels.counting import MAX_COUNT
 from factored_mwem.privacy.counting import bytes_needed, count_all
 from factored_mwem.tables.source import Private
 from factored_mwem.workload.candidates import Candidates
@@ -156,7 +156,7 @@ def bytes_of(candidates: Candidates) -> float:
     will do.
     """
     members, offsets = _to_count(candidates)
-    return bytes_needed(members, candidates.levels.sizes, offsets, LARGEST) + 64.0 * candidates.members.size
+    return bytes_needed(members, candidates.levels.sizes, offsets, MAX_COUNT) + 64.0 * candidates.members.size
 
 
 def check_memory(candidates: Candidates, limit: float) -> None:

@@ -15,8 +15,7 @@ import numpy as np
 from factored_mwem.accounting.accountant import Accountant, Charge, additive, scale_for, selecting
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit
-from factored_mwem.kernels.scoring import distances
-from factored_mwem.privacy.answers import Answers
+from factored_mwem.kernels.scoring import Answers, Coarser, Counts, distances
 from factored_mwem.privacy.counts import PrivateAnswers, PrivateCounts, PrivateRows, Rows, Sealed, Tables
 from factored_mwem.privacy.noise import Noise
 from factored_mwem.workload.queries.base import Questions
@@ -141,10 +140,9 @@ def _score(tables: Tables, answers: Answers) -> None:
     private.
     """
     candidates = tables.candidates
-    distances(
-        answers.which, candidates.sizes[answers.which], answers.slots, answers.strides, answers.starts, answers.parts,
-        min(answers.total, SCORE_CUTOFF), tables.counts, candidates.offsets, float(SCORE_GRID), *candidates.coarse, tables.distances,
-    )  # fmt: skip
+    capped = answers._replace(total=float(min(answers.total, SCORE_CUTOFF)))
+    sizes, counts = candidates.sizes[answers.which], Counts(tables.counts, candidates.offsets)
+    distances(capped, sizes, counts, float(SCORE_GRID), Coarser(*candidates.coarse), tables.distances)
 
 
 def measure(
