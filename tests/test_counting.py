@@ -156,9 +156,9 @@ MIXED = (2, 2, 5, 40, 1, 3, 60, 9)
 
 @pytest.mark.parametrize("rows", [7, 64, 127, 128, 129, 1000])
 def test_blocks_of_rows_add_up(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counting, "WORDS", 2)
-    monkeypatch.setattr(counting, "FEWEST", 32)
-    monkeypatch.setattr(counting, "BLOCK_BYTES", 1)
+    monkeypatch.setattr(counting, "MAX_WORDS", 2)
+    monkeypatch.setattr(counting, "MIN_BLOCK_ROWS", 32)
+    monkeypatch.setattr(counting, "MAX_BLOCK_BYTES", 1)
     members, columns = members_of(len(MIXED), 3), columns_of(MIXED, rows)
     assert np.array_equal(counted(columns, MIXED, members), plain(columns, MIXED, members))
 
@@ -187,7 +187,7 @@ def test_counts_stop_at_the_largest(rows: int, shape: Shape, monkeypatch: pytest
     """At 2^31 - 1 in earnest: wrapping round would move a score by 2^32 for one row, standing still keeps the
     sensitivity.
     """
-    monkeypatch.setattr(counting, "LARGEST", 50)
+    monkeypatch.setattr(counting, "MAX_COUNT", 50)
     members, columns = members_of(3, 3), columns_of(shape, rows, skewed=True)
     expected = np.minimum(plain(columns, shape, members), 50)
     assert (rows < 50) or expected.max() > 40
@@ -195,8 +195,8 @@ def test_counts_stop_at_the_largest(rows: int, shape: Shape, monkeypatch: pytest
 
 
 def test_the_largest_count_and_one_block_more_fit_32_bits() -> None:
-    assert counting.LARGEST == 2**31 - 1
-    assert 2 * counting.LARGEST < 2**32
+    assert counting.MAX_COUNT == 2**31 - 1
+    assert 2 * counting.MAX_COUNT < 2**32
 
 
 # ---- memory

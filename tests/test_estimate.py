@@ -130,8 +130,8 @@ def measured(case: str, seed: int) -> tuple[Levels, list[Measurement]]:
 @pytest.mark.parametrize("seed", range(4))
 def test_it_ends_at_the_optimum(case: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With patience: the loss of the best table there is, though the tree never looks at a table."""
-    monkeypatch.setattr(module, "ENOUGH", 1e-9)
-    monkeypatch.setattr(module, "FINAL", 20_000)
+    monkeypatch.setattr(module, "MIN_GAIN", 1e-9)
+    monkeypatch.setattr(module, "MAX_FINAL_STEPS", 20_000)
     levels, measurements = measured(case, seed)
     estimate = fitted(levels, measurements)
     least, shares = optimum(levels, measurements)
@@ -173,7 +173,7 @@ def descent(
         theta[: len(single)] = single
     part = Component.log_linear(CliqueTree.of(levels, views), views, theta)
     before = loss_of(levels, measurements, part.marginal(every))
-    pace = Pace(8 / float(weight.max()), iterations, module.ENOUGH * len(target))
+    pace = Pace(8 / float(weight.max()), iterations, module.MIN_GAIN * len(target))
     _, _, told = descend(part.beliefs, part.layout, Targets(target, weight), theta, pace)
     return (
         before,
@@ -286,12 +286,12 @@ def test_repeated_measurements_are_averaged() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_warm_and_cold_starts_end_alike(case: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fitted round by round, or all at once in the end, or in another order."""
-    monkeypatch.setattr(module, "ENOUGH", 1e-9)
-    monkeypatch.setattr(module, "FINAL", 20_000)
+    monkeypatch.setattr(module, "MIN_GAIN", 1e-9)
+    monkeypatch.setattr(module, "MAX_FINAL_STEPS", 20_000)
     levels, measurements = measured(case, seed)
     single, others = measurements[: len(levels.shape)], measurements[len(levels.shape) :]
     warm, backwards = fitted(levels, measurements), fitted(levels, [*single, *others[::-1]])
-    monkeypatch.setattr(module, "ITERATIONS", 0)
+    monkeypatch.setattr(module, "MAX_ROUND_STEPS", 0)
     cold = fitted(levels, measurements)
     for m in measurements:
         for other in (cold, backwards):

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from factored_mwem.kernels import F8, I8, I8x2, entry, part
+from factored_mwem.kernels.axes import add_steps, cells_over, codes_of, mark, steps_onto
 from factored_mwem.kernels.dense import marginal_into
 from factored_mwem.kernels.tree import BEGIN, HEADS, TAILS, Beliefs
 
@@ -61,7 +62,7 @@ def fill_conditionals(beliefs: Beliefs, reader: Reader) -> None:
         way = reader.directions[d]
         k, length, width = way[CLIQUE], way[CELLS], way[WIDTH]
         axes = reader.axes[reader.axis_of[k] : reader.axis_of[k + 1]]
-        back = reader.steps[way[BACK] : way[BACK] + _codes(axes)]
+        back = reader.steps[way[BACK] : way[BACK] + codes_of(axes)]
         out = conditionals[way[START] : way[START] + length * width]
         for c in range(len(out)):
             out[c] = 0.0
@@ -69,11 +70,11 @@ def fill_conditionals(beliefs: Beliefs, reader: Reader) -> None:
             next_, columns = blocks[b, NEXT], blocks[b, COLUMNS]
             on = reader.steps[blocks[b, STEPS] : blocks[b, STEPS] + len(back)]
             needed = np.zeros(len(axes), dtype=np.bool_)
-            _mark(axes, back, needed)
-            _mark(axes, on, needed)
-            table = np.zeros(_product(axes, needed))
-            _reduce(beliefs.cliques, reader.cliques[k], axes, _strides(axes, needed), table)
-            rows, codes = _cells(axes, needed, back), _cells(axes, needed, on)
+            mark(axes, back, needed)
+            mark(axes, on, needed)
+            table = np.zeros(cells_over(axes, needed))
+            _reduce(beliefs.cliques, reader.cliques[k], axes, steps_onto(axes, needed), table)
+            rows, codes = add_steps(axes, needed, back), add_steps(axes, needed, on)
             for u in range(len(table)):
                 base, weight = rows[u] * width + blocks[b, COLUMN], table[u]
                 if next_ < 0:
@@ -87,26 +88,6 @@ def fill_conditionals(beliefs: Beliefs, reader: Reader) -> None:
             share = 1.0 / beliefs.separators[way[SEPARATOR] + s]
             for x in range(width):
                 out[s * width + x] *= share
-
-
-@part
-def _codes(sizes):
-    """How many codes all axes have together."""
-    count = 0
-    for size in sizes:
-        count += size
-    return count
-
-
-@part
-def _mark(sizes, steps, needed):
-    """Mark the axes on which `steps` depends."""
-    at = 0
-    for a in range(len(sizes)):
-        for digit in range(sizes[a]):
-            if steps[at + digit]:
-                needed[a] = True
-        at += sizes[a]
 
 
 @entry
@@ -170,7 +151,7 @@ def _joint(cells, reader, k, view, slots, out):
     """
     axes, clique = reader.axes[reader.axis_of[k] : reader.axis_of[k + 1]], reader.cliques[k]
     steps, step_of, given_of, sizes = reader.steps, reader.step_of[k], reader.given_of[k], reader.sizes
-    width, count, codes = len(slots), len(axes), _codes(axes)
+    width, count, codes = len(slots), len(axes), codes_of(axes)
     if given_of[view[slots[0]]] < 0:  # the clique fixes all: one plain marginal
         combined = np.zeros(codes, dtype=np.int64)
         stride = 1
@@ -186,63 +167,25 @@ def _joint(cells, reader, k, view, slots, out):
         for a in range(count):
             needed[j, a] = needed[j + 1, a]
         at = step_of[view[slots[j]]]
-        _mark(axes, steps[at : at + codes], needed[j])
-    table = np.zeros(_product(axes, needed[0]))
-    _reduce(cells, clique, axes, _strides(axes, needed[0]), table)
+        mark(axes, steps[at : at + codes], needed[j])
+    table = np.zeros(cells_over(axes, needed[0]))
+    _reduce(cells, clique, axes, steps_onto(axes, needed[0]), table)
     columns = 1
     for j in range(width):
         w = view[slots[j]]
-        at = _cells(axes, needed[j], steps[step_of[w] : step_of[w] + codes])
+        at = add_steps(axes, needed[j], steps[step_of[w] : step_of[w] + codes])
         given = reader.conditionals[:0]
         if given_of[w] >= 0:
             given = reader.conditionals[given_of[w] :]
             for u in range(len(at)):
                 at[u] *= reader.stride_of[k, w]
         columns *= sizes[w]
-        fresh = np.zeros(_product(axes, needed[j + 1]) * columns)
-        _contract(table, at, _cells(axes, needed[j], _strides(axes, needed[j + 1])), given, sizes[w], fresh)
+        fresh = np.zeros(cells_over(axes, needed[j + 1]) * columns)
+        _contract(
+            table, at, add_steps(axes, needed[j], steps_onto(axes, needed[j + 1])), given, sizes[w], fresh
+        )
         table = fresh
     _permute(table, view, slots, sizes, out)
-
-
-@part
-def _product(axes, kept):
-    """Cells over the kept axes."""
-    cells = 1
-    for a in range(len(axes)):
-        if kept[a]:
-            cells *= axes[a]
-    return cells
-
-
-@part
-def _strides(axes, kept):
-    """The steps of the map onto the kept axes, row-major: an entry for each code of each axis."""
-    steps = np.zeros(_codes(axes), dtype=np.int64)
-    stride, at = 1, len(steps)
-    for a in range(len(axes) - 1, -1, -1):
-        at -= axes[a]
-        if kept[a]:
-            for digit in range(axes[a]):
-                steps[at + digit] = digit * stride
-            stride *= axes[a]
-    return steps
-
-
-@part
-def _cells(axes, kept, steps):
-    """int64[cells over the kept axes]: the sum of the steps of each cell's codes."""
-    cells = np.zeros(_product(axes, kept), dtype=np.int64)
-    filled, at = 1, 0
-    for a in range(len(axes)):
-        if kept[a]:
-            for c in range(filled - 1, -1, -1):
-                base = cells[c]
-                for digit in range(axes[a]):
-                    cells[c * axes[a] + digit] = base + steps[at + digit]
-            filled *= axes[a]
-        at += axes[a]
-    return cells
 
 
 @part
@@ -255,10 +198,10 @@ def _reduce(cells, clique, axes, steps, out):
         kept[split] = True
         rows *= axes[split]
         split += 1
-    head = _cells(axes, kept, steps)
+    head = add_steps(axes, kept, steps)
     for a in range(len(axes)):
         kept[a] = a >= split
-    tail = _cells(axes, kept, steps)
+    tail = add_steps(axes, kept, steps)
     marginal_into(cells[begin : begin + heads * tails], head, tail, out)
 
 

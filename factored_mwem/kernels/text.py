@@ -20,7 +20,12 @@ closing quote.
 
 
 class Form(NamedTuple):
-    """How records are written, and which of them are odd: see `scan`."""
+    """How records are written: as lines that end with a line feed or, where `both` is set, with a carriage
+    return and a line feed; with `multiline`, outside quotes alone.
+
+    `longest`: bytes. Text behind a closing quote is odd with `multiline` alone, bytes beyond ASCII with
+    `wide` alone.
+    """
 
     delimiter: int
     columns: int
@@ -32,14 +37,11 @@ class Form(NamedTuple):
 
 @entry
 def scan(data: U1, form: Form, odd: I8x2) -> tuple[int, int, int]:
-    """(records, how many of them are odd, bytes up to the end of the last whole one) of `data: uint8[byte]`,
-    which begins with a record.
+    """(records, how many of them are odd, bytes up to the end of the last whole one) of `data`, which begins
+    with a record.
 
-    A record is a line: it ends with a line feed or, where `both` is set, with a carriage return and a line
-    feed; with `multiline`, outside quotes alone. A line without any byte is none where there is more than one
-    column. `odd: int64[record, (begin, end, number, what)]` takes the odd ones, `what` being the sum of what
-    they have; text behind a closing quote counts with `multiline` alone, bytes beyond ASCII with `wide`
-    alone.
+    A line without any byte is no record where there is more than one column. `odd: int64[record, (begin, end,
+    number, what)]` takes the odd ones, `what` being the sum of what they have.
     """
     delimiter, columns, longest, multiline, both, wide = form
     quote, feed, back = 34, 10, 13
@@ -69,11 +71,10 @@ def scan(data: U1, form: Form, odd: I8x2) -> tuple[int, int, int]:
                     what |= LONG
                 if not multiline:
                     what &= ~TAIL
-                if wide:
-                    for j in range(begin, i):
-                        if data[j] >= 128:
-                            what |= WIDE
-                            break
+                for j in range(begin, i if wide else begin):
+                    if data[j] >= 128:
+                        what |= WIDE
+                        break
                 if what:
                     odd[found, 0], odd[found, 1], odd[found, 2], odd[found, 3] = begin, i + 1, records, what
                     found += 1

@@ -82,12 +82,11 @@ def calibrate(beliefs, tree):
     """
     edges = len(tree.edges)
     for i in range(2 * edges + 1):
-        if i < edges:
-            _send(beliefs, tree, tree.edges[edges - 1 - i], True)
-        elif i > edges:
-            _send(beliefs, tree, tree.edges[i - edges - 1], False)
-        else:
+        if i == edges:
             _normalise(_table(beliefs.cliques, tree, 0, 0, 0)[0])
+        else:  # one call for both passes: a second one would be compiled in once more
+            up = i < edges
+            _send(beliefs, tree, tree.edges[edges - 1 - i if up else i - edges - 1], up)
 
 
 @part

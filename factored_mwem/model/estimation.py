@@ -17,11 +17,11 @@ from factored_mwem.model.forest import Component, Forest
 from factored_mwem.model.layout import lay_out
 from factored_mwem.privacy.session import Measurement
 
-ITERATIONS, FINAL = 25, 300
+MAX_ROUND_STEPS, MAX_FINAL_STEPS = 25, 300
 """Most steps after a round, and at the end: rounds start warm, so 25, 40 and 100 gave the same error on
 Adult.
 """
-ENOUGH = 2e-3
+MIN_GAIN = 2e-3
 """A component is fitted for now once ten steps lower its loss by less than this for each measured cell (noise
 alone makes it about 0.5 for each); at the end a tenth of it.
 """
@@ -56,17 +56,17 @@ class Estimate:
         self.thetas.append(np.zeros(len(m.noisy)))
         self.fit(
             sorted({int(self.forest.levels.attribute[v]) for v in m.positions}),
-            iterations=ITERATIONS,
-            enough=ENOUGH,
+            iterations=MAX_ROUND_STEPS,
+            enough=MIN_GAIN,
         )
 
     def finish(self) -> None:
         """Fit every component to the end."""
         for part in self.forest.components:
             if len(part.attributes) > 1:
-                self.fit(part.attributes[:1], iterations=FINAL, enough=ENOUGH / 10)
+                self.fit(part.attributes[:1], iterations=MAX_FINAL_STEPS, enough=MIN_GAIN / 10)
 
-    def fit(self, attributes: Sequence[int], *, iterations: int, enough: float = ENOUGH) -> None:
+    def fit(self, attributes: Sequence[int], *, iterations: int, enough: float = MIN_GAIN) -> None:
         """Fit the component that holds `attributes`, joined if they are several, to all measurements inside
         it.
         """

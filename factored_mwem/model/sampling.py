@@ -16,17 +16,17 @@ from factored_mwem.model.refinement import Target, enough, refine
 from factored_mwem.tables.codec import decode
 from factored_mwem.workload.candidates import Candidates
 
-BATCH = 2**17
+MAX_BATCH_ROWS = 2**17
 """Most rows drawn and decoded at a time."""
-MOST_REFINED = 500_000
+MAX_REFINED_ROWS = 500_000
 """Beyond this many rows their own scatter is so small that refinement gained nothing."""
 BYTES_A_CELL = 16.0
 """Of those tables: shares, targets, and what is left between rows and targets."""
-AIM_CELLS, MOST_AIMS = 2**24, 5_000
+MAX_AIM_CELLS, MAX_AIMS = 2**24, 5_000
 """Cells and number of those tables at most."""
-TEXT = 2**30
+MAX_TEXT_BYTES = 2**30
 """Most bytes of a column of text in a batch: the library takes up to 2^31."""
-VALUES = 2**24
+MAX_BATCH_VALUES = 2**24
 """Most values at a time: a wide table comes in shorter batches, so that memory does not grow with its
 columns.
 """
@@ -45,7 +45,11 @@ def sample(
 
     Before that, in each batch the cells of every tree's root come out within one row of their share.
     """
-    batch = min(BATCH, max(VALUES // len(schema), 2**12), max(TEXT // _longest(domain), 1))
+    batch = min(
+        MAX_BATCH_ROWS,
+        max(MAX_BATCH_VALUES // len(schema), 2**12),
+        max(MAX_TEXT_BYTES // _longest(domain), 1),
+    )
     shares = shares_of(model, aims) if rows else []
     for at in range(0, rows, batch):
         size = min(batch, rows - at)
@@ -112,7 +116,7 @@ def aims_of(candidates: Candidates, levels: Levels, rows: int, memory: float = m
     None where rows, or marginals, are so many that refinement brings nothing for its time.
     """
     largest = np.flatnonzero(candidates.orders == candidates.orders.max())
-    if rows > MOST_REFINED or len(largest) > MOST_AIMS:
+    if rows > MAX_REFINED_ROWS or len(largest) > MAX_AIMS:
         return []
     singles = [(a,) for a in range(len(levels.shape))]
     most = min(max(2 * rows, 2**15), 2**17)
@@ -125,7 +129,7 @@ def aims_of(candidates: Candidates, levels: Levels, rows: int, memory: float = m
                 if (view := coarse_enough(levels, candidates.positions(c), most))
             ),
         ]
-        if sum(levels.cells(view) for view in found) <= min(memory / BYTES_A_CELL, AIM_CELLS):
+        if sum(levels.cells(view) for view in found) <= min(memory / BYTES_A_CELL, MAX_AIM_CELLS):
             return found
         most //= 2
     return []
