@@ -172,12 +172,12 @@ def descent(
         single = np.concatenate(begun.thetas)
         theta[: len(single)] = single
     part = Component.log_linear(CliqueTree.of(levels, views), views, theta)
-    before = loss_of(levels, measurements, part.marginal(every))
+    before = loss_of(levels, measurements, part.shares(every))
     pace = Pace(8 / float(weight.max()), iterations, module.MIN_GAIN * len(target))
     _, _, told = descend(part.beliefs, part.layout, Targets(target, weight), theta, pace)
     return (
         before,
-        loss_of(levels, measurements, part.marginal(every)),
+        loss_of(levels, measurements, part.shares(every)),
         told,
         part,
         Component.log_linear(part.tree, views, theta),

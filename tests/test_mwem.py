@@ -353,7 +353,7 @@ def test_lemma_a3_and_what_the_clip_is_for() -> None:
         factor = Factor((0, 1, 2), shape, start)
         after = update(factor, [measured(positions, noisy.tolist())], n, sweeps=1, rule=PAPER).weights
         answers, real = (
-            factor.marginal(positions) * n,
+            factor.shares(positions) * n,
             Factor((0, 1, 2), shape, truth).marginal(positions) * n,
         )
         clipped = np.clip(noisy, 0, n)

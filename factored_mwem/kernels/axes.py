@@ -1,5 +1,5 @@
-"""Parts of kernels that walk over a clique's axes: `axes` are their sizes, and `steps` say, axis by axis, what
-each code adds to the cell of a smaller table.
+"""Parts of kernels that walk over the axes of a clique: `axes` are their sizes, `steps` what each code
+of each axis adds to the cell of a smaller table.
 """
 
 from __future__ import annotations

@@ -34,17 +34,17 @@ class Factor:
     weights: np.ndarray
 
     @classmethod
-    def uniform(cls, positions: Sequence[int], shape: Sequence[int]) -> Factor:
+    def uniform(cls, attributes: Sequence[int], shape: Sequence[int]) -> Factor:
         cells = math.prod(shape)
-        return cls(tuple(positions), tuple(shape), np.full(cells, 1.0 / cells))
+        return cls(tuple(attributes), tuple(shape), np.full(cells, 1.0 / cells))
 
-    def index(self, positions: Iterable[int]) -> tuple[np.ndarray, np.ndarray]:
-        """(head, tail): int64 index arrays of the marginal over `positions`, as kernels.py describes."""
-        wanted = set(positions)
+    def index(self, attributes: Iterable[int]) -> tuple[np.ndarray, np.ndarray]:
+        """(head, tail): the map to the marginal over `attributes`, see kernels/dense.py."""
+        wanted = set(attributes)
         strides, stride = [], 1
-        for position, size in zip(reversed(self.positions), reversed(self.shape), strict=True):
-            strides.append(stride if position in wanted else 0)
-            stride *= size if position in wanted else 1
+        for a, size in zip(reversed(self.positions), reversed(self.shape), strict=True):
+            strides.append(stride if a in wanted else 0)
+            stride *= size if a in wanted else 1
         strides.reverse()
         steps = [
             np.arange(size, dtype=np.int64) * step for size, step in zip(self.shape, strides, strict=True)
@@ -52,11 +52,11 @@ class Factor:
         at = split(self.shape)
         return grid(steps[:at]), grid(steps[at:])
 
-    def marginal(self, positions: Sequence[int]) -> np.ndarray:
-        """float64[cells of the marginal]: shares over `positions` (ascending, inside this component)."""
-        head, tail = self.index(positions)
+    def shares(self, attributes: Sequence[int]) -> np.ndarray:
+        """float64[cells]: the marginal over `attributes` (ascending, inside this component), of sum 1."""
+        head, tail = self.index(attributes)
         sizes = dict(zip(self.positions, self.shape, strict=True))
-        out = np.zeros(math.prod(sizes[p] for p in positions))
+        out = np.zeros(math.prod(sizes[a] for a in attributes))
         marginal_into(self.weights, head, tail, out)
         return out
 
@@ -113,8 +113,8 @@ class ProductModel:
     def components(self) -> list[Factor]:
         return list(self.factors.values())
 
-    def factor(self, position: int) -> Factor:
-        return self.factors[int(self.factor_of[position])]
+    def factor(self, attribute: int) -> Factor:
+        return self.factors[int(self.factor_of[attribute])]
 
     def replace(self, factor: Factor) -> None:
         """Put a component in the place of those that hold its attributes now; all of theirs must be in it."""
@@ -124,9 +124,9 @@ class ProductModel:
         self.factor_of[list(factor.positions)] = self._next
         self._next += 1
 
-    def merge(self, positions: Sequence[int]) -> Factor:
-        """Join the components that hold `positions` into one, exactly; returns it."""
-        parts = [self.factors[id_] for id_ in sorted({int(self.factor_of[p]) for p in positions})]
+    def merge(self, attributes: Sequence[int]) -> Factor:
+        """Join the components that hold `attributes` into one, exactly; returns it."""
+        parts = [self.factors[id_] for id_ in sorted({int(self.factor_of[a]) for a in attributes})]
         if len(parts) == 1:
             return parts[0]
         order = [p for part in parts for p in part.positions]
@@ -138,17 +138,15 @@ class ProductModel:
         self.replace(factor)
         return factor
 
-    def marginal(self, positions: Sequence[int]) -> np.ndarray:
-        """float64[cells]: records over `positions` (ascending): the product of its components' marginals,
-        exactly.
-        """
+    def marginal(self, attributes: Sequence[int]) -> np.ndarray:
+        """float64[cells]: the marginal over `attributes` (ascending), in records; exact."""
         table = np.full(1, self.total)
         order: list[int] = []
-        for id_ in sorted({int(self.factor_of[p]) for p in positions}):
-            inside = [p for p in positions if self.factor_of[p] == id_]
-            table = np.multiply.outer(table, self.factors[id_].marginal(inside)).ravel()
+        for id_ in sorted({int(self.factor_of[a]) for a in attributes}):
+            inside = [a for a in attributes if self.factor_of[a] == id_]
+            table = np.multiply.outer(table, self.factors[id_].shares(inside)).ravel()
             order += inside
-        return arranged(table, order, positions, self.domain.shape)
+        return arranged(table, order, attributes, self.domain.shape)
 
 
 SWEEPS = {PAPER: 100, SCALED: 5}
@@ -191,9 +189,9 @@ def step(
     """
     values = kind.axis_values(question)
     if values is None:
-        positions = kind.positions(question)
-        head, tail = part.index(positions)
-        if np.abs(noisy - total * part.marginal(positions)).max() > guard:
+        attributes = kind.positions(question)
+        head, tail = part.index(attributes)
+        if np.abs(noisy - total * part.shares(attributes)).max() > guard:
             layout = np.array([[0, len(head), len(head), len(tail), 0, len(noisy)]], dtype=np.int64)
             index, counts = np.concatenate([head, tail]), noisy.astype(np.float64)
             replay(part.weights, Measured(index, layout, counts, np.ones(1), float(total)), 1, PAPER)

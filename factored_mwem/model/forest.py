@@ -64,9 +64,9 @@ class Component:
         """For many marginals over these variables."""
         return MarginalReader(self.tree, self.layout, self.beliefs, variables)
 
-    def marginal(self, view: View) -> np.ndarray:
-        """float64[cells]: shares over the variables of `view`, whatever cliques they lie in."""
-        return self.reader(view).marginals(np.array([view], dtype=np.int64))[0]
+    def shares(self, view: View) -> np.ndarray:
+        """float64[cells]: the marginal over `view`, whatever cliques its variables lie in, of sum 1."""
+        return self.reader(view).shares(np.array([view], dtype=np.int64))[0]
 
 
 class Forest:
@@ -118,7 +118,7 @@ class Forest:
                 reader = part.reader({v for view in wanted for v in view})
                 width = max(len(view) for view in wanted)
                 padded = np.array([view + (-1,) * (width - len(view)) for view in wanted], dtype=np.int64)
-                tables.update(zip(wanted, reader.marginals(padded), strict=True))
+                tables.update(zip(wanted, reader.shares(padded), strict=True))
         return [
             self._product(view, [tables[inside] for inside in found.values()], found)
             for view, found in zip(views, parts, strict=True)

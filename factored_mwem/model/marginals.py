@@ -54,7 +54,7 @@ class MarginalReader:
         group = self.tree.levels.between(fine, coarse)
         return mass / np.maximum(np.bincount(group, mass), FLOOR)[group]
 
-    def marginals(self, views: np.ndarray) -> list[np.ndarray]:
+    def shares(self, views: np.ndarray) -> list[np.ndarray]:
         """The marginal of each of `views: int64[view, slot]` (padded with -1), in shares."""
         out, starts = self.flat(views)
         return [out[a:b] for a, b in itertools.pairwise(starts)]
