@@ -1,5 +1,5 @@
-"""Every compiled kernel: arrays, or named tuples of arrays, in and out; no randomness, no I/O, no Python
-objects. Compiled at first use and cached on disk.
+"""Every compiled kernel: arrays and named tuples of arrays in, arrays out; no randomness, no I/O, no Python
+objects.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Kernels that count rows, see counting.py of the package."""
+"""Kernels that count rows, see privacy/counting.py."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ import numpy as np
 from factored_mwem.kernels import I8, U4, I4x2, I8x2, U4x2, U8x2, entry, part
 
 MAX_COUNT = 2**31 - 1
-"""Counts stop here, at the most that 32 bits hold: one row still moves one count by at most 1, which wrapping
-round would not keep.
-"""
+"""Counts stop here, at the most that 32 bits hold: one row then moves a count by at most 1, as it must."""
 MAX_SLICES = 128
 """Cells of a candidate without any first value, at most, that are counted by bits: a word of 64 rows takes
 about .25 ns for each of them, a row counted by itself .5 to 2 ns.
@@ -21,9 +19,7 @@ MAX_LOCAL_CELLS = 2**13
 most rows fall into one cell, adding to it again at once would wait for the last addition to be stored.
 """
 CHUNK_ROWS = 1024
-"""Rows whose cells are found at a time: a loop without stores all over the memory, so vector instructions do
-it.
-"""
+"""Rows whose cells are found at a time, by vector instructions: a loop without stores all over the memory."""
 
 
 class Tally(NamedTuple):
@@ -85,9 +81,10 @@ def _add(prefix, size, column, even, odd):
 @entry
 def add_bits(bits: U8x2, first: I8, tally: Tally, which: I8) -> None:
     """Add rows to the cells without any first value of the candidates `which`, by population count.
+    `complete` fills in the other cells.
 
     `bits: uint64[slice, word]` holds a bit a row; value v > 0 of column m is slice `first[m] + v - 1`, and
-    `first[m + 1]` ends them. Padding is 0 everywhere. `complete` fills in the other cells.
+    `first[m + 1]` ends them. Padding is 0 everywhere.
     """
     members = tally.members
     rows = np.empty((MAX_SLICES, bits.shape[1]), dtype=np.uint64)

@@ -17,11 +17,9 @@ from factored_mwem.kernels import F8, I8, I8x2, compiled, entry, part
 PAPER, SCALED = 0, 1
 """Step rules of `replay`."""
 HEAD, HEADS, TAIL, TAILS, START, CELLS = range(6)
-"""Columns of `Measured.layout`: where head and tail of a map begin in `maps`, with their lengths, and a
-measurement's cells in `noisy`.
-"""
+"""Columns of `Measured.layout`: a map's head and tail in `maps`, and a measurement's cells in `noisy`."""
 CONSTANT, CONTIGUOUS, SCATTERED = 0, 1, 2
-"""What a map does along its tail."""
+"""What a map does along its tail; the first two make vector loops."""
 FLOOR = 1e-300
 """No weight falls below this share: zero would be for ever."""
 SPREAD = 3.0
@@ -45,9 +43,7 @@ class Measured(NamedTuple):
 
 @part
 def pattern(tail):
-    """CONSTANT where a tail never moves the marginal's cell, CONTIGUOUS where it moves it one by one (both
-    vector loops), else SCATTERED.
-    """
+    """CONSTANT where a tail never moves the marginal's cell, CONTIGUOUS where it moves it one by one."""
     constant, contiguous = True, True
     for t in range(len(tail)):
         constant = constant and tail[t] == 0

@@ -11,9 +11,7 @@ import numpy as np
 from factored_mwem.kernels import B1, F8, I8, I8x2, U8x2, entry, part
 
 CELLS, FILL, WEIGHTED_FILL = 0, 1, 2
-"""What the next variable to eliminate has least of: cells of its clique, new edges, cells that new edges
-make.
-"""
+"""What the next variable to eliminate has least of: cells of its clique, new edges, cells these make."""
 
 
 class Graph(NamedTuple):
@@ -65,10 +63,8 @@ def members_of(bits, out):
 
 @part
 def collapsed_log(members, count, attribute, logs):
-    """log2 of the cells of a clique: of each attribute only its finest variable counts, which fixes the
-    coarser ones.
-
-    `members` ascend; the variables of an attribute need not be neighbours, but finer ones have lower numbers.
+    """log2 of the cells of a clique: of each attribute only its finest variable counts, the first in
+    `members`.
     """
     total = 0.0
     for i in range(count):

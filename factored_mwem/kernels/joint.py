@@ -128,10 +128,8 @@ def joint_marginals(cells: F8, reader: Reader, views: I8x2, meeting_cliques: I8,
         k = meeting_cliques[v]
         if k < 0:
             continue
-        width = 0
-        for j in range(
-            views.shape[1]
-        ):  # outside the clique first, those behind large separators before others
+        width = 0  # outside the clique first, those behind large separators before others
+        for j in range(views.shape[1]):
             w = views[v, j]
             if w < 0:
                 continue
@@ -146,9 +144,7 @@ def joint_marginals(cells: F8, reader: Reader, views: I8x2, meeting_cliques: I8,
 
 @part
 def _joint(cells, reader, k, view, slots, out):
-    """One marginal, from clique k; `slots`: where its variables stand in the view, in the order they come
-    in.
-    """
+    """One marginal, from clique k; `slots`: where in the view its variables stand, in the order they come."""
     axes, clique = reader.axes[reader.axis_of[k] : reader.axis_of[k + 1]], reader.cliques[k]
     steps, step_of, given_of, sizes = reader.steps, reader.step_of[k], reader.given_of[k], reader.sizes
     width, count, codes = len(slots), len(axes), codes_of(axes)

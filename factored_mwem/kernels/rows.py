@@ -1,5 +1,4 @@
-"""Kernels that refine rows: which values of a column stand in over-full cells, and the best value for each of
-them.
+"""Kernels that refine rows: which values of a column stand in over-full cells, and what suits each better.
 
 A pass looks at one column. Its tables lie one after the other in `residual: float32[cells]`, target less
 count in records, the column's own axis last: all values that a row could take are neighbours in memory.
@@ -23,8 +22,8 @@ SLACK = np.float32(1e-5)
 
 @entry
 def charge(views: I4x2, column: I4x2, layout: I8x2, residual: F4, cells: I8, cost: F4) -> None:
-    """Take the rows' counts off `residual`; into `cost: float32[row]`, what the tables' L1 would change by
-    were the row's value taken away.
+    """Take the rows' counts off `residual`, and tell by what each row without its value would change the
+    tables' L1, into `cost: float32[row]`.
 
     `cells: int64[row]` is scratch. Table after table, so that each stays in the cache for all rows.
     """
@@ -48,8 +47,7 @@ def charge(views: I4x2, column: I4x2, layout: I8x2, residual: F4, cells: I8, cos
 
 @entry
 def improve(views: I4x2, column: I4x2, layout: I8x2, groups: I4x2, residual: F4, picks: I8x2) -> int:
-    """Give each row of `picks[0]`, in turn, the value that lowers the tables' L1 most, if any does; how many
-    rows changed.
+    """Give each row of `picks[0]` in turn the value that lowers the tables' L1 most; how many changed.
 
     `groups: int32[level, value]` is a value's code at each level. The search starts at the value that row
     `picks[1]` has: of values that no table tells apart the first one met is taken. Loops over all tables are

@@ -1,6 +1,4 @@
-"""Kernel that finds the records of a block of delimited text, and those that a fast reader would not read as
-we define them.
-"""
+"""Kernel that finds the records of delimited text, and those that a fast reader would not read as we do."""
 
 from __future__ import annotations
 
@@ -14,9 +12,7 @@ carriage return that ends no line; a line feed that ends none, in a file whose l
 a closing quote; more bytes than a record may have; bytes beyond ASCII.
 """
 START, PLAIN, QUOTED, CLOSED = 0, 1, 2, 3
-"""Where the scan is: before a field's first byte, inside a field without quotes, inside quotes, just behind a
-closing quote.
-"""
+"""Where the scan is: before a field, in one without quotes, inside quotes, just behind a closing quote."""
 
 
 class Form(NamedTuple):

@@ -31,9 +31,7 @@ second: exp stays far from overflow.
 
 
 class TreeArrays(NamedTuple):
-    """A clique tree: a row for each clique, for each edge (parents before children) and for each measured
-    table; `maps` holds all maps.
-    """
+    """A row for each clique, each edge (parents before children) and each measured table; and all maps."""
 
     cliques: I8x2
     edges: I8x2
@@ -77,9 +75,7 @@ def _table(cells, tree, clique, head, tail):
 
 @part
 def calibrate(beliefs, tree):
-    """Make all cliques agree on their separators and sum to 1, by one pass up and one down with separator
-    ratios (Hugin); in place.
-    """
+    """Make all cliques agree on their separators and sum to 1, by one pass up and one down (Hugin)."""
     edges = len(tree.edges)
     for i in range(2 * edges + 1):
         if i == edges:
@@ -207,9 +203,7 @@ def descend(
 
 @part
 def _limit(move, tables, most):
-    """Take each table's mean off its moves, for it changes no distribution and so must not drift, and keep
-    them within `most`.
-    """
+    """Keep moves within `most`, less each table's mean: it changes no distribution, so it must not drift."""
     for m in range(len(tables)):
         start, cells = tables[m, VIEW_START], tables[m, VIEW_CELLS]
         mean = 0.0
@@ -221,9 +215,7 @@ def _limit(move, tables, most):
 
 @entry
 def rebuild(beliefs: Beliefs, tree: TreeArrays, theta: F8) -> None:
-    """Calibrated beliefs of the log-linear model with parameters `theta`, from nothing, in log space; in
-    place.
-    """
+    """Calibrated beliefs of the log-linear model with parameters `theta`, made in log space; in place."""
     logs, edges = beliefs.cliques, tree.edges
     for c in range(len(logs)):
         logs[c] = 0.0

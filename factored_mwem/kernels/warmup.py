@@ -77,9 +77,7 @@ def compile_all(modules: Iterable[str]) -> None:
 
 
 def _other_process() -> subprocess.Popen[bytes] | None:
-    """A process that compiles the second half into the cache; where there is none, those kernels are compiled
-    when first called.
-    """
+    """A process that compiles the second half; without it those kernels are compiled when first called."""
     if not Path(sys.executable or "").name.startswith("python") or (os.cpu_count() or 1) < 2:
         return None
     quiet = subprocess.DEVNULL

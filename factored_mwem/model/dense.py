@@ -1,5 +1,4 @@
-"""ProductModel: a distribution kept as a product of independent components, each a dense table over its own
-attributes.
+"""ProductModel: a distribution as a product of independent components, each a dense table.
 
 A component is a set of attributes tied together by measurements. Merging two components multiplies their
 tables out, which changes no marginal; so the model may start with every attribute alone and grow exactly as
@@ -61,15 +60,13 @@ class Factor:
         return out
 
     def small_marginals(self, order: int) -> dict[tuple[int, ...], np.ndarray]:
-        """Every marginal of at most `order` attributes, all in one pass that keeps or sums out one attribute
-        after the other.
-        """
-        found: dict[tuple[int, ...], np.ndarray] = {}
+        """Every marginal of at most `order` attributes, which keeps or sums out one after the other."""
+        tables: dict[tuple[int, ...], np.ndarray] = {}
         pending: list[tuple[tuple[int, ...], np.ndarray, int]] = [((), self.weights.reshape(1, -1), 0)]
         while pending:
             kept, table, at = pending.pop()
             if at == len(self.shape):
-                found[kept] = np.ascontiguousarray(table[:, 0])
+                tables[kept] = np.ascontiguousarray(table[:, 0])
                 continue
             rows, rest = table.shape[0], table.shape[1] // self.shape[at]
             pending.append((kept, table.reshape(rows, self.shape[at], rest).sum(axis=1), at + 1))
@@ -77,13 +74,11 @@ class Factor:
                 pending.append(
                     ((*kept, self.positions[at]), table.reshape(rows * self.shape[at], rest), at + 1)
                 )
-        return found
+        return tables
 
 
 class ProductModel:
-    """Independent components over a domain, scaled to `total` records. Tables are replaced, never changed in
-    place.
-    """
+    """Independent components over a domain, scaled to `total` records. Tables are replaced, never changed."""
 
     def __init__(self, domain: Domain, factors: Iterable[Factor], total: float) -> None:
         self.domain, self.total = domain, total
@@ -158,8 +153,8 @@ Adult.
 def update(
     factor: Factor, measurements: Sequence[Measurement], total: float, *, sweeps: int, rule: int
 ) -> Factor:
-    """The component after at most `sweeps` sweeps over `measurements`, in their order; all must lie inside
-    it. Source: HLM12 Fig. 1, 2(c).
+    """The component after at most `sweeps` over `measurements`, all inside it, in their order. Source: HLM12
+    Fig. 1, step 2(c).
     """
     index, layout, at, row = [], [], 0, 0
     for m in measurements:
@@ -180,8 +175,7 @@ def update(
 def step(
     part: Factor, kind: Questions, question: int, noisy: np.ndarray, total: float, *, guard: float
 ) -> None:
-    """One step of a component towards noisy answers (records), in place; none where all lie within `guard`
-    records.
+    """One step of a component towards noisy answers, in place; none where all lie within `guard` records.
 
     Weights times exp(q(x) (m - q(A)) / (2 n)), the measurement clipped to what the query can be. All cells of
     a whole marginal step at once: they are disjoint, so one step for each is one step for the table. Source:
@@ -208,15 +202,11 @@ def over_axes(part: Factor, values: dict[int, np.ndarray]) -> tuple[np.ndarray, 
     """(head, tail): int8 values of a product query over a component's cells, from its values on some
     attributes; the others count 1.
     """
-    axes = [
-        values.get(p, np.ones(size, dtype=np.int8))
-        for p, size in zip(part.positions, part.shape, strict=True)
-    ]
+    shape = zip(part.positions, part.shape, strict=True)
+    axes = [values.get(a, np.ones(size, dtype=np.int8)) for a, size in shape]
     at = split(part.shape)
-    one = np.ones(1, dtype=np.int8)
-    outer = (
-        reduce(lambda a, b: np.multiply.outer(a, b).ravel(), part_axes, one)
-        for part_axes in (axes[:at], axes[at:])
+    head, tail = (
+        reduce(lambda a, b: np.multiply.outer(a, b).ravel(), half, np.ones(1, dtype=np.int8))
+        for half in (axes[:at], axes[at:])
     )
-    head, tail = outer
     return head, tail

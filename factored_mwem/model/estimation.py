@@ -1,6 +1,4 @@
-"""The estimator: the forest that fits noisy marginals best, each weighted by its precision. Free: it reads no
-private number.
-"""
+"""The forest that fits noisy marginals best, each weighted by its precision. It reads nothing private."""
 
 from __future__ import annotations
 
@@ -54,11 +52,8 @@ class Estimate:
         """Take a measurement in: merge or grow the trees it touches, and fit what they make."""
         self.measurements.append(m)
         self.thetas.append(np.zeros(len(m.noisy)))
-        self.fit(
-            sorted({int(self.forest.levels.attribute[v]) for v in m.positions}),
-            iterations=MAX_ROUND_STEPS,
-            enough=MIN_GAIN,
-        )
+        touched = sorted({int(self.forest.levels.attribute[v]) for v in m.positions})
+        self.fit(touched, iterations=MAX_ROUND_STEPS, enough=MIN_GAIN)
 
     def finish(self) -> None:
         """Fit every component to the end."""
@@ -66,10 +61,8 @@ class Estimate:
             if len(part.attributes) > 1:
                 self.fit(part.attributes[:1], iterations=MAX_FINAL_STEPS, enough=MIN_GAIN / 10)
 
-    def fit(self, attributes: Sequence[int], *, iterations: int, enough: float = MIN_GAIN) -> None:
-        """Fit the component that holds `attributes`, joined if they are several, to all measurements inside
-        it.
-        """
+    def fit(self, attributes: Sequence[int], *, iterations: int, enough: float) -> None:
+        """Fit the component that holds `attributes`, joined if they are several, to what lies inside it."""
         forest = self.forest
         old = {int(forest.part_of[a]) for a in attributes}
         inside = {a for id_ in old for a in forest.components_by_id[id_].attributes}
@@ -106,9 +99,7 @@ class Estimate:
 
 
 def from_histogram(factor: Factor, noisy: np.ndarray, stddev: float) -> Factor:
-    """The component whose every cell was measured: the nearest table without negative cells, where no cell is
-    quite ruled out.
-    """
+    """The nearest table to a measurement of every cell, without negative cells and with none ruled out."""
     total = max(float(noisy.sum()), 1.0)
     floor = min(stddev / 20, total / 10 / len(noisy))
     weights = np.maximum(nearest_counts(noisy, total), floor)
@@ -116,14 +107,11 @@ def from_histogram(factor: Factor, noisy: np.ndarray, stddev: float) -> Factor:
 
 
 def nearest_counts(noisy: np.ndarray, total: float) -> np.ndarray:
-    """float64[cells]: the point nearest to `noisy` (least squares) with no negative cell and the sum
-    `total`.
-    """
+    """float64[cells]: the point nearest to `noisy` (least squares) of sum `total`, no cell negative."""
     descending = np.sort(noisy.astype(np.float64))[::-1]
     excess = (np.cumsum(descending) - total) / np.arange(1, len(noisy) + 1)
-    last = np.flatnonzero(descending >= excess)[
-        -1
-    ]  # the first holds always: it exceeds by the total, or by rounding not at all
+    # the first holds always: it exceeds by the total, or by rounding not at all
+    last = np.flatnonzero(descending >= excess)[-1]
     return np.maximum(noisy - excess[last], 0.0)
 
 

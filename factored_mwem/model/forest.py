@@ -1,5 +1,4 @@
-"""Forest: the model as a product of clique trees, one for each set of attributes that measurements tie
-together.
+"""Forest: a product of clique trees, one for each set of attributes that measurements tie together.
 
 A component's distribution is log-linear in what was measured, so it factors along a clique tree: memory is
 the sum of the cliques' tables, not the product of the attributes. A dense table is the case of a single
@@ -29,9 +28,7 @@ class Component:
 
     @classmethod
     def log_linear(cls, tree: CliqueTree, views: Sequence[View], theta: np.ndarray) -> Component:
-        """The distribution in proportion to exp of the sum of `theta: float64[cells of all views]` over a
-        row's cells.
-        """
+        """In proportion to exp of the sum of `theta: float64[cells of all views]` over a row's cells."""
         layout = lay_out(tree, views)
         part = cls(tree, Beliefs(np.zeros(sum(tree.cells)), np.zeros(layout.edges[:, CELLS].sum())), layout)
         rebuild(part.beliefs, layout, theta)
@@ -39,9 +36,7 @@ class Component:
 
     @classmethod
     def of(cls, tree: CliqueTree, cells: np.ndarray) -> Component:
-        """The distribution whose cliques' marginals, one after the other, are `cells`; they must agree on
-        their separators.
-        """
+        """From all cliques' marginals, one after the other, which must agree on their separators."""
         layout = lay_out(tree, [])
         part = cls(tree, Beliefs(cells, np.zeros(layout.edges[:, CELLS].sum())), layout)
         for edge in layout.edges:
@@ -103,9 +98,7 @@ class Forest:
         self._next += 1
 
     def marginal(self, view: View) -> np.ndarray:
-        """float64[cells]: records over the variables of `view`: the product of its components' marginals,
-        exactly.
-        """
+        """float64[cells]: the marginal over `view`, in records; exact."""
         return self.marginals([view])[0]
 
     def marginals(self, views: Sequence[View]) -> list[np.ndarray]:
@@ -113,31 +106,30 @@ class Forest:
         parts = [self._parts(view) for view in views]
         tables: dict[View, np.ndarray] = {}
         for id_, part in self.components_by_id.items():
-            wanted = list(dict.fromkeys(found[id_] for found in parts if id_ in found))
+            wanted = list(dict.fromkeys(by_id[id_] for by_id in parts if id_ in by_id))
             if wanted:
                 reader = part.reader({v for view in wanted for v in view})
                 width = max(len(view) for view in wanted)
                 padded = np.array([view + (-1,) * (width - len(view)) for view in wanted], dtype=np.int64)
                 tables.update(zip(wanted, reader.shares(padded), strict=True))
         return [
-            self._product(view, [tables[inside] for inside in found.values()], found)
-            for view, found in zip(views, parts, strict=True)
+            self._product(view, {inside: tables[inside] for inside in by_id.values()})
+            for view, by_id in zip(views, parts, strict=True)
         ]
 
     def _parts(self, view: View) -> dict[int, View]:
         """The variables of a view by the component that holds them."""
-        found: dict[int, View] = {}
+        parts: dict[int, View] = {}
         for v in view:
             id_ = int(self.part_of[self.levels.attribute[v]])
-            found[id_] = (*found.get(id_, ()), v)
-        return found
+            parts[id_] = (*parts.get(id_, ()), v)
+        return parts
 
-    def _product(self, view: View, tables: Sequence[np.ndarray], found: dict[int, View]) -> np.ndarray:
+    def _product(self, view: View, tables: dict[View, np.ndarray]) -> np.ndarray:
         table = np.full(1, self.total)
-        for part in tables:
+        for part in tables.values():
             table = np.multiply.outer(table, part).ravel()
-        order = [v for inside in found.values() for v in inside]
-        return arranged(table, order, view, self.levels.sizes)
+        return arranged(table, [v for inside in tables for v in inside], view, self.levels.sizes)
 
     @property
     def cells(self) -> int:

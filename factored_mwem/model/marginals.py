@@ -19,9 +19,7 @@ MIN_THREADED_CELLS = 2**14
 
 
 class MarginalReader:
-    """Marginals over subsets of `variables`, read off calibrated beliefs; what depends on the tree alone is
-    laid out once.
-    """
+    """Marginals over some of `variables`, read off calibrated beliefs; the tree is laid out once."""
 
     def __init__(
         self, tree: CliqueTree, layout: TreeArrays, beliefs: Beliefs, variables: Iterable[int]
@@ -141,9 +139,7 @@ class MarginalReader:
         return inside, beyond
 
     def _by_direction(self, clique: int, view: View) -> View:
-        """The variables of `view` in the order in which `_given` leaves their axes: inside the clique
-        first.
-        """
+        """The variables of `view` in the order of the axes that `_given` leaves."""
         inside, beyond = self._directions(clique, view)
         return inside + tuple(u for k, variables in beyond.items() for u in self._by_direction(k, variables))
 
@@ -221,9 +217,7 @@ class MarginalReader:
         )
 
     def _steps(self) -> tuple[np.ndarray, np.ndarray, dict[tuple[int, int], int]]:
-        """(all steps, where those of each clique towards each variable begin, those towards each
-        neighbour).
-        """
+        """(all steps, where those of each clique to each variable begin, and to each neighbour)."""
         parts: list[np.ndarray] = []
         begins: dict[tuple[int, View], int] = {}
         end = 0

@@ -1,5 +1,4 @@
-"""Refinement: rows drawn from a model moved towards its marginals. Free, because the rows and the model are
-public already.
+"""Refinement: rows drawn from a model moved towards its marginals. Free, because both are public already.
 
 A pass takes the columns one by one. The rows whose value of the column stands in the fullest cells come
 first; each gets the value that lowers the summed L1 distance of all tables most, or keeps its own.
@@ -105,9 +104,7 @@ def refine(
 def _lay_out(
     first: int, levels: int, axes: Sequence[Sequence[int]], tables: Sequence[np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(layout, residual) of the kernels for the column of views `first` .. `first + levels - 1`; no row is
-    counted yet.
-    """
+    """(layout, residual) for the column of views `first` .. `first + levels - 1`, before rows are counted."""
     own = range(first, first + levels)
     mine = [(axis, table) for axis, table in zip(axes, tables, strict=True) if any(v in own for v in axis)]
     layout = np.zeros((len(mine), 2 * max(len(axis) for axis, _ in mine)), dtype=np.int64)

@@ -64,9 +64,8 @@ def count_all(
     facets = facets_of(sizes, members, offsets)
     rows = len(columns[0]) if len(columns) else 0
     counts = _count([column[:MAX_COUNT] for column in columns], sizes, members, facets, offsets)
-    for at in range(
-        MAX_COUNT, rows, MAX_COUNT
-    ):  # both at most MAX_COUNT, so that 32 unsigned bits hold the sum
+    for at in range(MAX_COUNT, rows, MAX_COUNT):
+        # both at most MAX_COUNT, so that 32 unsigned bits hold the sum
         counts += _count([column[at : at + MAX_COUNT] for column in columns], sizes, members, facets, offsets)
         np.minimum(counts, MAX_COUNT, out=counts)
     return counts[:-1].view(np.int32)
