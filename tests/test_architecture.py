@@ -20,7 +20,7 @@ from support.sources import Sources, sources
 
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
-from factored_mwem.pipeline.release import _release
+from factored_mwem.pipeline.release import make
 from factored_mwem.policy import Policy
 from factored_mwem.privacy.counts import PrivateCounts, Sealed
 from factored_mwem.tables.profile import ColumnProfile
@@ -260,19 +260,19 @@ PLANTED = [
     (
         "one_door",
         "mechanisms.mwem",
-        "def peek(access, counts, entry):\n    return access.open(counts, entry)",
+        "def peek(session, counts, charge):\n    return session._unseal(counts, charge)",
     ),
-    ("one_door", "model.estimation", "def f(access):\n    return access.noise.add([1], scale=1.0)"),
+    ("one_door", "model.estimation", "def f(session):\n    return session.noise.add([1], scale=1.0)"),
     (
         "charges_first",
         "privacy.session",
-        "class Access:\n    def open(self, sealed, entry):\n        return sealed.reveal()",
+        "class Session:\n    def _unseal(self, sealed, charge):\n        return sealed.reveal()",
     ),
     (
         "charges_first",
         "privacy.session",
-        "class Access:\n    def open(self, sealed, entry):\n        found = sealed.reveal()\n        "
-        "self.ledger.charge(entry)\n        return found",
+        "class Session:\n    def _unseal(self, sealed, charge):\n        found = sealed.reveal()\n        "
+        "self.accountant.charge(charge)\n        return found",
     ),
     ("no_seed", "privacy.noise", "def add(values, *, seed=None): ..."),
     ("no_seed", "privacy.discover", "x = np.random.default_rng(0)"),
@@ -334,7 +334,7 @@ def test_no_test_switch_reaches_the_public_function() -> None:
 
     from factored_mwem.pipeline.release import release
 
-    assert "noise" in inspect.signature(_release).parameters
+    assert "noise" in inspect.signature(make).parameters
     assert "noise" not in inspect.signature(release).parameters
     with pytest.raises(Exception, match="noise"):
         release(open_table(pa.table({"a": ["x"]})), 1, noise=FakeNoise())  # type: ignore[arg-type]

@@ -1,5 +1,4 @@
-"""Levels: every attribute at its own codes and, where those are many, at nested coarser ones; found from
-noisy counts, so public.
+"""Levels: every attribute at its own codes and, where those are many, at coarser ones; from noisy counts.
 
 A *variable* is an attribute at one level. Variables 0 .. d - 1 are the attributes as they are, in the order
 of the domain, so that the position of an attribute names its finest variable, too; the coarser ones follow. A
@@ -19,9 +18,7 @@ View = tuple[int, ...]
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """`groups[v]: int64[codes of v's attribute]`: the code of variable v for each code of its attribute; the
-    attribute's own for v < d.
-    """
+    """`groups[v]: int64[codes of v's attribute]`: the code of variable v for each code of its attribute."""
 
     shape: tuple[int, ...]
     attribute: np.ndarray
@@ -55,18 +52,18 @@ class Levels:
     @cached_property
     def coarser(self) -> np.ndarray:
         """int64[variable]: the next coarser variable of the same attribute, or -1."""
-        found = np.full(len(self), -1, dtype=np.int64)
+        coarser = np.full(len(self), -1, dtype=np.int64)
         for chain in self.chains:
-            found[list(chain[:-1])] = chain[1:]
-        return found
+            coarser[list(chain[:-1])] = chain[1:]
+        return coarser
 
     @cached_property
     def finer(self) -> np.ndarray:
         """int64[variable]: the next finer variable of the same attribute, or -1."""
-        found = np.full(len(self), -1, dtype=np.int64)
+        finer = np.full(len(self), -1, dtype=np.int64)
         for chain in self.chains:
-            found[list(chain[1:])] = chain[:-1]
-        return found
+            finer[list(chain[1:])] = chain[:-1]
+        return finer
 
     @cached_property
     def chains(self) -> tuple[View, ...]:
@@ -94,29 +91,23 @@ class Levels:
         return count
 
     def between(self, fine: int, coarse: int) -> np.ndarray:
-        """int64[codes of `fine`]: the code of variable `coarse` for each code of `fine`, both of one
-        attribute.
-        """
-        found = np.zeros(int(self.sizes[fine]), dtype=np.int64)
-        found[self.groups[fine]] = self.groups[coarse]
-        return found
+        """int64[codes of `fine`]: for each the code of variable `coarse` of the same attribute."""
+        codes = np.zeros(int(self.sizes[fine]), dtype=np.int64)
+        codes[self.groups[fine]] = self.groups[coarse]
+        return codes
 
     def steps(self, axes: View, view: View) -> list[np.ndarray]:
-        """For each of `axes`, what each of its codes adds to the cell of `view` (row-major), all of which the
-        axes must fix.
-        """
-        found, stride = [np.zeros(int(self.sizes[u]), dtype=np.int64) for u in axes], 1
+        """For each of `axes`, what its codes add to the cell of `view` (row-major), which the axes fix."""
+        steps, stride = [np.zeros(int(self.sizes[u]), dtype=np.int64) for u in axes], 1
         for v in reversed(view):
             u = self.holds(axes, v)
             assert u is not None
-            found[axes.index(u)] += self.between(u, v) * stride
+            steps[axes.index(u)] += self.between(u, v) * stride
             stride *= int(self.sizes[v])
-        return found
+        return steps
 
     def holds(self, clique: Iterable[int], v: int) -> int | None:
-        """The variable of `clique` that fixes v: v itself or a finer level of its attribute; None where there
-        is none.
-        """
+        """The variable of `clique` that fixes v, v itself or a finer one of its attribute, or None."""
         return next((u for u in clique if self.attribute[u] == self.attribute[v] and u <= v), None)
 
 
@@ -132,7 +123,7 @@ def coarsen(
     """
     order = np.arange(len(noisy)) if ordered else np.argsort(-noisy, kind="stable")
     weights: np.ndarray = np.maximum(noisy[order].astype(np.float64), 0) + 1e-9
-    found: list[np.ndarray] = []
+    levels: list[np.ndarray] = []
     current: np.ndarray = np.arange(len(noisy))
     for count in groups:
         if len(weights) <= 1.25 * count:
@@ -142,12 +133,12 @@ def coarsen(
         if cell.max() == 0 or cell.max() + 1 == len(weights):
             continue
         current, weights = cell[current], np.bincount(cell, weights)
-        found.append(current)
-    first = found[0] if found else np.zeros(len(noisy), dtype=np.int64)
+        levels.append(current)
+    first = levels[0] if levels else np.zeros(len(noisy), dtype=np.int64)
     small = noisy[order] < rare * stddev
-    merged = np.unique(np.where(small, first, len(noisy) + np.arange(len(noisy))), return_inverse=True)[
-        1
-    ].ravel()
-    levels = ([merged] if 1 < merged.max() + 1 < len(noisy) and merged.max() > first.max() else []) + found
+    groups_or_codes = np.where(small, first, len(noisy) + np.arange(len(noisy)))
+    merged = np.unique(groups_or_codes, return_inverse=True)[1].ravel()
+    if 1 < merged.max() + 1 < len(noisy) and merged.max() > first.max():
+        levels = [merged, *levels]
     back = np.argsort(order)
     return [np.asarray(level, dtype=np.int64)[back] for level in levels]

@@ -1,46 +1,45 @@
-"""Every compiled kernel: arrays in, arrays out; no randomness, no I/O, no Python objects. Compiled at first
-use and cached on disk.
+"""Every compiled kernel: arrays and named tuples of arrays in, arrays out; no randomness, no I/O, no Python
+objects.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any, get_type_hints
 
-from numba import njit
-from numba.core.sigutils import normalize_signature
+import numpy as np
+from numba import bool_, float32, float64, int32, int64, njit, types, uint8, uint32, uint64
+
+# Contiguous arrays, named as numba does: kind, bytes, and axes where there are two.
+B1 = Annotated[np.ndarray, bool_[::1]]
+F4 = Annotated[np.ndarray, float32[::1]]
+F8 = Annotated[np.ndarray, float64[::1]]
+I4 = Annotated[np.ndarray, int32[::1]]
+I8 = Annotated[np.ndarray, int64[::1]]
+U1 = Annotated[np.ndarray, uint8[::1]]
+U4 = Annotated[np.ndarray, uint32[::1]]
+I4x2 = Annotated[np.ndarray, int32[:, ::1]]
+I8x2 = Annotated[np.ndarray, int64[:, ::1]]
+U4x2 = Annotated[np.ndarray, uint32[:, ::1]]
+U8x2 = Annotated[np.ndarray, uint64[:, ::1]]
 
 ENTRIES: list[tuple[Any, tuple[Any, ...]]] = []
-"""The kernels that a release calls from Python and the argument types of each: what the first run compiles
-ahead.
-"""
+"""The kernels that a release calls from Python, with their argument types: what the first run compiles."""
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The kernel, compiled at first use; kept on disk where a folder for that can be written, else compiled
-    again in every process.
-    """
+    """The kernel, compiled at first use; kept on disk where a folder for that can be written."""
     try:
         return njit(cache=True, nogil=True)(function)
-    except (
-        RuntimeError
-    ):  # neither the package's folder nor the user's cache is writable: a service account, a container
+    except RuntimeError:  # neither the package's folder nor the user's cache is writable, as in a container
         return njit(nogil=True)(function)
 
 
-def entry(signature: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A kernel that Python calls with arguments of these types alone, in numba's short names: `f8[::1]` is a
-    contiguous float64 array.
-    """
-
-    def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        kernel = compiled(function)
-        ENTRIES.append(
-            (kernel, normalize_signature(signature)[0])
-        )  # as the cache names what a call has compiled
-        return kernel
-
-    return register
+def entry(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A kernel that Python calls, with arguments of the annotated types alone."""
+    kernel = compiled(function)
+    ENTRIES.append((kernel, _types_of(function)))  # a tuple, as the cache on disk names what a call compiled
+    return kernel
 
 
 def part(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -49,3 +48,18 @@ def part(function: Callable[..., Any]) -> Callable[..., Any]:
     """
     without: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     return njit(nogil=True, **without)(function)
+
+
+def _types_of(annotated: Any) -> tuple[Any, ...]:
+    """numba's types of a function's parameters, or of a named tuple's fields."""
+    hints = get_type_hints(annotated, include_extras=True)
+    return tuple(_type_of(hint) for name, hint in hints.items() if name != "return")
+
+
+def _type_of(hint: Any) -> Any:
+    """numba's type of a number, an array, or a named tuple of them."""
+    if hint in (bool, int, float):
+        return {bool: bool_, int: int64, float: float64}[hint]
+    if hasattr(hint, "__metadata__"):
+        return hint.__metadata__[0]
+    return types.BaseTuple.from_types(_types_of(hint), hint)

@@ -1,40 +1,47 @@
-"""Kernels that count rows, see counting.py of the package."""
+"""Kernels that count rows, see privacy/counting.py."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from factored_mwem.kernels import entry, part
+from factored_mwem.kernels import I8, U4, I4x2, I8x2, U4x2, U8x2, entry, part
 
-LARGEST = 2**31 - 1
-"""Counts stop here, at the most that 32 bits hold: one row still moves one count by at most 1, which wrapping
-round would not keep.
-"""
-SLICES = 128
+MAX_COUNT = 2**31 - 1
+"""Counts stop here, at the most that 32 bits hold: one row then moves a count by at most 1, as it must."""
+MAX_SLICES = 128
 """Cells of a candidate without any first value, at most, that are counted by bits: a word of 64 rows takes
 about .25 ns for each of them, a row counted by itself .5 to 2 ns.
 """
-LOCAL = 2**13
+MAX_LOCAL_CELLS = 2**13
 """Cells of a candidate, at most, that are counted in two tables of their own, for the rows in turn: where
 most rows fall into one cell, adding to it again at once would wait for the last addition to be stored.
 """
-CHUNK = 1024
-"""Rows whose cells are found at a time: a loop without stores all over the memory, so vector instructions do
-it.
-"""
+CHUNK_ROWS = 1024
+"""Rows whose cells are found at a time, by vector instructions: a loop without stores all over the memory."""
 
 
-@entry("(u4[:, ::1], i8[::1], i4[:, ::1], i8[::1], u4[::1], i8[::1])")
-def add_rows(columns, sizes, members, offsets, out, which):
-    """Add rows, `columns: uint32[column, row]`, to the counts of the candidates `which` in `out: uint32[all
-    cells]`, row after row.
-
-    Candidate c has the columns `members[c]` (padded with -1) and counts from `offsets[c]` on; `sizes:
-    int64[column]`. The cell over all but its last column is kept from one candidate to the next, and most
-    often shared.
+class Tally(NamedTuple):
+    """The counts of all candidates: those of candidate c, over the columns `members[c]` (padded with -1),
+    from `offsets[c]` on.
     """
+
+    members: I4x2
+    offsets: I8
+    counts: U4
+
+
+@entry
+def add_rows(columns: U4x2, sizes: I8, tally: Tally, which: I8) -> None:
+    """Add rows, `columns: uint32[column, row]`, to the counts of the candidates `which`, row after row.
+
+    The cell over all but a candidate's last column is kept from one candidate to the next, and most often
+    shared.
+    """
+    members, offsets = tally.members, tally.offsets
     prefix = np.zeros(columns.shape[1], dtype=np.uint32)
-    even, odd = np.zeros(LOCAL, dtype=np.uint32), np.zeros(LOCAL, dtype=np.uint32)
+    even, odd = np.zeros(MAX_LOCAL_CELLS, dtype=np.uint32), np.zeros(MAX_LOCAL_CELLS, dtype=np.uint32)
     shared = np.zeros(members.shape[1], dtype=np.int32)  # like no candidate, whose last slot counts as -1
     for c in which:
         last = _last(members[c])
@@ -46,8 +53,8 @@ def add_rows(columns, sizes, members, offsets, out, which):
                 for r in range(len(prefix)):
                     prefix[r] = prefix[r] * size + column[r]
         size, column = np.uint32(sizes[members[c, last]]), columns[members[c, last]]
-        table = out[offsets[c] : offsets[c + 1]]
-        if len(table) <= LOCAL:
+        table = tally.counts[offsets[c] : offsets[c + 1]]
+        if len(table) <= MAX_LOCAL_CELLS:
             _add(prefix, size, column, even, odd)
             for cell in range(len(table)):
                 table[cell] += even[cell] + odd[cell]
@@ -59,9 +66,9 @@ def add_rows(columns, sizes, members, offsets, out, which):
 @part
 def _add(prefix, size, column, even, odd):
     """Count cells `prefix * size + column`: rows of even number in the table `even`, the others in `odd`."""
-    cells = np.empty(CHUNK, dtype=np.uint32)
-    for at in range(0, len(prefix), CHUNK):
-        rows = min(CHUNK, len(prefix) - at)
+    cells = np.empty(CHUNK_ROWS, dtype=np.uint32)
+    for at in range(0, len(prefix), CHUNK_ROWS):
+        rows = min(CHUNK_ROWS, len(prefix) - at)
         for r in range(rows):
             cells[r] = prefix[at + r] * size + column[at + r]
         for r in range(0, rows - 1, 2):
@@ -71,16 +78,17 @@ def _add(prefix, size, column, even, odd):
             even[cells[rows - 1]] += np.uint32(1)
 
 
-@entry("(u8[:, ::1], i8[::1], i4[:, ::1], i8[::1], u4[::1], i8[::1])")
-def add_bits(bits, first, members, offsets, out, which):
-    """Add rows to the cells without any first value of the candidates `which` in `out: uint32[all cells]`, by
-    population count.
+@entry
+def add_bits(bits: U8x2, first: I8, tally: Tally, which: I8) -> None:
+    """Add rows to the cells without any first value of the candidates `which`, by population count.
+    `complete` fills in the other cells.
 
     `bits: uint64[slice, word]` holds a bit a row; value v > 0 of column m is slice `first[m] + v - 1`, and
-    `first[m + 1]` ends them. Padding is 0 everywhere. `complete` fills in the other cells.
+    `first[m + 1]` ends them. Padding is 0 everywhere.
     """
-    rows = np.empty((SLICES, bits.shape[1]), dtype=np.uint64)
-    cells = np.zeros(SLICES, dtype=np.int64)
+    members = tally.members
+    rows = np.empty((MAX_SLICES, bits.shape[1]), dtype=np.uint64)
+    cells = np.zeros(MAX_SLICES, dtype=np.int64)
     shared = np.zeros(members.shape[1], dtype=np.int32)  # like no candidate, see add_rows
     rows[0] = np.uint64(0xFFFFFFFFFFFFFFFF)
     prefixes = 1
@@ -95,15 +103,15 @@ def add_bits(bits, first, members, offsets, out, which):
                 prefixes *= end - start
         start, end = first[members[c, last]], first[members[c, last] + 1]
         for p in range(prefixes):
-            at = offsets[c] + cells[p] * (end - start + 1) + 1
+            at = tally.offsets[c] + cells[p] * (end - start + 1) + 1
             for s in range(start, end):
-                out[at + s - start] += _in_both(rows[p], bits[s])
+                tally.counts[at + s - start] += _in_both(rows[p], bits[s])
 
 
 @part
 def _expand(rows, cells, prefixes, slices):
-    """In place, from the end: what prefixes `rows` and their `cells` become with one more column of these
-    slices.
+    """What prefixes `rows` and their `cells` become with one more column of these slices; in place, from the
+    end.
     """
     for p in range(prefixes - 1, -1, -1):
         before = cells[p]
@@ -130,17 +138,17 @@ def _in_both(left, right):
     return count
 
 
-@entry("(i8[::1], i4[:, ::1], i8[:, ::1], i8[::1], u4[::1], i8[::1])")
-def complete(sizes, members, facets, offsets, out, which):
-    """Fill in the cells with a first value somewhere, of candidates whose other cells are counted, in `out:
-    uint32[all cells]`.
+@entry
+def complete(sizes: I8, facets: I8x2, tally: Tally, which: I8) -> None:
+    """Fill in the cells with a first value somewhere, of candidates whose other cells are counted.
 
     `facets: int64[candidate, slot]` is where the counts of the candidate without that column begin; they must
     be complete. A cell with the first value of column j is the facet's cell less those with the other values.
     What is computed too early is overwritten later.
     """
+    members, counts = tally.members, tally.counts
     for c in which:
-        table = out[offsets[c] : offsets[c + 1]]
+        table = counts[tally.offsets[c] : tally.offsets[c + 1]]
         above, below = 1, len(table)
         for j in range(_last(members[c]) + 1):
             size = sizes[members[c, j]]
@@ -148,7 +156,7 @@ def complete(sizes, members, facets, offsets, out, which):
             for high in range(above):
                 for low in range(below):
                     at = high * size * below + low
-                    count = out[facets[c, j] + high * below + low]
+                    count = counts[facets[c, j] + high * below + low]
                     for v in range(1, size):
                         count -= table[at + v * below]
                     table[at] = count

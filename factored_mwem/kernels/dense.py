@@ -8,29 +8,34 @@ the weights.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
-from factored_mwem.kernels import compiled, entry, part
+from factored_mwem.kernels import F8, I8, I8x2, compiled, entry, part
 
-PAPER, SCALED = 0, 1
-"""Step rules of `replay`."""
+HEAD, HEADS, TAIL, TAILS, START, CELLS = range(6)
+"""Columns of `Measured.layout`: a map's head and tail in `maps`, and a measurement's cells in `noisy`."""
 CONSTANT, CONTIGUOUS, SCATTERED = 0, 1, 2
-"""What a map does along its tail."""
+"""What a map does along its tail; the first two make vector loops."""
 FLOOR = 1e-300
 """No weight falls below this share: zero would be for ever."""
-SPREAD = 3.0
-"""A cell's step is its gap over (its answer + SPREAD noises): a full step where the answer is well above the
-noise, little where it is not. Measured on Adult: 1, 3 and 8 differ by less than 2 %; a step that ignores the
-noise costs 10 to 80 %.
-"""
+
+
+class Measured(NamedTuple):
+    """A component's measurements: a row of `layout` each, noisy counts of all cells (records), and the records
+    of the model.
+    """
+
+    maps: I8
+    layout: I8x2
+    noisy: F8
+    total: float
 
 
 @part
 def pattern(tail):
-    """CONSTANT where a tail never moves the marginal's cell, CONTIGUOUS where it moves it one by one (both
-    vector loops), else SCATTERED.
-    """
+    """CONSTANT where a tail never moves the marginal's cell, CONTIGUOUS where it moves it one by one."""
     constant, contiguous = True, True
     for t in range(len(tail)):
         constant = constant and tail[t] == 0
@@ -38,19 +43,14 @@ def pattern(tail):
     return CONSTANT if constant else CONTIGUOUS if contiguous else SCATTERED
 
 
-@entry("(f8[::1], i8[::1], i8[::1], f8[::1])")
-def marginal_into(weights, head, tail, out):
+@entry
+def marginal_into(weights: F8, head: I8, tail: I8, out: F8) -> None:
     """Add the marginal of `weights` to `out: float64[marginal cells]`."""
     width, kind = len(tail), pattern(tail)
     for h in range(len(head)):
         row, base = h * width, head[h]
         if kind == CONSTANT:
-            even, odd, third, fourth = (
-                0.0,
-                0.0,
-                0.0,
-                0.0,
-            )  # four sums: each would else wait for the last addition
+            even = odd = third = fourth = 0.0  # four sums: each would else wait for the last addition
             for t in range(0, width - 3, 4):
                 even += weights[row + t]
                 odd += weights[row + t + 1]
@@ -90,55 +90,29 @@ def multiply_by(weights, head, tail, ratio):
 
 
 @compiled
-def replay(weights, index, layout, noisy, stddev, total, sweeps, rule):
-    """Sweep over all measurements of a component until each fits within its noise, or `sweeps` times; in
-    place.
+def replay(weights, measured, sweeps):
+    """Sweep `sweeps` times over all measurements of a component, in place; weights keep sum 1.
 
-    Measurement i has `layout[i] = (head start, head length, tail start, tail length, table start, table
-    length)` into `index` and `noisy` (float64, records); `stddev[i]` is the noise of a cell, `total` the
-    records of the model. Weights keep sum 1. Rule PAPER is Hardt, Ligett, McSherry Fig. 1, step 2(c), for all
-    cells of the marginal at once: exp((m - A) / (2 n)), and always sweeps to the end. Rule SCALED divides the
-    gap by the cell's answer and noise in place of 2 n, see SPREAD.
+    All cells of a marginal step at once: exp((m - A) / (2 n)), Hardt, Ligett, McSherry Fig. 1, step 2(c).
     """
-    for sweep in range(sweeps):
-        moved = False
+    maps, layout = measured.maps, measured.layout
+    for _ in range(sweeps):
         for i in range(len(layout)):
-            head = index[layout[i, 0] : layout[i, 0] + layout[i, 1]]
-            tail = index[layout[i, 2] : layout[i, 2] + layout[i, 3]]
-            target = noisy[layout[i, 4] : layout[i, 4] + layout[i, 5]]
-            table = np.zeros(layout[i, 5])
+            head = maps[layout[i, HEAD] : layout[i, HEAD] + layout[i, HEADS]]
+            tail = maps[layout[i, TAIL] : layout[i, TAIL] + layout[i, TAILS]]
+            target = measured.noisy[layout[i, START] : layout[i, START] + layout[i, CELLS]]
+            table = np.zeros(len(target))
             marginal_into(weights, head, tail, table)
-            if rule == SCALED and _fits(table, target, stddev[i], total):
-                continue
-            moved = True
-            _step(table, target, stddev[i], total, rule)
+            _step(table, target, measured.total)
             multiply_by(weights, head, tail, table)
-        if not moved:
-            return sweep
-    return sweeps
 
 
 @part
-def _fits(table, target, stddev, total):
-    """Whether the L1 gap is no more than the noise alone is expected to make it."""
-    gap = 0.0
-    for c in range(len(table)):
-        gap += abs(target[c] - table[c] * total)
-    return gap <= math.sqrt(2.0 / math.pi) * stddev * len(table)
-
-
-@part
-def _step(table, target, stddev, total, rule):
-    """Turn the marginal `table` (shares) into the ratios of one step, which keep the sum of all weights
-    at 1.
-    """
+def _step(table, target, total):
+    """Turn the marginal `table` (shares) into the ratios of one step; the sum of all weights stays 1."""
     mass = 0.0
     for c in range(len(table)):
-        answer = table[c] * total
-        if rule == PAPER:
-            ratio = math.exp((min(max(target[c], 0.0), total) - answer) / (2.0 * total))
-        else:
-            ratio = math.exp(min(max((target[c] - answer) / (answer + SPREAD * stddev), -3.0), 3.0))
+        ratio = math.exp((min(max(target[c], 0.0), total) - table[c] * total) / (2.0 * total))
         mass += table[c] * ratio
         table[c] = ratio
     for c in range(len(table)):

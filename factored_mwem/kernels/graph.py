@@ -1,17 +1,39 @@
-"""Kernels that triangulate the graph of measured variables. Sets of variables are bits of `uint64[word]`, 64
-variables a word.
+"""Kernels that triangulate the graph of measured variables. A set of variables is `uint64[word]`, a bit for
+each.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from factored_mwem.kernels import entry, part
+from factored_mwem.kernels import B1, F8, I8, I8x2, U8x2, entry, part
 
 CELLS, FILL, WEIGHTED_FILL = 0, 1, 2
-"""What the next variable to eliminate has least of: cells of its clique, new edges, cells that new edges
-make.
-"""
+"""What the next variable to eliminate has least of: cells of its clique, new edges, cells these make."""
+
+
+class Graph(NamedTuple):
+    """What is measured so far: each variable's neighbours, whether it is used, the variables of each
+    component, and the component of each attribute.
+    """
+
+    neighbours: U8x2
+    used: B1
+    parts: U8x2
+    part_of: I8
+
+
+class Variables(NamedTuple):
+    """Of each variable its attribute, the next coarser and finer variable (-1: none), and log2 of its
+    codes.
+    """
+
+    attribute: I8
+    coarser: I8
+    finer: I8
+    logs: F8
 
 
 @part
@@ -28,9 +50,7 @@ def lowest_bit(word):
 
 @part
 def members_of(bits, out):
-    """The positions of the set bits of `bits: uint64[word]`, ascending, into `out: int64`; returns how
-    many.
-    """
+    """The variables in a set, ascending, into `out: int64`; returns how many."""
     count = 0
     for w in range(len(bits)):
         word = bits[w]
@@ -43,10 +63,8 @@ def members_of(bits, out):
 
 @part
 def collapsed_log(members, count, attribute, logs):
-    """log2 of the cells of a clique: of each attribute only its finest variable counts, which fixes the
-    coarser ones.
-
-    `members` ascend; the variables of an attribute need not be neighbours, but finer ones have lower numbers.
+    """log2 of the cells of a clique: of each attribute only its finest variable counts, the first in
+    `members`.
     """
     total = 0.0
     for i in range(count):
@@ -61,13 +79,14 @@ def collapsed_log(members, count, attribute, logs):
 
 
 @part
-def eliminate(neighbours, alive, attribute, logs, rule, cliques):
-    """Eliminate the variables in `alive: uint64[word]` greedily; returns the cells of all maximal cliques.
+def eliminate(neighbours, alive, variables, rule, cliques):
+    """Eliminate the set `alive` greedily; returns the cells of all maximal cliques. Ties go to the lowest
+    number.
 
-    `neighbours: uint64[variable, word]` and `alive` are used up. The clique of each elimination goes into
-    `cliques: uint64[variable, word]`, in order; a clique inside an earlier one stays all zero. Ties go to the
-    lowest number.
+    `neighbours` and `alive` are used up. The clique of each elimination goes into `cliques: uint64[variable,
+    word]`, in order; a clique inside an earlier one stays all zero.
     """
+    logs = variables.logs
     words = len(alive)
     list_ = np.empty(64 * words, dtype=np.int64)
     around = np.empty(64 * words, dtype=np.int64)
@@ -85,7 +104,7 @@ def eliminate(neighbours, alive, attribute, logs, rule, cliques):
             if stale[v]:
                 _closed(neighbours, alive, v, clique)
                 size = members_of(clique, around)
-                logs_of[v] = collapsed_log(around, size, attribute, logs)
+                logs_of[v] = collapsed_log(around, size, variables.attribute, logs)
                 score[v] = logs_of[v] if rule == CELLS else _fill(neighbours, around, size, logs, rule)
                 stale[v] = 0
             if score[v] < least:
@@ -139,23 +158,16 @@ def _fill(neighbours, around, size, logs, rule):
     return fill
 
 
-@entry(
-    "(u8[:, ::1], b1[::1], u8[:, ::1], i8[::1], i8[::1], i8[::1], i8[::1], f8[::1], i8[:, ::1], i8, u8[:, "
-    "::1], f8[::1])"
-)
+@entry
 def joined_cells(
-    neighbours, used, parts, part_of, coarser, finer, attribute, logs, members, rule, cliques, out
-):
+    graph: Graph, variables: Variables, members: I8x2, rule: int, cliques: U8x2, out: F8
+) -> None:
     """Cells of the trees that measuring each of the views `members: int64[view, slot]` (padded with -1) would
-    make of those it touches.
-
-    `neighbours: uint64[variable, word]` is the graph so far, `used: bool[variable]`, `parts:
-    uint64[component, word]` the variables of each component, `part_of: int64[attribute]` the component of an
-    attribute; `finer[v]`, `coarser[v]` number the next level of v's attribute, or -1. `cliques:
-    uint64[variable, word]` holds those of the last view, see `eliminate`.
+    make of those it touches. `cliques` ends as those of the last view, see `eliminate`.
     """
-    count, words = neighbours.shape
-    graph = np.zeros((count, words), dtype=np.uint64)
+    count, words = graph.neighbours.shape
+    used, coarser, finer = graph.used, variables.coarser, variables.finer
+    joined = np.zeros((count, words), dtype=np.uint64)
     alive = np.zeros(words, dtype=np.uint64)
     list_ = np.empty(64 * words, dtype=np.int64)
     for c in range(len(members)):
@@ -164,37 +176,37 @@ def joined_cells(
         for j in range(members.shape[1]):
             v = members[c, j]
             if v >= 0:
-                part = part_of[attribute[v]]
+                component = graph.part_of[variables.attribute[v]]
                 for w in range(words):
-                    alive[w] |= parts[part, w]
+                    alive[w] |= graph.parts[component, w]
                 alive[v >> 6] |= np.uint64(1) << np.uint64(v & 63)
         size = members_of(alive, list_)
         for i in range(size):
             for w in range(words):
-                graph[list_[i], w] = neighbours[list_[i], w]
+                joined[list_[i], w] = graph.neighbours[list_[i], w]
         for j in range(members.shape[1]):
             v = members[c, j]
             if v < 0:
                 continue
             for i in range(j):
-                connect(graph, v, members[c, i])
+                connect(joined, v, members[c, i])
             if not used[v]:
                 f = finer[v]
                 while not used[f]:
                     f = finer[f]
-                connect(graph, v, f)
+                connect(joined, v, f)
                 k = coarser[v]
                 while k >= 0 and not used[k]:
                     k = coarser[k]
                 if k >= 0:  # v comes between the two
-                    connect(graph, v, k)
-                    graph[f, k >> 6] &= ~(np.uint64(1) << np.uint64(k & 63))
-                    graph[k, f >> 6] &= ~(np.uint64(1) << np.uint64(f & 63))
-        out[c] = eliminate(graph, alive, attribute, logs, rule, cliques)
+                    connect(joined, v, k)
+                    joined[f, k >> 6] &= ~(np.uint64(1) << np.uint64(k & 63))
+                    joined[k, f >> 6] &= ~(np.uint64(1) << np.uint64(f & 63))
+        out[c] = eliminate(joined, alive, variables, rule, cliques)
 
 
 @part
-def connect(graph, v, u):
+def connect(neighbours, v, u):
     """Put an edge between two variables."""
-    graph[v, u >> 6] |= np.uint64(1) << np.uint64(u & 63)
-    graph[u, v >> 6] |= np.uint64(1) << np.uint64(v & 63)
+    neighbours[v, u >> 6] |= np.uint64(1) << np.uint64(u & 63)
+    neighbours[u, v >> 6] |= np.uint64(1) << np.uint64(v & 63)

@@ -2,51 +2,81 @@
 holds their variables.
 
 For a clique M and a variable w outside it, the separator on the way to w makes w independent of the rest of
-M: `conditionals` holds P(w | separator) for all pairs, and a marginal over variables that lie in different
-directions from M is M's table contracted with one conditional after the other. `steps` says, axis by axis,
-what each code of M adds to the cell of a separator or to the code of a variable.
+M: `conditionals` holds P(w | separator) for all pairs. A marginal over variables that lie in different
+directions from M is M's table contracted with one conditional after the other.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
-from factored_mwem.kernels import entry, part
+from factored_mwem.kernels import F8, I8, I8x2, entry, part
+from factored_mwem.kernels.axes import add_steps, cells_over, codes_of, mark, steps_onto
 from factored_mwem.kernels.dense import marginal_into
+from factored_mwem.kernels.tree import BEGIN, HEADS, TAILS, Beliefs
+
+CLIQUE, SEPARATOR, CELLS, START, WIDTH, BACK, FIRST, LAST = range(8)
+"""Columns of `Reader.directions`, which lead from a clique M to its neighbour: that neighbour, where the
+separator begins and its cells, where the conditional begins and its columns, the neighbour's steps back to
+the separator, and its blocks (LAST is one beyond).
+"""
+COLUMN, STEPS, NEXT, COLUMNS = range(4)
+"""Columns of `Reader.blocks`: the first column; the neighbour's steps to the next separator, or to a
+variable's code; and where the next conditional begins (-1: none) with its columns.
+"""
 
 
-@entry("(f8[::1], f8[::1], i8[:, ::1], i8[::1], i8[::1], i8[::1], i8[:, ::1], i8[:, ::1], f8[::1])")
-def fill_conditionals(beliefs, separators, cliques, axes, axis_of, steps, directions, blocks, conditionals):
-    """The conditionals of every direction in the tree: far ends first, so that each is made from those beyond
-    it; in place.
+class Reader(NamedTuple):
+    """How marginals are read off a tree.
 
-    A direction leads from a clique M to its neighbour K. `directions: int64[direction, 8]` holds (K,
-    separator's start and length, where the conditional begins, its columns, K's steps towards the separator,
-    first and last block): the conditional is a table with a row for each cell of the separator, and columns
-    for all variables beyond it. `blocks: int64[block, 4]` holds (first column, K's steps towards the next
-    separator or a variable's code, where the next conditional begins or -1, its columns).
+    `cliques` is that of TreeArrays; `axes` lists the sizes of clique k's axes from `axis_of[k]` on, and
+    `sizes` the codes of each variable. `steps` says, axis by axis, what each code of a clique adds to the
+    cell of a separator or to the code of a variable: those of clique k towards variable w begin at
+    `step_of[k, w]`. Where k does not fix w, the conditional of w begins at `given_of[k, w]` (else -1), its
+    `rows_of[k, w]` rows `stride_of[k, w]` apart. A conditional has a row for each cell of a separator, and
+    columns for all variables beyond it.
     """
-    for d in range(len(directions)):
-        k, separator, length, at = directions[d, 0], directions[d, 1], directions[d, 2], directions[d, 3]
-        width, to, first, end = directions[d, 4], directions[d, 5], directions[d, 6], directions[d, 7]
-        sizes = axes[axis_of[k] : axis_of[k + 1]]
-        count = _codes(sizes)
-        out = conditionals[at : at + length * width]
+
+    cliques: I8x2
+    axes: I8
+    axis_of: I8
+    sizes: I8
+    steps: I8
+    step_of: I8x2
+    given_of: I8x2
+    stride_of: I8x2
+    rows_of: I8x2
+    directions: I8x2
+    blocks: I8x2
+    conditionals: F8
+
+
+@entry
+def fill_conditionals(beliefs: Beliefs, reader: Reader) -> None:
+    """The conditionals of every direction, far ends first: each is made from those beyond it; in place."""
+    blocks, conditionals = reader.blocks, reader.conditionals
+    for d in range(len(reader.directions)):
+        way = reader.directions[d]
+        k, length, width = way[CLIQUE], way[CELLS], way[WIDTH]
+        axes = reader.axes[reader.axis_of[k] : reader.axis_of[k + 1]]
+        back = reader.steps[way[BACK] : way[BACK] + codes_of(axes)]
+        out = conditionals[way[START] : way[START] + length * width]
         for c in range(len(out)):
             out[c] = 0.0
-        for b in range(first, end):
-            column, on, next_, columns = blocks[b, 0], blocks[b, 1], blocks[b, 2], blocks[b, 3]
-            needed = np.zeros(len(sizes), dtype=np.bool_)
-            _mark(sizes, steps[to : to + count], needed)
-            _mark(sizes, steps[on : on + count], needed)
-            table = np.zeros(_product(sizes, needed))
-            _reduce(beliefs, cliques[k], sizes, _strides(sizes, needed), table)
-            rows = _cells(sizes, needed, steps[to : to + count])
-            codes = _cells(sizes, needed, steps[on : on + count])
+        for b in range(way[FIRST], way[LAST]):
+            next_, columns = blocks[b, NEXT], blocks[b, COLUMNS]
+            on = reader.steps[blocks[b, STEPS] : blocks[b, STEPS] + len(back)]
+            needed = np.zeros(len(axes), dtype=np.bool_)
+            mark(axes, back, needed)
+            mark(axes, on, needed)
+            table = np.zeros(cells_over(axes, needed))
+            _reduce(beliefs.cliques, reader.cliques[k], axes, steps_onto(axes, needed), table)
+            rows, codes = add_steps(axes, needed, back), add_steps(axes, needed, on)
             for u in range(len(table)):
-                base, weight = rows[u] * width + column, table[u]
+                base, weight = rows[u] * width + blocks[b, COLUMN], table[u]
                 if next_ < 0:
                     out[base + codes[u]] += weight
                 else:
@@ -55,222 +85,140 @@ def fill_conditionals(beliefs, separators, cliques, axes, axis_of, steps, direct
                     for x in range(columns):
                         sink[x] += weight * given[x]
         for s in range(length):
-            share = 1.0 / separators[separator + s]
+            share = 1.0 / beliefs.separators[way[SEPARATOR] + s]
             for x in range(width):
                 out[s * width + x] *= share
 
 
-@part
-def _codes(sizes):
-    """How many codes all axes have together."""
-    count = 0
-    for size in sizes:
-        count += size
-    return count
+@entry
+def choose_meeting_cliques(next_clique: I8x2, cells: F8, sizes: I8, views: I8x2, out: I8) -> None:
+    """For each view the clique of least cost from which its variables lie in different directions.
 
-
-@part
-def _mark(sizes, steps, needed):
-    """Mark the axes on which `steps` depends."""
-    at = 0
-    for a in range(len(sizes)):
-        for digit in range(sizes[a]):
-            if steps[at + digit]:
-                needed[a] = True
-        at += sizes[a]
-
-
-@entry("(i8[:, ::1], f8[::1], i8[::1], i8[:, ::1], i8[::1])")
-def choose_medians(toward, cells, sizes, views, out):
-    """For each view the clique of least cost from which its variables lie in different directions, `toward:
-    int64[clique, variable]`.
+    `next_clique: int64[clique, variable]` is the neighbour on the way to a variable, -1 where the clique
+    fixes it; `out: int64[view]` keeps its entry where no clique will do.
     """
     width = views.shape[1]
     for v in range(len(views)):
         least = np.inf
-        for k in range(len(toward)):
+        for k in range(len(next_clique)):
             cost = cells[k]
             for j in range(width):
                 w = views[v, j]
-                way = toward[k, w] if w >= 0 else -1
+                way = next_clique[k, w] if w >= 0 else -1
                 if way < 0:
                     continue
                 cost *= 2.0 * math.sqrt(sizes[w])
                 for i in range(j):
-                    if views[v, i] >= 0 and toward[k, views[v, i]] == way:
+                    if views[v, i] >= 0 and next_clique[k, views[v, i]] == way:
                         cost = np.inf
             if cost < least:
                 least, out[v] = cost, k
 
 
-@entry(
-    "(f8[::1], i8[:, ::1], i8[::1], i8[::1], i8[::1], i8[:, ::1], i8[::1], i8[:, ::1], i8[:, ::1], i8[:, "
-    "::1], i8[:, ::1], i8[::1], "
-    "f8[::1], i8[::1], f8[::1])"
-)
-def joint_marginals(
-    beliefs,
-    cliques,
-    axes,
-    axis_of,
-    steps,
-    views,
-    medians,
-    step_of,
-    given_of,
-    stride_of,
-    rows_of,
-    sizes,
-    conditionals,
-    starts,
-    out,
-):
+@entry
+def joint_marginals(cells: F8, reader: Reader, views: I8x2, meeting_cliques: I8, starts: I8, out: F8) -> None:
     """The marginal of each of `views: int64[view, slot]` (padded with -1), row-major, from `starts[view]` on
-    in `out`, in shares.
+    in `out`, in shares; `cells` are those of all cliques.
 
-    `medians: int64[view]` names a clique from which the view's variables lie in different directions (or
-    inside); views without one (-1) are left out. `axes: int64` lists the sizes of clique k's axes from
-    `axis_of[k]` to `axis_of[k + 1]`. `step_of[k, w]` is where the steps of clique k towards variable w begin,
-    and `given_of[k, w]` where the conditional of w begins, or -1 where the clique fixes w; `stride_of[k, w]`
-    lies between its rows, of which there are `rows_of[k, w]`.
+    `meeting_cliques: int64[view]` names a clique from which the view's variables lie in different directions
+    (or inside); views without one (-1) are left out.
     """
     slots = np.empty(views.shape[1], dtype=np.int64)
     for v in range(len(views)):
-        k = medians[v]
+        k = meeting_cliques[v]
         if k < 0:
             continue
-        width = 0
-        for j in range(
-            views.shape[1]
-        ):  # variables outside the clique first, those behind large separators before others
+        width = 0  # outside the clique first, those behind large separators before others
+        for j in range(views.shape[1]):
             w = views[v, j]
             if w < 0:
                 continue
             at = width
-            while at > 0 and rows_of[k, views[v, slots[at - 1]]] < rows_of[k, w]:
+            while at > 0 and reader.rows_of[k, views[v, slots[at - 1]]] < reader.rows_of[k, w]:
                 slots[at] = slots[at - 1]
                 at -= 1
             slots[at] = j
             width += 1
-        _joint(beliefs, cliques[k], axes[axis_of[k] : axis_of[k + 1]], steps, views[v], slots[:width], step_of[k], given_of[k], stride_of[k], sizes,
-               conditionals, out[starts[v] : starts[v + 1]])  # fmt: skip
+        _joint(cells, reader, k, views[v], slots[:width], out[starts[v] : starts[v + 1]])
 
 
 @part
-def _joint(beliefs, clique, axes, steps, view, slots, step_of, given_of, stride_of, sizes, conditionals, out):
-    width, count = len(slots), len(axes)
+def _joint(cells, reader, k, view, slots, out):
+    """One marginal, from clique k; `slots`: where in the view its variables stand, in the order they come."""
+    axes, clique = reader.axes[reader.axis_of[k] : reader.axis_of[k + 1]], reader.cliques[k]
+    steps, step_of, given_of, sizes = reader.steps, reader.step_of[k], reader.given_of[k], reader.sizes
+    width, count, codes = len(slots), len(axes), codes_of(axes)
     if given_of[view[slots[0]]] < 0:  # the clique fixes all: one plain marginal
-        combined = np.zeros(_codes(axes), dtype=np.int64)
+        combined = np.zeros(codes, dtype=np.int64)
         stride = 1
         for j in range(len(view) - 1, -1, -1):
             if view[j] >= 0:
-                for c in range(len(combined)):
+                for c in range(codes):
                     combined[c] += steps[step_of[view[j]] + c] * stride
                 stride *= sizes[view[j]]
-        _reduce(beliefs, clique, axes, combined, out)
+        _reduce(cells, clique, axes, combined, out)
         return
     needed = np.zeros((width + 1, count), dtype=np.bool_)  # which axes the slots from j on still need
     for j in range(width - 1, -1, -1):
         for a in range(count):
             needed[j, a] = needed[j + 1, a]
         at = step_of[view[slots[j]]]
-        _mark(axes, steps[at : at + _codes(axes)], needed[j])
-    table = np.zeros(_product(axes, needed[0]))
-    _reduce(beliefs, clique, axes, _strides(axes, needed[0]), table)
+        mark(axes, steps[at : at + codes], needed[j])
+    table = np.zeros(cells_over(axes, needed[0]))
+    _reduce(cells, clique, axes, steps_onto(axes, needed[0]), table)
     columns = 1
     for j in range(width):
         w = view[slots[j]]
-        at = _cells(axes, needed[j], steps[step_of[w] : step_of[w] + _codes(axes)])
-        next_ = _cells(axes, needed[j], _strides(axes, needed[j + 1]))
-        table = _contract(
-            table,
-            columns,
-            at,
-            next_,
-            _product(axes, needed[j + 1]),
-            sizes[w],
-            given_of[w],
-            stride_of[w],
-            conditionals,
-        )
+        at = add_steps(axes, needed[j], steps[step_of[w] : step_of[w] + codes])
+        given = reader.conditionals[:0]
+        if given_of[w] >= 0:
+            given = reader.conditionals[given_of[w] :]
+            for u in range(len(at)):
+                at[u] *= reader.stride_of[k, w]
         columns *= sizes[w]
+        fresh = np.zeros(cells_over(axes, needed[j + 1]) * columns)
+        _contract(
+            table, at, add_steps(axes, needed[j], steps_onto(axes, needed[j + 1])), given, sizes[w], fresh
+        )
+        table = fresh
     _permute(table, view, slots, sizes, out)
 
 
 @part
-def _product(axes, kept):
-    cells = 1
-    for a in range(len(axes)):
-        if kept[a]:
-            cells *= axes[a]
-    return cells
-
-
-@part
-def _strides(axes, kept):
-    """The steps of the map onto the kept axes, row-major: an entry for each code of each axis."""
-    steps = np.zeros(_codes(axes), dtype=np.int64)
-    stride, at = 1, len(steps)
-    for a in range(len(axes) - 1, -1, -1):
-        at -= axes[a]
-        if kept[a]:
-            for digit in range(axes[a]):
-                steps[at + digit] = digit * stride
-            stride *= axes[a]
-    return steps
-
-
-@part
-def _cells(axes, kept, steps):
-    """int64[cells over the kept axes]: the sum of the steps of each cell's codes."""
-    cells = np.zeros(_product(axes, kept), dtype=np.int64)
-    filled, at = 1, 0
-    for a in range(len(axes)):
-        if kept[a]:
-            for c in range(filled - 1, -1, -1):
-                base = cells[c]
-                for digit in range(axes[a]):
-                    cells[c * axes[a] + digit] = base + steps[at + digit]
-            filled *= axes[a]
-        at += axes[a]
-    return cells
-
-
-@part
-def _reduce(beliefs, clique, axes, steps, out):
+def _reduce(cells, clique, axes, steps, out):
     """Add the clique's table up by the map that `steps` describes."""
-    start, heads, tails = clique[0], clique[1], clique[2]
+    begin, heads, tails = clique[BEGIN], clique[HEADS], clique[TAILS]
     kept = np.zeros(len(axes), dtype=np.bool_)
     rows, split = 1, 0
     while rows < heads:
         kept[split] = True
         rows *= axes[split]
         split += 1
-    head = _cells(axes, kept, steps)
+    head = add_steps(axes, kept, steps)
     for a in range(len(axes)):
         kept[a] = a >= split
-    tail = _cells(axes, kept, steps)
-    marginal_into(beliefs[start : start + heads * tails], head, tail, out)
+    tail = add_steps(axes, kept, steps)
+    marginal_into(cells[begin : begin + heads * tails], head, tail, out)
 
 
 @part
-def _contract(table, columns, at, next_, rows, size, given, stride, conditionals):
-    """Bring one more variable in, as the first of the columns' axes: cell u of `table` goes to row
-    `next_[u]`, times its conditional's entries.
+def _contract(table, at, next_, given, size, fresh):
+    """Bring one more variable in, as the first of the columns' axes: row u of `table` is added to row
+    `next_[u]` of `fresh`, times the variable's probabilities from `given[at[u]]` on.
 
-    `at[u]` names the row of the conditional or, where the clique fixes the variable, its code. Slices keep
-    the inner loops free of index checks.
+    Where the clique fixes the variable, `given` is empty and `at[u]` its code. Slices keep the inner loops
+    free of index checks.
     """
-    fresh = np.zeros(rows * columns * size)
+    columns = len(table) // len(at)
     for u in range(len(at)):
         base = next_[u] * size * columns
         source = table[u * columns : (u + 1) * columns]
-        if given < 0:
+        if not len(given):
             sink = fresh[base + at[u] * columns : base + (at[u] + 1) * columns]
             for x in range(columns):
                 sink[x] += source[x]
             continue
-        row = conditionals[given + at[u] * stride : given + at[u] * stride + size]
+        row = given[at[u] : at[u] + size]
         if columns == 1:
             sink = fresh[base : base + size]
             weight = source[0]
@@ -282,14 +230,11 @@ def _contract(table, columns, at, next_, rows, size, given, stride, conditionals
             weight = row[y]
             for x in range(columns):
                 sink[x] += weight * source[x]
-    return fresh
 
 
 @part
 def _permute(table, view, slots, sizes, out):
-    """Write a table with axes in the reverse order of `slots` into `out`, whose axes are in the order of the
-    view.
-    """
+    """Write a table with axes in the reverse order of `slots` into `out`, with those of `view`."""
     width = len(slots)
     strides, digits = np.empty(width, dtype=np.int64), np.zeros(width, dtype=np.int64)
     for j in range(width):

@@ -1,8 +1,7 @@
-"""Kernels of linear queries: a query's value at a cell is a product over the axes, each 0, 1 or -1, so no
-vector over all cells is ever made.
+"""Kernels of linear queries: a query's value at a cell is a product over the axes, each 0, 1 or -1.
 
-Over the cells of a component the product splits once more, into values over the head and over the tail of a
-cell's number (see kernels/dense.py).
+No vector over all cells is made: a component's cells take values over the head and over the tail of their
+numbers, see kernels/dense.py.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from factored_mwem.kernels.dense import FLOOR
 
 @compiled
 def product_answer(weights, head, tail):
-    """The answer of the query with values `head: int8[rows]` times `tail: int8[columns]` on `weights:
-    float64[rows * columns]`.
+    """The answer on `weights: float64[rows * columns]` of the query of values `head: int8[rows]` times
+    `tail: int8[columns]`.
     """
     width, answer = len(tail), 0.0
     for h in range(len(head)):
@@ -56,8 +55,9 @@ def product_step(weights, head, tail, exponent):
 
 @compiled
 def walsh(table):
-    """The fast Walsh-Hadamard transform of `table: float64[2^d]`, in place: entry m becomes the sum over x of
-    (-1)^popcount(m & x) table[x].
+    """The fast Walsh-Hadamard transform of `table: float64[2^d]`, in place.
+
+    Entry m becomes the sum over x of (-1)^popcount(m & x) table[x].
     """
     half = 1
     while half < len(table):
@@ -97,9 +97,8 @@ def parity_sums(bits, rows, members, out):
         odd = np.uint64(0)
         for w in range(words):
             word = prefix[w] ^ bits[members[q, last], w] if members[q, last] >= 0 else prefix[w]
-            word -= (word >> np.uint64(1)) & np.uint64(
-                0x5555555555555555
-            )  # population count by adding neighbours
+            # population count by adding neighbours
+            word -= (word >> np.uint64(1)) & np.uint64(0x5555555555555555)
             word = (word & np.uint64(0x3333333333333333)) + (
                 (word >> np.uint64(2)) & np.uint64(0x3333333333333333)
             )

@@ -1,5 +1,4 @@
-"""Kernels that refine rows: which values of a column stand in over-full cells, and the best value for each of
-them.
+"""Kernels that refine rows: which values of a column stand in over-full cells, and what suits each better.
 
 A pass looks at one column. Its tables lie one after the other in `residual: float32[cells]`, target less
 count in records, the column's own axis last: all values that a row could take are neighbours in memory.
@@ -15,16 +14,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from factored_mwem.kernels import entry
+from factored_mwem.kernels import F4, I8, I4x2, I8x2, entry, part
 
 SLACK = np.float32(1e-5)
 """A step must gain more than this per table, in records: rounding alone never takes one."""
 
 
-@entry("(i4[:, ::1], i4[:, ::1], i8[:, ::1], f4[::1], i8[::1], f4[::1])")
-def charge(views, column, layout, residual, cells, cost):
-    """Take the rows' counts off `residual`; into `cost: float32[row]`, what the tables' L1 would change by
-    were the row's value taken away.
+@entry
+def charge(views: I4x2, column: I4x2, layout: I8x2, residual: F4, cells: I8, cost: F4) -> None:
+    """Take the rows' counts off `residual`, and tell by what each row without its value would change the
+    tables' L1, into `cost: float32[row]`.
 
     `cells: int64[row]` is scratch. Table after table, so that each stays in the cache for all rows.
     """
@@ -46,10 +45,9 @@ def charge(views, column, layout, residual, cells, cost):
             cost[r] += max(min(one + x + x, one), -one)
 
 
-@entry("(i4[:, ::1], i4[:, ::1], i8[:, ::1], i4[:, ::1], f4[::1], i8[:, ::1])")
-def improve(views, column, layout, groups, residual, picks):
-    """Give each row of `picks[0]`, in turn, the value that lowers the tables' L1 most, if any does; how many
-    rows changed.
+@entry
+def improve(views: I4x2, column: I4x2, layout: I8x2, groups: I4x2, residual: F4, picks: I8x2) -> int:
+    """Give each row of `picks[0]` in turn the value that lowers the tables' L1 most; how many changed.
 
     `groups: int32[level, value]` is a value's code at each level. The search starts at the value that row
     `picks[1]` has: of values that no table tells apart the first one met is taken. Loops over all tables are
@@ -93,14 +91,7 @@ def improve(views, column, layout, groups, residual, picks):
                 change[level, code] += leave[level]
             change[level, column[level, row]] = zero  # tables that see no difference change nothing
         old, value = column[0, row], column[0, picks[1, k]]
-        best, new = -SLACK * np.float32(len(layout)), old
-        for _ in range(size):
-            total = zero
-            for level in range(levels):
-                total += change[level, groups[level, value]]
-            if total < best:
-                best, new = total, value
-            value = value + 1 if value + 1 < size else 0
+        new = _best(change, groups, old, value, -SLACK * np.float32(len(layout)))
         if new != old:
             moved += 1
             for t in range(len(layout)):
@@ -109,3 +100,17 @@ def improve(views, column, layout, groups, residual, picks):
             for level in range(levels):
                 column[level, row] = groups[level, new]
     return moved
+
+
+@part
+def _best(change, groups, old, value, least):
+    """The value of least summed `change`, searched from `value` on; `old` where none is below `least`."""
+    size, new = groups.shape[1], old
+    for _ in range(size):
+        total = np.float32(0)
+        for level in range(len(groups)):
+            total += change[level, groups[level, value]]
+        if total < least:
+            least, new = total, value
+        value = value + 1 if value + 1 < size else 0
+    return new

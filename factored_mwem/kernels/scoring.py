@@ -3,35 +3,65 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
-from factored_mwem.kernels import entry, part
+from factored_mwem.kernels import F8, I4, I8, I8x2, entry, part
 
 
-@entry(
-    "(i8[::1], i8[:, ::1], i8[:, ::1], i8[:, ::1], i8[:, ::1], f8[::1], f8, i4[::1], i8[::1], f8, i8[::1], "
-    "i8[:, ::1], i4[::1], i8[::1])"
-)
-def distances(
-    which, sizes, slots, strides, starts, parts, total, counts, offsets, grid, first, coarse, steps, out
-):
-    """L1 distance between private counts and the model, in units of 1 / `grid`, of each base in `which` and
-    of all that is added up from it.
+class Answers(NamedTuple):
+    """How a model hands in its answers to the bases in `which`, to be scored: products over its components.
 
-    The model's marginal of a base is a product over its components: attribute slot j of the base in row c (of
-    `which` and of all two-dimensional arrays) reads the table that begins at `starts[c, slots[c, j]]` of
-    `parts`, with stride `strides[c, j]`. Its cells are rounded to the grid, so a distance is an integer and
-    moves by at most `grid` when one record enters or leaves one cell; sums of cells are sums of these
-    integers. `first`, `coarse`, `steps`: see Candidates.coarse. `out: int64[candidate]`.
+    Attribute slot j of the base in row c (of `which` and of all two-dimensional arrays) reads the table that
+    begins at `starts[c, slots[c, j]]` of `parts` (shares), with stride `strides[c, j]`; `total`: records.
     """
-    width = sizes.shape[1]
+
+    which: I8
+    total: float
+    slots: I8x2
+    strides: I8x2
+    starts: I8x2
+    parts: F8
+
+    def part(self, rows: np.ndarray) -> Answers:
+        """The answers of some of the bases."""
+        which, slots, strides, starts = (a[rows] for a in (self.which, self.slots, self.strides, self.starts))
+        return Answers(which, self.total, slots, strides, starts, self.parts)
+
+
+class Counts(NamedTuple):
+    """The private counts of all bases, one after the other, and where each base's begin."""
+
+    cells: I4
+    offsets: I8
+
+
+class Coarser(NamedTuple):
+    """The candidates that are added up from bases, see Candidates.coarse."""
+
+    first: I8
+    which: I8x2
+    steps: I4
+
+
+@entry
+def distances(answers: Answers, sizes: I8x2, counts: Counts, grid: float, coarser: Coarser, out: I8) -> None:
+    """L1 distance between private counts and the model, in units of 1 / `grid`, of each base answered and of
+    all that is added up from it, into `out: int64[candidate]`.
+
+    The model's cells are rounded to the grid, so a distance is an integer and moves by at most `grid` when
+    one record enters or leaves one cell; sums of cells are sums of these integers.
+    """
+    which, slots, strides, starts, parts = (
+        answers.which, answers.slots, answers.strides, answers.starts, answers.parts,
+    )  # fmt: skip
+    width, offsets, total = sizes.shape[1], counts.offsets, answers.total * grid
     digits = np.zeros(width, dtype=np.int64)
     place = np.zeros(width, dtype=np.int64)
     largest = 1
-    for c in range(len(which)):
-        cells = offsets[which[c] + 1] - offsets[which[c]]
-        largest = max(largest, cells)
+    for base in which:
+        largest = max(largest, offsets[base + 1] - offsets[base])
     gap = np.empty(largest, dtype=np.int64)
     summed = np.empty(largest, dtype=np.int64)
     for c in range(len(which)):
@@ -50,20 +80,20 @@ def distances(
                 place[slots[c, j]] = starts[c, slots[c, j]]
             for j in range(last):
                 place[slots[c, j]] += digits[j] * strides[c, j]
-            outer = total * grid
+            outer = total
             for j in range(last):
                 if slots[c, j] == j and j != inner:
                     outer *= parts[place[j]]
-            base = place[inner]
+            at_part = place[inner]
             for t in range(count):
-                answer = outer * parts[base + t * stride]
+                answer = outer * parts[at_part + t * stride]
                 if not answer > 0.0:  # a model that is no number must not reach the conversion either
                     answer = 0.0
-                elif answer > total * grid:
-                    answer = total * grid
-                difference = np.int64(math.floor(answer + 0.5)) - np.int64(counts[cell + at]) * np.int64(grid)
-                gap[at] = difference
-                distance += abs(difference)
+                elif answer > total:
+                    answer = total
+                count_ = np.int64(counts.cells[cell + at])
+                gap[at] = np.int64(math.floor(answer + 0.5)) - count_ * np.int64(grid)
+                distance += abs(gap[at])
                 at += 1
             j = last - 1
             while j >= 0:
@@ -73,8 +103,9 @@ def distances(
                 digits[j] = 0
                 j -= 1
         out[which[c]] = distance
-        for i in range(first[which[c]], first[which[c] + 1]):
-            out[coarse[i, 0]] = _added_up(gap, sizes[c, : last + 1], steps[coarse[i, 1] :], summed, digits)
+        for i in range(coarser.first[which[c]], coarser.first[which[c] + 1]):
+            steps = coarser.steps[coarser.which[i, 1] :]
+            out[coarser.which[i, 0]] = _added_up(gap, sizes[c, : last + 1], steps, summed, digits)
 
 
 @part

@@ -1,10 +1,10 @@
-"""Kernel that finds the records of a block of delimited text, and those that a fast reader would not read as
-we define them.
-"""
+"""Kernel that finds the records of delimited text, and those that a fast reader would not read as we do."""
 
 from __future__ import annotations
 
-from factored_mwem.kernels import entry
+from typing import NamedTuple
+
+from factored_mwem.kernels import U1, I8x2, entry
 
 RAGGED, OPEN, RETURN, FEED, TAIL, LONG, WIDE = 1, 2, 4, 8, 16, 32, 64
 """What a record may have: another number of fields than the header; a quote still open where its line ends; a
@@ -12,22 +12,34 @@ carriage return that ends no line; a line feed that ends none, in a file whose l
 a closing quote; more bytes than a record may have; bytes beyond ASCII.
 """
 START, PLAIN, QUOTED, CLOSED = 0, 1, 2, 3
-"""Where the scan is: before a field's first byte, inside a field without quotes, inside quotes, just behind a
-closing quote.
-"""
+"""Where the scan is: before a field, in one without quotes, inside quotes, just behind a closing quote."""
 
 
-@entry("(u1[::1], u1, i8, i8, b1, b1, b1, i8[:, ::1])")
-def scan(data, delimiter, columns, longest, multiline, both, wide, odd):
-    """(records, how many of them are odd, bytes up to the end of the last whole one) of `data: uint8[byte]`,
-    which begins with a record.
+class Form(NamedTuple):
+    """How records are written: as lines that end with a line feed or, where `both` is set, with a carriage
+    return and a line feed; with `multiline`, outside quotes alone.
 
-    A record is a line: it ends with a line feed or, where `both` is set, with a carriage return and a line
-    feed; with `multiline`, outside quotes alone. A line without any byte is none where there is more than one
-    column. `odd: int64[record, (begin, end, number, what)]` takes the odd ones, `what` being the sum of what
-    they have; text behind a closing quote counts with `multiline` alone, bytes beyond ASCII with `wide`
-    alone.
+    `longest`: bytes. Text behind a closing quote is odd with `multiline` alone, bytes beyond ASCII with
+    `wide` alone.
     """
+
+    delimiter: int
+    columns: int
+    longest: int
+    multiline: bool
+    both: bool
+    wide: bool
+
+
+@entry
+def scan(data: U1, form: Form, odd: I8x2) -> tuple[int, int, int]:
+    """(records, how many of them are odd, bytes up to the end of the last whole one) of `data`, which begins
+    with a record.
+
+    A line without any byte is no record where there is more than one column. `odd: int64[record, (begin, end,
+    number, what)]` takes the odd ones, `what` being the sum of what they have.
+    """
+    delimiter, columns, longest, multiline, both, wide = form
     quote, feed, back = 34, 10, 13
     records = found = begin = what = 0
     fields, state = 1, START
@@ -55,11 +67,10 @@ def scan(data, delimiter, columns, longest, multiline, both, wide, odd):
                     what |= LONG
                 if not multiline:
                     what &= ~TAIL
-                if wide:
-                    for j in range(begin, i):
-                        if data[j] >= 128:
-                            what |= WIDE
-                            break
+                for j in range(begin, i if wide else begin):
+                    if data[j] >= 128:
+                        what |= WIDE
+                        break
                 if what:
                     odd[found, 0], odd[found, 1], odd[found, 2], odd[found, 3] = begin, i + 1, records, what
                     found += 1

@@ -1,142 +1,167 @@
 """Kernels of a clique tree: calibration, and the descent that fits it to noisy marginals.
 
-All tables of a tree lie in flat arrays. `cliques: int64[clique, 3]` holds (start in beliefs, head length,
-tail length). A map from a clique's cells to those of a smaller table is a head and a tail, as in
-kernels/dense.py, and lies in `index: int64`. `edges: int64[edge, 8]` holds, parents before children, (child,
-parent, start in separators, length, child's head, child's tail, parent's head, parent's tail). `tables:
-int64[measurement, 5]` holds (clique, head, tail, start in the flat arrays of all measured cells, cells).
+All tables of a tree lie in flat arrays. A map from a clique's cells to those of a smaller table is a head and
+a tail, as in kernels/dense.py. Clique 0 is the root.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
-from factored_mwem.kernels import entry, part
+from factored_mwem.kernels import F8, I8, I8x2, entry, part
 from factored_mwem.kernels.dense import FLOOR, marginal_into, multiply_by
 
-LARGEST_STEP, LARGEST_MOVE = 30.0, 600.0
+BEGIN, HEADS, TAILS = range(3)
+"""Columns of `TreeArrays.cliques`: where the clique's cells begin, and the lengths of heads and tails."""
+CHILD, PARENT, START, CELLS, HEAD, TAIL, PARENT_HEAD, PARENT_TAIL = range(8)
+"""Columns of `TreeArrays.edges`: the two cliques, the separator's cells, and where the maps from the child
+and from the parent to the separator begin.
+"""
+CLIQUE, VIEW_HEAD, VIEW_TAIL, VIEW_START, VIEW_CELLS = range(5)
+"""Columns of `TreeArrays.tables`: the clique, its map to the measured view, and the view's cells among all
+measured ones.
+"""
+MAX_STEP, MAX_MOVE = 30.0, 600.0
 """No parameter moves further than the first in one step, and those of all tables together no further than the
 second: exp stays far from overflow.
 """
 
 
-@part
-def calibrate(beliefs, separators, cliques, edges, index, root):
-    """Make all cliques agree on their separators and sum to 1, by one pass up and one down with separator
-    ratios (Hugin); in place.
-    """
-    last = len(edges) - 1
-    for i in range(2 * len(edges) + 1):
-        if i <= last:  # up: child to parent
-            e, sender, receiver, from_, to = last - i, edges[last - i, 0], edges[last - i, 1], 4, 6
-        elif i == last + 1:
-            _normalise(beliefs, cliques[root, 0], cliques[root, 0] + cliques[root, 1] * cliques[root, 2])
-            continue
-        else:  # down
-            e = i - last - 2
-            sender, receiver, from_, to = edges[e, 1], edges[e, 0], 6, 4
-        _pass(beliefs, separators, cliques, edges[e], index, sender, receiver, from_, to)
+class TreeArrays(NamedTuple):
+    """A row for each clique, each edge (parents before children) and each measured table; and all maps."""
+
+    cliques: I8x2
+    edges: I8x2
+    maps: I8
+    tables: I8x2
+
+
+class Beliefs(NamedTuple):
+    """The cells of all cliques, one after the other, and of all separators."""
+
+    cliques: F8
+    separators: F8
+
+
+class Targets(NamedTuple):
+    """What to fit: the shares of all measured cells, and the weight of each table's squared error."""
+
+    shares: F8
+    weights: F8
+
+
+class Pace(NamedTuple):
+    """The first step's length, the most steps, and the fall of the loss in ten steps below which to stop."""
+
+    step: float
+    iterations: int
+    enough: float
 
 
 @part
-def _normalise(beliefs, start, end):
-    total = 0.0
-    for c in range(start, end):
-        total += beliefs[c]
-    for c in range(start, end):
-        beliefs[c] /= total
-
-
-@part
-def _pass(beliefs, separators, cliques, edge, index, sender, receiver, from_, to):
-    """Send the marginal of clique `sender` over the edge to clique `receiver`; edge columns `from_` and `to`
-    hold their maps.
-    """
-    old = separators[edge[2] : edge[2] + edge[3]]
-    fresh = np.zeros(edge[3])
-    start, heads, tails = cliques[sender, 0], cliques[sender, 1], cliques[sender, 2]
-    weights = beliefs[start : start + heads * tails]
-    marginal_into(
-        weights,
-        index[edge[from_] : edge[from_] + heads],
-        index[edge[from_ + 1] : edge[from_ + 1] + tails],
-        fresh,
+def _table(cells, tree, clique, head, tail):
+    """A clique's table among the `cells` of all, and the (head, tail) of a map of it."""
+    begin, heads, tails = (
+        tree.cliques[clique, BEGIN],
+        tree.cliques[clique, HEADS],
+        tree.cliques[clique, TAILS],
     )
-    for s in range(edge[3]):
+    maps = tree.maps
+    return cells[begin : begin + heads * tails], maps[head : head + heads], maps[tail : tail + tails]
+
+
+@part
+def calibrate(beliefs, tree):
+    """Make all cliques agree on their separators and sum to 1, by one pass up and one down (Hugin)."""
+    edges = len(tree.edges)
+    for i in range(2 * edges + 1):
+        if i == edges:
+            _normalise(_table(beliefs.cliques, tree, 0, 0, 0)[0])
+        else:  # one call for both passes: a second one would be compiled in once more
+            up = i < edges
+            _send(beliefs, tree, tree.edges[edges - 1 - i if up else i - edges - 1], up)
+
+
+@part
+def _normalise(table):
+    total = 0.0
+    for c in range(len(table)):
+        total += table[c]
+    for c in range(len(table)):
+        table[c] /= total
+
+
+@part
+def _send(beliefs, tree, edge, up):
+    """Send the marginal of one clique of the edge to the other."""
+    child, parent = (
+        (edge[CHILD], edge[HEAD], edge[TAIL]),
+        (edge[PARENT], edge[PARENT_HEAD], edge[PARENT_TAIL]),
+    )
+    sender, receiver = (child, parent) if up else (parent, child)
+    old, fresh = beliefs.separators[edge[START] : edge[START] + edge[CELLS]], np.zeros(edge[CELLS])
+    table, head, tail = _table(beliefs.cliques, tree, sender[0], sender[1], sender[2])
+    marginal_into(table, head, tail, fresh)
+    for s in range(len(fresh)):
         mass = max(fresh[s], FLOOR)
         fresh[s] = mass / old[s]
         old[s] = mass
-    start, heads, tails = cliques[receiver, 0], cliques[receiver, 1], cliques[receiver, 2]
-    weights = beliefs[start : start + heads * tails]
-    multiply_by(
-        weights, index[edge[to] : edge[to] + heads], index[edge[to + 1] : edge[to + 1] + tails], fresh
-    )
+    table, head, tail = _table(beliefs.cliques, tree, receiver[0], receiver[1], receiver[2])
+    multiply_by(table, head, tail, fresh)
 
 
 @part
-def shift(beliefs, cliques, index, tables, moves):
+def shift(cells, tree, moves):
     """Multiply the cliques by exp of `moves`, one small table for each measurement; in place."""
-    for m in range(len(tables)):
-        clique, head, tail, at, cells = tables[m, 0], tables[m, 1], tables[m, 2], tables[m, 3], tables[m, 4]
-        ratio = np.empty(cells)
-        for c in range(cells):
-            ratio[c] = math.exp(moves[at + c])
-        start, heads, tails = cliques[clique, 0], cliques[clique, 1], cliques[clique, 2]
-        multiply_by(
-            beliefs[start : start + heads * tails],
-            index[head : head + heads],
-            index[tail : tail + tails],
-            ratio,
-        )
+    for m in range(len(tree.tables)):
+        row = tree.tables[m]
+        ratio = np.empty(row[VIEW_CELLS])
+        for c in range(len(ratio)):
+            ratio[c] = math.exp(moves[row[VIEW_START] + c])
+        table, head, tail = _table(cells, tree, row[CLIQUE], row[VIEW_HEAD], row[VIEW_TAIL])
+        multiply_by(table, head, tail, ratio)
 
 
 @part
-def gaps(beliefs, cliques, index, tables, target, weight, gradient):
+def gaps(cells, tree, targets, gradient):
     """The gradient of the loss, sum of weight (answer - target)^2 / 2 over all measured cells in shares, into
     `gradient`; returns the loss.
     """
     loss = 0.0
     for c in range(len(gradient)):
         gradient[c] = 0.0
-    for m in range(len(tables)):
-        clique, head, tail, at, cells = tables[m, 0], tables[m, 1], tables[m, 2], tables[m, 3], tables[m, 4]
-        start, heads, tails = cliques[clique, 0], cliques[clique, 1], cliques[clique, 2]
-        table = gradient[at : at + cells]
-        marginal_into(
-            beliefs[start : start + heads * tails],
-            index[head : head + heads],
-            index[tail : tail + tails],
-            table,
-        )
-        for c in range(cells):
-            gap = table[c] - target[at + c]
-            loss += weight[m] * gap * gap / 2
-            table[c] = weight[m] * gap
+    for m in range(len(tree.tables)):
+        row, weight = tree.tables[m], targets.weights[m]
+        at = row[VIEW_START]
+        answer = gradient[at : at + row[VIEW_CELLS]]
+        table, head, tail = _table(cells, tree, row[CLIQUE], row[VIEW_HEAD], row[VIEW_TAIL])
+        marginal_into(table, head, tail, answer)
+        for c in range(len(answer)):
+            gap = answer[c] - targets.shares[at + c]
+            loss += weight * gap * gap / 2
+            answer[c] = weight * gap
     return loss
 
 
-@entry(
-    "(f8[::1], f8[::1], i8[:, ::1], i8[:, ::1], i8[::1], i8, i8[:, ::1], f8[::1], f8[::1], f8[::1], f8, i8, "
-    "f8)"
-)
+@entry
 def descend(
-    beliefs, separators, cliques, edges, index, root, tables, target, weight, theta, step, iterations, enough
-):
+    beliefs: Beliefs, tree: TreeArrays, targets: Targets, theta: F8, pace: Pace
+) -> tuple[int, float, float]:
     """Fit calibrated beliefs to noisy marginals by accelerated mirror descent; in place. Returns (iterations,
     step, loss).
 
     `theta: float64[measured cells]` are the log-linear parameters that the beliefs stand for. A step that
-    raises the loss is taken back, and Nesterov momentum starts over with a smaller step. Stops where ten
-    steps lower the loss by less than `enough`.
+    raises the loss is taken back, and Nesterov momentum starts over with a smaller step.
     """
     gradient, move, trailing = np.empty(len(theta)), np.zeros(len(theta)), np.empty(len(theta))
-    momentum, fails = 0.0, False
-    most = min(LARGEST_STEP, LARGEST_MOVE / max(len(tables), 1))
-    loss = gaps(beliefs, cliques, index, tables, target, weight, gradient)
+    step, momentum, fails = pace.step, 0.0, False
+    most = min(MAX_STEP, MAX_MOVE / max(len(tree.tables), 1))
+    loss = gaps(beliefs.cliques, tree, targets, gradient)
     mark = loss
-    for i in range(iterations):
+    for i in range(pace.iterations):
         beta = (momentum - 1.0) / (momentum + 2.0)
         for c in range(len(theta)):
             if fails:  # back to where the failed step began
@@ -148,20 +173,13 @@ def descend(
                 )
                 move[c] = moved
                 trailing[c] = ahead
-        for m in range(
-            len(tables) if not fails else 0
-        ):  # a table's mean changes no distribution, so it must not drift
-            start, cells = tables[m, 3], tables[m, 4]
-            mean = 0.0
-            for c in range(start, start + cells):
-                mean += move[c] / cells
-            for c in range(start, start + cells):
-                move[c] = min(max(move[c] - mean, -most), most)
+        if not fails:
+            _limit(move, tree.tables, most)
         for c in range(len(theta)):
             theta[c] += move[c]
-        shift(beliefs, cliques, index, tables, move)
-        calibrate(beliefs, separators, cliques, edges, index, root)
-        before, loss = loss, gaps(beliefs, cliques, index, tables, target, weight, gradient)
+        shift(beliefs.cliques, tree, move)
+        calibrate(beliefs, tree)
+        before, loss = loss, gaps(beliefs.cliques, tree, targets, gradient)
         if fails:
             fails, momentum = False, 0.0
         elif loss <= before:
@@ -170,81 +188,92 @@ def descend(
         else:
             fails, step = True, step / (2.0 if momentum == 0.0 else 1.5)
         if i % 10 == 9 and not fails:
-            if mark - loss < enough and momentum > 1.0:
+            if mark - loss < pace.enough and momentum > 1.0:
                 return i + 1, step, loss
             mark = loss
     if fails:
         for c in range(len(theta)):
             move[c] = -move[c]
             theta[c] += move[c]
-        shift(beliefs, cliques, index, tables, move)
-        calibrate(beliefs, separators, cliques, edges, index, root)
-        loss = gaps(beliefs, cliques, index, tables, target, weight, gradient)
-    return iterations, step, loss
-
-
-@entry("(f8[::1], f8[::1], i8[:, ::1], i8[:, ::1], i8[::1], i8, i8[:, ::1], f8[::1])")
-def rebuild(beliefs, separators, cliques, edges, index, root, tables, theta):
-    """Calibrated beliefs of the log-linear model with parameters `theta`, from nothing, in log space; into
-    `beliefs` and `separators`.
-    """
-    for c in range(len(beliefs)):
-        beliefs[c] = 0.0
-    for m in range(len(tables)):
-        clique, head, tail, at = tables[m, 0], tables[m, 1], tables[m, 2], tables[m, 3]
-        start, heads, tails = cliques[clique, 0], cliques[clique, 1], cliques[clique, 2]
-        for h in range(heads):
-            for t in range(tails):
-                beliefs[start + h * tails + t] += theta[at + index[head + h] + index[tail + t]]
-    for e in range(len(edges) - 1, -1, -1):  # messages up, which stay in the separators until the way down
-        child, parent = edges[e, 0], edges[e, 1]
-        message = separators[edges[e, 2] : edges[e, 2] + edges[e, 3]]
-        _log_marginal(beliefs, cliques[child], index, edges[e, 4], edges[e, 5], message)
-        _add(beliefs, cliques[parent], index, edges[e, 6], edges[e, 7], message)
-    start, end = cliques[root, 0], cliques[root, 0] + cliques[root, 1] * cliques[root, 2]
-    largest, total = -np.inf, 0.0
-    for c in range(start, end):
-        largest = max(largest, beliefs[c])
-    for c in range(start, end):
-        total += math.exp(beliefs[c] - largest)
-    for c in range(start, end):
-        beliefs[c] -= largest + math.log(total)
-    for e in range(len(edges)):
-        child, parent = edges[e, 0], edges[e, 1]
-        message = separators[edges[e, 2] : edges[e, 2] + edges[e, 3]]
-        fresh = np.empty(edges[e, 3])
-        _log_marginal(beliefs, cliques[parent], index, edges[e, 6], edges[e, 7], fresh)
-        for s in range(len(fresh)):
-            message[s] = fresh[s] - message[s]
-        _add(beliefs, cliques[child], index, edges[e, 4], edges[e, 5], message)
-        for s in range(len(fresh)):
-            message[s] = max(math.exp(fresh[s]), FLOOR)
-    for c in range(len(beliefs)):
-        beliefs[c] = max(math.exp(beliefs[c]), FLOOR)
+        shift(beliefs.cliques, tree, move)
+        calibrate(beliefs, tree)
+        loss = gaps(beliefs.cliques, tree, targets, gradient)
+    return pace.iterations, step, loss
 
 
 @part
-def _log_marginal(logs, clique, index, head, tail, out):
-    start, heads, tails = clique[0], clique[1], clique[2]
-    highest = np.empty(len(out))
+def _limit(move, tables, most):
+    """Keep moves within `most`, less each table's mean: it changes no distribution, so it must not drift."""
+    for m in range(len(tables)):
+        start, cells = tables[m, VIEW_START], tables[m, VIEW_CELLS]
+        mean = 0.0
+        for c in range(start, start + cells):
+            mean += move[c] / cells
+        for c in range(start, start + cells):
+            move[c] = min(max(move[c] - mean, -most), most)
+
+
+@entry
+def rebuild(beliefs: Beliefs, tree: TreeArrays, theta: F8) -> None:
+    """Calibrated beliefs of the log-linear model with parameters `theta`, made in log space; in place."""
+    logs, edges = beliefs.cliques, tree.edges
+    for c in range(len(logs)):
+        logs[c] = 0.0
+    for m in range(len(tree.tables)):
+        row = tree.tables[m]
+        table, head, tail = _table(logs, tree, row[CLIQUE], row[VIEW_HEAD], row[VIEW_TAIL])
+        _add(table, head, tail, theta[row[VIEW_START] : row[VIEW_START] + row[VIEW_CELLS]])
+    for e in range(len(edges) - 1, -1, -1):  # messages up, which stay in the separators until the way down
+        message = beliefs.separators[edges[e, START] : edges[e, START] + edges[e, CELLS]]
+        table, head, tail = _table(logs, tree, edges[e, CHILD], edges[e, HEAD], edges[e, TAIL])
+        _log_marginal(table, head, tail, message)
+        table, head, tail = _table(logs, tree, edges[e, PARENT], edges[e, PARENT_HEAD], edges[e, PARENT_TAIL])
+        _add(table, head, tail, message)
+    root = _table(logs, tree, 0, 0, 0)[0]
+    highest, total = -np.inf, 0.0
+    for c in range(len(root)):
+        highest = max(highest, root[c])
+    for c in range(len(root)):
+        total += math.exp(root[c] - highest)
+    for c in range(len(root)):
+        root[c] -= highest + math.log(total)
+    for e in range(len(edges)):
+        message = beliefs.separators[edges[e, START] : edges[e, START] + edges[e, CELLS]]
+        fresh = np.empty(len(message))
+        table, head, tail = _table(logs, tree, edges[e, PARENT], edges[e, PARENT_HEAD], edges[e, PARENT_TAIL])
+        _log_marginal(table, head, tail, fresh)
+        for s in range(len(fresh)):
+            message[s] = fresh[s] - message[s]
+        table, head, tail = _table(logs, tree, edges[e, CHILD], edges[e, HEAD], edges[e, TAIL])
+        _add(table, head, tail, message)
+        for s in range(len(fresh)):
+            message[s] = max(math.exp(fresh[s]), FLOOR)
+    for c in range(len(logs)):
+        logs[c] = max(math.exp(logs[c]), FLOOR)
+
+
+@part
+def _log_marginal(logs, head, tail, out):
+    """The log of the marginal of exp of `logs`, into `out`."""
+    highest, tails = np.empty(len(out)), len(tail)
     for cell in range(len(out)):
         highest[cell] = -np.inf
         out[cell] = 0.0
-    for h in range(heads):
+    for h in range(len(head)):
         for t in range(tails):
-            cell = index[head + h] + index[tail + t]
-            highest[cell] = max(highest[cell], logs[start + h * tails + t])
-    for h in range(heads):
+            cell = head[h] + tail[t]
+            highest[cell] = max(highest[cell], logs[h * tails + t])
+    for h in range(len(head)):
         for t in range(tails):
-            cell = index[head + h] + index[tail + t]
-            out[cell] += math.exp(logs[start + h * tails + t] - highest[cell])
+            cell = head[h] + tail[t]
+            out[cell] += math.exp(logs[h * tails + t] - highest[cell])
     for cell in range(len(out)):
         out[cell] = highest[cell] + math.log(out[cell])
 
 
 @part
-def _add(logs, clique, index, head, tail, message):
-    start, heads, tails = clique[0], clique[1], clique[2]
-    for h in range(heads):
-        for t in range(tails):
-            logs[start + h * tails + t] += message[index[head + h] + index[tail + t]]
+def _add(logs, head, tail, message):
+    """Add to each of `logs` the message at its cell of the smaller table; in place."""
+    for h in range(len(head)):
+        for t in range(len(tail)):
+            logs[h * len(tail) + t] += message[head[h] + tail[t]]

@@ -1,6 +1,4 @@
-"""Warm-up: the first run after an installation compiles all kernels, in two processes at once; later runs
-find them on disk.
-"""
+"""Warm-up: the first run after an installation compiles all kernels, in two processes at once."""
 
 from __future__ import annotations
 
@@ -19,23 +17,31 @@ from factored_mwem.kernels.joint import joint_marginals
 
 HALVES = (("dense", "tree", "scoring", "counting", "rows", "text"), ("graph", "joint"))
 """The kernel modules, in halves that take about as long to compile; the second goes to the other process."""
-HELPER = "import sys; sys.path[:] = sys.argv[1:]; from factored_mwem.kernels import warmup; warmup.compile_all(warmup.HALVES[1])"
+HELPER = (
+    "import sys; sys.path[:] = sys.argv[1:]; from factored_mwem.kernels import warmup; "
+    "warmup.compile_all(warmup.HALVES[1])"
+)
 """What the other process runs: isolated from the folder it starts in, with the modules that we have."""
 
 
 @functools.cache
 def is_cold() -> bool:
-    """Whether kernels can be kept on disk but are not there yet: asked of one that the other process compiles
-    last, and without compiling it.
+    """Whether kernels can be kept on disk but are not there yet: asked of the one that the other process
+    compiles last, without compiling it.
+
+    numba's own index decides, which knows the source, the types, the processor and numba's version: a file's
+    time alone says nothing after a reinstallation.
     """
     kernel: Any = joint_marginals
-    kept = getattr(getattr(kernel, "stats", None), "cache_path", None)
-    if kept is None:  # nowhere to keep them, or compilation is switched off
+    types = next(types for entry, types in kernels.ENTRIES if entry is kernel)
+    try:
+        cache = kernel._cache
+        if cache.cache_path is None:  # nowhere to keep them
+            return False
+        data = cache._cache_file._load_index().get(cache._index_key(types, kernel.targetctx.codegen()))
+        return data is None or not Path(cache.cache_path, data).is_file()
+    except AttributeError:  # compilation is switched off, or another numba: they are compiled when called
         return False
-    source = Path(kernel.py_func.__code__.co_filename)
-    return not any(
-        index.stat().st_mtime >= source.stat().st_mtime for index in Path(kept).glob("*joint_marginals-*.nbi")
-    )
 
 
 @functools.cache
@@ -71,9 +77,7 @@ def compile_all(modules: Iterable[str]) -> None:
 
 
 def _other_process() -> subprocess.Popen[bytes] | None:
-    """A process that compiles the second half into the cache; where there is none, those kernels are compiled
-    when first called.
-    """
+    """A process that compiles the second half; without it those kernels are compiled when first called."""
     if not Path(sys.executable or "").name.startswith("python") or (os.cpu_count() or 1) < 2:
         return None
     quiet = subprocess.DEVNULL

@@ -10,7 +10,7 @@ from collections.abc import Sequence, Set
 import numpy as np
 
 from factored_mwem.domain.levels import View
-from factored_mwem.kernels.graph import CELLS, joined_cells
+from factored_mwem.kernels.graph import CELLS, Graph, Variables, joined_cells
 from factored_mwem.model.clique_tree import CliqueTree, chained
 from factored_mwem.model.dense import ProductModel
 from factored_mwem.model.estimation import Estimate
@@ -112,21 +112,9 @@ class FittingViews:
         for u, v in pairs | chained(levels, np.flatnonzero(used).tolist()):
             graph[u, v >> 6] |= np.uint64(1 << (v & 63))
         out, cliques = np.zeros(len(touched)), np.zeros_like(graph)
-        attributes, part_of = levels.attribute, forest.part_of
-        chain = levels.coarser, levels.finer
-        joined_cells(
-            graph,
-            used,
-            masks,
-            part_of,
-            *chain,
-            attributes,
-            self._logs,
-            self._members[touched],
-            CELLS,
-            cliques,
-            out,
-        )
+        variables = Variables(levels.attribute, levels.coarser, levels.finer, self._logs)
+        measured = Graph(graph, used, masks, forest.part_of)
+        joined_cells(measured, variables, self._members[touched], CELLS, cliques, out)
         return out
 
     def stale(self, offered: np.ndarray) -> np.ndarray:

@@ -17,7 +17,7 @@ import numpy as np
 
 from factored_mwem.domain.levels import Levels
 from factored_mwem.errors import ResourceError
-from factored_mwem.kernels.tree import descend
+from factored_mwem.kernels.tree import Pace, Targets, descend
 from factored_mwem.model.clique_tree import CliqueTree
 from factored_mwem.model.forest import Component
 from factored_mwem.policy import TUNED, Policy
@@ -169,12 +169,10 @@ def seconds_a_step() -> float:
     levels = Levels.fine((16,) * 4)
     views = [(0, 1, 2), (1, 2, 3)]
     part = Component.log_linear(CliqueTree.of(levels, views), views, np.zeros(2 * 16**3))
-    layout, best = part.layout, math.inf
+    targets, theta = Targets(np.full(2 * 16**3, 1 / 16**3), np.ones(2)), np.zeros(2 * 16**3)
+    best = math.inf
     for _ in range(3):
         start = time.perf_counter()
-        descend(
-            part.beliefs, part.separators, layout.cliques, layout.edges, layout.index, 0, layout.tables, np.full(2 * 16**3, 1 / 16**3), np.ones(2),
-            np.zeros(2 * 16**3), 1.0, 10, -1.0,
-        )  # fmt: skip
+        descend(part.beliefs, part.layout, targets, theta.copy(), Pace(1.0, 10, -1.0))
         best = min(best, time.perf_counter() - start)
     return best / (10 * 2 * 16**3)

@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from factored_mwem.kernels.dense import PAPER
+from factored_mwem.kernels.scoring import Answers
 from factored_mwem.mechanisms.eligible import UnmeasuredMarginals, worthwhile
 from factored_mwem.mechanisms.plan import Plan
 from factored_mwem.mechanisms.queries import Queries
@@ -25,8 +25,7 @@ from factored_mwem.model.dense import SWEEPS, Factor, ProductModel, step, update
 from factored_mwem.model.estimation import from_histogram
 from factored_mwem.model.forest import Forest
 from factored_mwem.policy import Policy
-from factored_mwem.privacy.answers import Answers, Eligible
-from factored_mwem.privacy.session import Measurement, Session
+from factored_mwem.privacy.session import Eligible, Measurement, Session
 from factored_mwem.workload.queries.base import Questions
 from factored_mwem.workload.queries.cuboids import Cuboids
 
@@ -74,7 +73,7 @@ class DenseFit:
                 self.model.replace(from_histogram(factor, m.noisy, m.stddev))
         if self.policy.initial == "one-way" and self.policy.components == "one":
             whole = self.model.components[0]
-            self.model.replace(update(whole, initial, self.model.total, sweeps=SWEEPS[PAPER], rule=PAPER))
+            self.model.replace(update(whole, initial, self.model.total, sweeps=SWEEPS))
 
     def add(self, measured: Measurement) -> None:
         """Take a marginal in: merge what it spans, and step (or replay) the component it lies in."""
@@ -84,8 +83,8 @@ class DenseFit:
         used, sweeps = [measured], 1
         if self.policy.replay:
             used = [m for m in self.measurements if m.positions and inside.issuperset(m.positions)]
-            sweeps = SWEEPS[PAPER]
-        self.model.replace(update(factor, used, self.model.total, sweeps=sweeps, rule=PAPER))
+            sweeps = SWEEPS
+        self.model.replace(update(factor, used, self.model.total, sweeps=sweeps))
 
     def refresh_total(self) -> bool:
         """Estimate the number of rows again once that halves its variance; True where it moved (every cached
@@ -220,7 +219,7 @@ class QueryLearner:
         used = self._measured[-1:]
         if replay:
             used = [m for m in self._measured if inside.issuperset(m[0].positions(m[1]))]
-        sweeps = min(SWEEPS[PAPER], max(5, MAX_STEPS // (len(part.weights) * len(used)))) if replay else 1
+        sweeps = min(SWEEPS, max(5, MAX_STEPS // (len(part.weights) * len(used)))) if replay else 1
         for _ in range(sweeps):
             before = part.weights.copy()
             for kind, number, m in used:

@@ -8,9 +8,8 @@ from typing import Any, Protocol
 
 from factored_mwem.mechanisms.result import Progress, Report
 from factored_mwem.mechanisms.schedule import Round, Schedule
-from factored_mwem.privacy.answers import Eligible
 from factored_mwem.privacy.counts import PrivateAnswers, PrivateCounts
-from factored_mwem.privacy.session import Measurement, Session
+from factored_mwem.privacy.session import Eligible, Measurement, Session
 
 
 class Learner(Protocol):

@@ -11,6 +11,7 @@ import numpy as np
 
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.domain.levels import Levels, coarsen
+from factored_mwem.kernels.scoring import Answers
 from factored_mwem.mechanisms.eligible import FittingViews, worthwhile
 from factored_mwem.mechanisms.hierarchy import Hierarchy, hierarchy
 from factored_mwem.mechanisms.limits import Limits
@@ -24,9 +25,8 @@ from factored_mwem.mechanisms.total import Total, first_total
 from factored_mwem.model.answers import ModelAnswers
 from factored_mwem.model.estimation import Estimate
 from factored_mwem.policy import TUNED, Policy
-from factored_mwem.privacy.answers import Answers, Eligible
 from factored_mwem.privacy.counts import bytes_of
-from factored_mwem.privacy.session import Measurement, Session
+from factored_mwem.privacy.session import Eligible, Measurement, Session
 from factored_mwem.workload.candidates import Candidates
 
 MAX_VIEWS = 400_000

@@ -1,3 +1,1 @@
-"""What is believed: clique trees, their fit to noisy marginals, and rows drawn from them. All of it
-public.
-"""
+"""What is believed: clique trees, their fit to noisy marginals, and rows drawn from them; all public."""

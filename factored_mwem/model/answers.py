@@ -1,6 +1,4 @@
-"""Answers: the model's marginals of many candidates at once, laid out for the scoring kernel. Public: derived
-from the model alone.
-"""
+"""A model's marginals of many candidates at once, laid out for the scoring kernel; public, as the model."""
 
 from __future__ import annotations
 
@@ -8,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from factored_mwem.kernels.scoring import Answers
 from factored_mwem.model.dense import Factor, ProductModel
 from factored_mwem.model.forest import Component, Forest
 from factored_mwem.model.marginals import MarginalReader
-from factored_mwem.privacy.answers import Answers
 from factored_mwem.workload.candidates import Candidates
 
 
@@ -23,9 +21,7 @@ class Small:
 
     def flat(self, views: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         tables = [self._known[tuple(int(v) for v in view if v >= 0)] for view in views]
-        return np.concatenate(tables), np.concatenate([[0], np.cumsum([len(t) for t in tables])]).astype(
-            np.int64
-        )
+        return np.concatenate(tables), np.cumsum([0, *map(len, tables)], dtype=np.int64)
 
 
 class ModelAnswers:
@@ -69,24 +65,22 @@ class ModelAnswers:
 
     def _single(self, model: ProductModel | Forest) -> tuple[list[np.ndarray], np.ndarray]:
         """The marginals of all single variables, and where each begins (a last entry stands for padding)."""
-        parts = model.components_by_id
-        if any(self._singles.get(id_, (None,))[0] is not part for id_, part in parts.items()) or len(
-            self._singles
-        ) != len(parts):
+        parts, known = model.components_by_id, self._singles
+        changed = {id_ for id_, part in parts.items() if known.get(id_, (None,))[0] is not part}
+        if changed or len(known) != len(parts):
             part_of = model.part_of[self.candidates.levels.attribute[self._variables]]
-            known = self._singles
-            self._singles = {}
-            for id_, variables in _groups(part_of, self._variables):
-                fresh = known.get(id_, (None,))[0] is not parts[id_]
-                self._singles[id_] = (
-                    (parts[id_], variables, *self._one_by_one(model, id_, variables)) if fresh else known[id_]
-                )
+            self._singles = {
+                id_: (parts[id_], variables, *self._one_by_one(model, id_, variables))
+                if id_ in changed
+                else known[id_]
+                for id_, variables in _groups(part_of, self._variables)
+            }
         start_of = np.zeros(len(self.candidates.levels) + 1, dtype=np.int64)
         tables, at = [], 0
-        for _, variables, found, begins in self._singles.values():
+        for _, variables, table, begins in self._singles.values():
             start_of[variables] = at + begins
-            tables.append(found)
-            at += len(found)
+            tables.append(table)
+            at += len(table)
         return tables, start_of
 
     def _one_by_one(
@@ -94,29 +88,27 @@ class ModelAnswers:
     ) -> tuple[np.ndarray, np.ndarray]:
         views = np.full((len(variables), self._width), -1, dtype=np.int64)
         views[:, 0] = variables
-        found, begins = self._source(model, id_).flat(views)
-        return found, begins[:-1]
+        tables, begins = self._source(model, id_).flat(views)
+        return tables, begins[:-1]
 
     def _source(self, model: ProductModel | Forest, id_: int) -> MarginalReader | Small:
         part = model.components_by_id[id_]
         known = self._sources.get(id_)
         if known is None or known[0] is not part:
-            source = Small(part, self._width) if isinstance(part, Factor) else self._joints(part)
+            source = Small(part, self._width) if isinstance(part, Factor) else self._reader(part)
             self._sources = {k: v for k, v in self._sources.items() if k in model.components_by_id}
             self._sources[id_] = (part, source)
         return self._sources[id_][1]
 
-    def _joints(self, part: Component) -> MarginalReader:
-        """The way to a component's marginals: where only its beliefs have changed, the one that is laid out
-        already.
-        """
+    def _reader(self, part: Component) -> MarginalReader:
+        """The way to a component's marginals: the one laid out already where only its beliefs changed."""
         for old, source in self._sources.values():
             if isinstance(old, Component) and old.tree is part.tree:
-                source.refresh(part.beliefs, part.separators)
+                source.refresh(part.beliefs)
                 return source
         attribute = self.candidates.levels.attribute
         variables = self._variables[np.isin(attribute[self._variables], part.attributes)]
-        return MarginalReader(part.tree, variables, part.beliefs, part.separators, part.layout)
+        return part.reader(variables)
 
 
 def _entangled(component: np.ndarray) -> dict[int, np.ndarray]:

@@ -1,5 +1,4 @@
-"""CliqueTree: the cliques along which a component's model factors, found by triangulating the graph of what
-was measured.
+"""CliqueTree: the cliques along which a component factors, found by triangulating the graph of measurements.
 
 Two variables are neighbours where a measured view holds both; so are the levels of one attribute, each with
 the next. Cliques of the triangulated graph form a tree in which the cliques that hold a variable hang
@@ -18,13 +17,11 @@ from functools import cached_property
 import numpy as np
 
 from factored_mwem.domain.levels import Levels, View
-from factored_mwem.kernels.graph import CELLS, FILL, WEIGHTED_FILL, joined_cells
+from factored_mwem.kernels.graph import CELLS, FILL, WEIGHTED_FILL, Graph, Variables, joined_cells
 
 
 def grid(steps: Sequence[np.ndarray]) -> np.ndarray:
-    """int64[product of lengths]: the sum of one entry of each of `steps`, for every combination,
-    row-major.
-    """
+    """int64[product of lengths]: the sums of one entry of each of `steps`, row-major."""
     index = np.zeros(1, dtype=np.int64)
     for step in steps:
         index = (index[:, None] + step[None, :]).ravel()
@@ -43,21 +40,15 @@ def split(shape: Sequence[int]) -> int:
 def arranged(
     table: np.ndarray, order: Sequence[int], wanted: Sequence[int], sizes: Sequence[int] | np.ndarray
 ) -> np.ndarray:
-    """A flat table whose axes are the variables in `order`, with axes as in `wanted`, flat again; `sizes[v]`:
-    codes of variable v.
-    """
-    order = [
-        v for v in order if sizes[v] > 1
-    ]  # an axis of one code is in no other's way, and numpy takes up to 64 axes
+    """A flat table over the variables in `order`, turned to the order `wanted`; `sizes[v]`: codes of v."""
+    order = [v for v in order if sizes[v] > 1]  # numpy takes up to 64 axes, and one code needs none
     axes = [order.index(v) for v in wanted if sizes[v] > 1]
     return np.ascontiguousarray(table.reshape([int(sizes[v]) for v in order]).transpose(axes)).ravel()
 
 
 @dataclass(frozen=True, eq=False)
 class CliqueTree:
-    """`cliques`: views; `edges`: (child, parent, separator), parents before children; clique 0 is the
-    root.
-    """
+    """Views as cliques; edges (child, parent, separator), parents before children; clique 0 is the root."""
 
     levels: Levels
     cliques: tuple[View, ...]
@@ -65,16 +56,13 @@ class CliqueTree:
 
     @classmethod
     def of(cls, levels: Levels, views: Iterable[View]) -> CliqueTree:
-        """The smallest tree found that holds all `views`, which must hang together and hold their attributes'
-        own variables, too.
-        """
-        best: tuple[float, list[set[int]]] | None = None
-        for rule in (CELLS, WEIGHTED_FILL, FILL):
-            found = triangulate(levels, views, rule)
-            if best is None or found[0] < best[0] * (1 - 1e-9):
-                best = found
-        assert best is not None
-        return _tree(levels, best[1])
+        """The smallest tree found that holds all `views`, which hang together and hold all own variables."""
+        least, cliques = triangulate(levels, views, CELLS)
+        for rule in (WEIGHTED_FILL, FILL):
+            cells, others = triangulate(levels, views, rule)
+            if cells < least * (1 - 1e-9):
+                least, cliques = cells, others
+        return _tree(levels, cliques)
 
     @property
     def attributes(self) -> tuple[int, ...]:
@@ -88,38 +76,30 @@ class CliqueTree:
     @cached_property
     def home(self) -> dict[int, list[int]]:
         """The cliques that hold each attribute."""
-        found: dict[int, list[int]] = {}
+        home: dict[int, list[int]] = {}
         for k, clique in enumerate(self.cliques):
             for v in clique:
-                found.setdefault(int(self.levels.attribute[v]), []).append(k)
-        return found
+                home.setdefault(int(self.levels.attribute[v]), []).append(k)
+        return home
 
     def clique_of(self, view: View) -> int | None:
         """The smallest clique that fixes all of `view`, if one does."""
-        candidates = [
-            k for k in self.home.get(int(self.levels.attribute[view[0]]), []) if self.fixes(k, view)
-        ]
-        return min(candidates, key=lambda k: self.cells[k]) if candidates else None
+        home = self.home.get(int(self.levels.attribute[view[0]]), [])
+        return min((k for k in home if self.fixes(k, view)), key=lambda k: self.cells[k], default=None)
 
     def fixes(self, clique: int, view: View) -> bool:
         return all(self.levels.holds(self.cliques[clique], v) is not None for v in view)
 
     def steps(self, clique: int, view: View) -> list[np.ndarray]:
-        """For each axis of the clique, what each of its codes adds to the cell of `view` (row-major), which
-        the clique must fix.
-        """
+        """For each axis of the clique, what its codes add to the cell of `view`, which the clique fixes."""
         return self.levels.steps(self.cliques[clique], view)
 
     def split(self, clique: int) -> int:
-        """Where to cut the axes of a clique so that head and tail are both about the square root of its
-        cells.
-        """
+        """Where to cut a clique's axes: head and tail are both about the square root of its cells."""
         return split([int(self.levels.sizes[v]) for v in self.cliques[clique]])
 
     def index(self, clique: int, view: View) -> tuple[np.ndarray, np.ndarray]:
-        """(head, tail) of the map from the clique's cells to those of `view`, as kernels/dense.py
-        describes.
-        """
+        """(head, tail) of the map from the clique's cells to those of `view`, see kernels/dense.py."""
         steps, at = self.steps(clique, view), self.split(clique)
         return grid(steps[:at]), grid(steps[at:])
 
@@ -137,10 +117,11 @@ def triangulate(levels: Levels, views: Iterable[View], rule: int) -> tuple[float
         alive[0, i >> 6] |= np.uint64(1 << (i & 63))
     cliques, cells = np.zeros_like(graph), np.zeros(1)
     none, whole = np.full(len(names), -1), np.zeros(len(levels.shape), dtype=np.int64)
-    joined_cells(
-        graph, np.ones(len(names), dtype=bool), alive, whole, none, none, levels.attribute[names], np.log2(levels.sizes[names].astype(np.float64)),
-        np.zeros((1, 1), dtype=np.int64), rule, cliques, cells,
-    )  # fmt: skip
+    variables = Variables(
+        levels.attribute[names], none, none, np.log2(levels.sizes[names].astype(np.float64))
+    )
+    connected = Graph(graph, np.ones(len(names), dtype=bool), alive, whole)
+    joined_cells(connected, variables, np.zeros((1, 1), dtype=np.int64), rule, cliques, cells)
     bits = np.unpackbits(cliques.view(np.uint8), axis=1, bitorder="little")
     return float(cells[0]), [{names[i] for i in np.flatnonzero(row)} for row in bits if row.any()]
 
@@ -148,18 +129,15 @@ def triangulate(levels: Levels, views: Iterable[View], rule: int) -> tuple[float
 def chained(levels: Levels, variables: Iterable[int]) -> set[tuple[int, int]]:
     """Both directions between each variable in use and the next coarser one in use of its attribute."""
     used = set(variables)
-    found = set()
+    pairs = set()
     for chain in levels.chains:
-        inside = [v for v in chain if v in used]
-        for fine, coarse in itertools.pairwise(inside):
-            found |= {(fine, coarse), (coarse, fine)}
-    return found
+        for fine, coarse in itertools.pairwise(v for v in chain if v in used):
+            pairs |= {(fine, coarse), (coarse, fine)}
+    return pairs
 
 
 def _tree(levels: Levels, cliques: list[set[int]]) -> CliqueTree:
-    """A maximum-weight spanning tree over what cliques share, rooted near its middle; cliques that a
-    neighbour fixes go into it.
-    """
+    """A maximum-weight spanning tree over what cliques share; cliques that a neighbour fixes join it."""
     links: list[tuple[int, int]] = []
     inside, best = [False] * len(cliques), [(-1, 0)] * len(cliques)
     at = 0
@@ -196,6 +174,8 @@ def _finest(levels: Levels, clique: Iterable[int]) -> View:
 
 
 def _rooted(levels: Levels, finest: Sequence[View], neighbours: dict[int, dict[int, set[int]]]) -> CliqueTree:
+    """The tree with its root near the middle."""
+
     def walk(root: int) -> list[tuple[int, int]]:
         order, seen = [(root, -1)], {root}
         for k, _ in order:

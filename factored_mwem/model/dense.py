@@ -1,5 +1,4 @@
-"""ProductModel: a distribution kept as a product of independent components, each a dense table over its own
-attributes.
+"""ProductModel: a distribution as a product of independent components, each a dense table.
 
 A component is a set of attributes tied together by measurements. Merging two components multiplies their
 tables out, which changes no marginal; so the model may start with every attribute alone and grow exactly as
@@ -16,7 +15,7 @@ from functools import reduce
 import numpy as np
 
 from factored_mwem.domain.domain import Domain
-from factored_mwem.kernels.dense import PAPER, SCALED, marginal_into, replay
+from factored_mwem.kernels.dense import Measured, marginal_into, replay
 from factored_mwem.kernels.linear import product_answer, product_step
 from factored_mwem.model.clique_tree import arranged, grid, split
 from factored_mwem.privacy.session import Measurement
@@ -34,17 +33,17 @@ class Factor:
     weights: np.ndarray
 
     @classmethod
-    def uniform(cls, positions: Sequence[int], shape: Sequence[int]) -> Factor:
+    def uniform(cls, attributes: Sequence[int], shape: Sequence[int]) -> Factor:
         cells = math.prod(shape)
-        return cls(tuple(positions), tuple(shape), np.full(cells, 1.0 / cells))
+        return cls(tuple(attributes), tuple(shape), np.full(cells, 1.0 / cells))
 
-    def index(self, positions: Iterable[int]) -> tuple[np.ndarray, np.ndarray]:
-        """(head, tail): int64 index arrays of the marginal over `positions`, as kernels.py describes."""
-        wanted = set(positions)
+    def index(self, attributes: Iterable[int]) -> tuple[np.ndarray, np.ndarray]:
+        """(head, tail): the map to the marginal over `attributes`, see kernels/dense.py."""
+        wanted = set(attributes)
         strides, stride = [], 1
-        for position, size in zip(reversed(self.positions), reversed(self.shape), strict=True):
-            strides.append(stride if position in wanted else 0)
-            stride *= size if position in wanted else 1
+        for a, size in zip(reversed(self.positions), reversed(self.shape), strict=True):
+            strides.append(stride if a in wanted else 0)
+            stride *= size if a in wanted else 1
         strides.reverse()
         steps = [
             np.arange(size, dtype=np.int64) * step for size, step in zip(self.shape, strides, strict=True)
@@ -52,24 +51,22 @@ class Factor:
         at = split(self.shape)
         return grid(steps[:at]), grid(steps[at:])
 
-    def marginal(self, positions: Sequence[int]) -> np.ndarray:
-        """float64[cells of the marginal]: shares over `positions` (ascending, inside this component)."""
-        head, tail = self.index(positions)
+    def shares(self, attributes: Sequence[int]) -> np.ndarray:
+        """float64[cells]: the marginal over `attributes` (ascending, inside this component), of sum 1."""
+        head, tail = self.index(attributes)
         sizes = dict(zip(self.positions, self.shape, strict=True))
-        out = np.zeros(math.prod(sizes[p] for p in positions))
+        out = np.zeros(math.prod(sizes[a] for a in attributes))
         marginal_into(self.weights, head, tail, out)
         return out
 
     def small_marginals(self, order: int) -> dict[tuple[int, ...], np.ndarray]:
-        """Every marginal of at most `order` attributes, all in one pass that keeps or sums out one attribute
-        after the other.
-        """
-        found: dict[tuple[int, ...], np.ndarray] = {}
+        """Every marginal of at most `order` attributes, which keeps or sums out one after the other."""
+        tables: dict[tuple[int, ...], np.ndarray] = {}
         pending: list[tuple[tuple[int, ...], np.ndarray, int]] = [((), self.weights.reshape(1, -1), 0)]
         while pending:
             kept, table, at = pending.pop()
             if at == len(self.shape):
-                found[kept] = np.ascontiguousarray(table[:, 0])
+                tables[kept] = np.ascontiguousarray(table[:, 0])
                 continue
             rows, rest = table.shape[0], table.shape[1] // self.shape[at]
             pending.append((kept, table.reshape(rows, self.shape[at], rest).sum(axis=1), at + 1))
@@ -77,13 +74,11 @@ class Factor:
                 pending.append(
                     ((*kept, self.positions[at]), table.reshape(rows * self.shape[at], rest), at + 1)
                 )
-        return found
+        return tables
 
 
 class ProductModel:
-    """Independent components over a domain, scaled to `total` records. Tables are replaced, never changed in
-    place.
-    """
+    """Independent components over a domain, scaled to `total` records. Tables are replaced, never changed."""
 
     def __init__(self, domain: Domain, factors: Iterable[Factor], total: float) -> None:
         self.domain, self.total = domain, total
@@ -113,8 +108,8 @@ class ProductModel:
     def components(self) -> list[Factor]:
         return list(self.factors.values())
 
-    def factor(self, position: int) -> Factor:
-        return self.factors[int(self.factor_of[position])]
+    def factor(self, attribute: int) -> Factor:
+        return self.factors[int(self.factor_of[attribute])]
 
     def replace(self, factor: Factor) -> None:
         """Put a component in the place of those that hold its attributes now; all of theirs must be in it."""
@@ -124,9 +119,9 @@ class ProductModel:
         self.factor_of[list(factor.positions)] = self._next
         self._next += 1
 
-    def merge(self, positions: Sequence[int]) -> Factor:
-        """Join the components that hold `positions` into one, exactly; returns it."""
-        parts = [self.factors[id_] for id_ in sorted({int(self.factor_of[p]) for p in positions})]
+    def merge(self, attributes: Sequence[int]) -> Factor:
+        """Join the components that hold `attributes` into one, exactly; returns it."""
+        parts = [self.factors[id_] for id_ in sorted({int(self.factor_of[a]) for a in attributes})]
         if len(parts) == 1:
             return parts[0]
         order = [p for part in parts for p in part.positions]
@@ -138,30 +133,24 @@ class ProductModel:
         self.replace(factor)
         return factor
 
-    def marginal(self, positions: Sequence[int]) -> np.ndarray:
-        """float64[cells]: records over `positions` (ascending): the product of its components' marginals,
-        exactly.
-        """
+    def marginal(self, attributes: Sequence[int]) -> np.ndarray:
+        """float64[cells]: the marginal over `attributes` (ascending), in records; exact."""
         table = np.full(1, self.total)
         order: list[int] = []
-        for id_ in sorted({int(self.factor_of[p]) for p in positions}):
-            inside = [p for p in positions if self.factor_of[p] == id_]
-            table = np.multiply.outer(table, self.factors[id_].marginal(inside)).ravel()
+        for id_ in sorted({int(self.factor_of[a]) for a in attributes}):
+            inside = [a for a in attributes if self.factor_of[a] == id_]
+            table = np.multiply.outer(table, self.factors[id_].shares(inside)).ravel()
             order += inside
-        return arranged(table, order, positions, self.domain.shape)
+        return arranged(table, order, attributes, self.domain.shape)
 
 
-SWEEPS = {PAPER: 100, SCALED: 5}
-"""The paper's code sweeps 100 times. Scaled steps start warm every round: 5, 10 and 30 gave the same error on
-Adult.
-"""
+SWEEPS = 100
+"""As in the paper's code."""
 
 
-def update(
-    factor: Factor, measurements: Sequence[Measurement], total: float, *, sweeps: int, rule: int
-) -> Factor:
-    """The component after at most `sweeps` sweeps over `measurements`, in their order; all must lie inside
-    it. Source: HLM12 Fig. 1, 2(c).
+def update(factor: Factor, measurements: Sequence[Measurement], total: float, *, sweeps: int) -> Factor:
+    """The component after `sweeps` over `measurements`, all inside it, in their order. Source: HLM12
+    Fig. 1, step 2(c).
     """
     index, layout, at, row = [], [], 0, 0
     for m in measurements:
@@ -173,25 +162,15 @@ def update(
     weights = factor.weights.copy()
     if measurements:
         noisy = np.concatenate([m.noisy for m in measurements]).astype(np.float64)
-        stddev = np.array([m.stddev for m in measurements])
-        replay(
-            weights,
-            np.concatenate(index),
-            np.array(layout, dtype=np.int64),
-            noisy,
-            stddev,
-            float(total),
-            sweeps,
-            rule,
-        )
+        laid_out = np.concatenate(index), np.array(layout, dtype=np.int64)
+        replay(weights, Measured(*laid_out, noisy, float(total)), sweeps)
     return Factor(factor.positions, factor.shape, weights / weights.sum())
 
 
 def step(
     part: Factor, kind: Questions, question: int, noisy: np.ndarray, total: float, *, guard: float
 ) -> None:
-    """One step of a component towards noisy answers (records), in place; none where all lie within `guard`
-    records.
+    """One step of a component towards noisy answers, in place; none where all lie within `guard` records.
 
     Weights times exp(q(x) (m - q(A)) / (2 n)), the measurement clipped to what the query can be. All cells of
     a whole marginal step at once: they are disjoint, so one step for each is one step for the table. Source:
@@ -199,20 +178,12 @@ def step(
     """
     values = kind.axis_values(question)
     if values is None:
-        positions = kind.positions(question)
-        head, tail = part.index(positions)
-        if np.abs(noisy - total * part.marginal(positions)).max() > guard:
+        attributes = kind.positions(question)
+        head, tail = part.index(attributes)
+        if np.abs(noisy - total * part.shares(attributes)).max() > guard:
             layout = np.array([[0, len(head), len(head), len(tail), 0, len(noisy)]], dtype=np.int64)
-            replay(
-                part.weights,
-                np.concatenate([head, tail]),
-                layout,
-                noisy.astype(np.float64),
-                np.ones(1),
-                float(total),
-                1,
-                PAPER,
-            )
+            index, counts = np.concatenate([head, tail]), noisy.astype(np.float64)
+            replay(part.weights, Measured(index, layout, counts, float(total)), 1)
         return
     head, tail = over_axes(part, values)
     gap = min(max(float(noisy[0]), kind.lowest * total), total) - total * product_answer(
@@ -226,15 +197,11 @@ def over_axes(part: Factor, values: dict[int, np.ndarray]) -> tuple[np.ndarray, 
     """(head, tail): int8 values of a product query over a component's cells, from its values on some
     attributes; the others count 1.
     """
-    axes = [
-        values.get(p, np.ones(size, dtype=np.int8))
-        for p, size in zip(part.positions, part.shape, strict=True)
-    ]
+    shape = zip(part.positions, part.shape, strict=True)
+    axes = [values.get(a, np.ones(size, dtype=np.int8)) for a, size in shape]
     at = split(part.shape)
-    one = np.ones(1, dtype=np.int8)
-    outer = (
-        reduce(lambda a, b: np.multiply.outer(a, b).ravel(), part_axes, one)
-        for part_axes in (axes[:at], axes[at:])
+    head, tail = (
+        reduce(lambda a, b: np.multiply.outer(a, b).ravel(), half, np.ones(1, dtype=np.int8))
+        for half in (axes[:at], axes[at:])
     )
-    head, tail = outer
     return head, tail

@@ -1,6 +1,4 @@
-"""The estimator: the forest that fits noisy marginals best, each weighted by its precision. Free: it reads no
-private number.
-"""
+"""The forest that fits noisy marginals best, each weighted by its precision. It reads nothing private."""
 
 from __future__ import annotations
 
@@ -10,18 +8,18 @@ import numpy as np
 
 from factored_mwem.domain.levels import Levels
 from factored_mwem.kernels.dense import FLOOR
-from factored_mwem.kernels.tree import descend
+from factored_mwem.kernels.tree import Beliefs, Pace, Targets, descend
 from factored_mwem.model.clique_tree import CliqueTree
 from factored_mwem.model.dense import Factor
 from factored_mwem.model.forest import Component, Forest
-from factored_mwem.model.layout import Layout
+from factored_mwem.model.layout import lay_out
 from factored_mwem.privacy.session import Measurement
 
-ITERATIONS, FINAL = 25, 300
+MAX_ROUND_STEPS, MAX_FINAL_STEPS = 25, 300
 """Most steps after a round, and at the end: rounds start warm, so 25, 40 and 100 gave the same error on
 Adult.
 """
-ENOUGH = 2e-3
+MIN_GAIN = 2e-3
 """A component is fitted for now once ten steps lower its loss by less than this for each measured cell (noise
 alone makes it about 0.5 for each); at the end a tenth of it.
 """
@@ -54,22 +52,17 @@ class Estimate:
         """Take a measurement in: merge or grow the trees it touches, and fit what they make."""
         self.measurements.append(m)
         self.thetas.append(np.zeros(len(m.noisy)))
-        self.fit(
-            sorted({int(self.forest.levels.attribute[v]) for v in m.positions}),
-            iterations=ITERATIONS,
-            enough=ENOUGH,
-        )
+        touched = sorted({int(self.forest.levels.attribute[v]) for v in m.positions})
+        self.fit(touched, iterations=MAX_ROUND_STEPS, enough=MIN_GAIN)
 
     def finish(self) -> None:
         """Fit every component to the end."""
         for part in self.forest.components:
             if len(part.attributes) > 1:
-                self.fit(part.attributes[:1], iterations=FINAL, enough=ENOUGH / 10)
+                self.fit(part.attributes[:1], iterations=MAX_FINAL_STEPS, enough=MIN_GAIN / 10)
 
-    def fit(self, attributes: Sequence[int], *, iterations: int, enough: float = ENOUGH) -> None:
-        """Fit the component that holds `attributes`, joined if they are several, to all measurements inside
-        it.
-        """
+    def fit(self, attributes: Sequence[int], *, iterations: int, enough: float) -> None:
+        """Fit the component that holds `attributes`, joined if they are several, to what lies inside it."""
         forest = self.forest
         old = {int(forest.part_of[a]) for a in attributes}
         inside = {a for id_ in old for a in forest.components_by_id[id_].attributes}
@@ -82,13 +75,15 @@ class Estimate:
         theta = np.concatenate([self.thetas[i] for i in used])
         part = forest.components_by_id[next(iter(old))] if len(old) == 1 else None
         if part is not None and part.tree.clique_of(views[-1]) is not None:
-            part = Component(
-                part.tree, part.beliefs.copy(), part.separators.copy(), Layout.of(part.tree, views)
-            )
+            copied = Beliefs(*(cells.copy() for cells in part.beliefs))
+            part = Component(part.tree, copied, lay_out(part.tree, views))
         else:
             part = Component.log_linear(CliqueTree.of(forest.levels, views), views, theta)
         step = min((self.steps.get(id_, np.inf) for id_ in old), default=np.inf)
-        step = self._descend(part, used, theta, step, iterations, enough)
+        targets = self._targets(used)
+        longest = min(step, 8 / float(targets.weights.max()))
+        pace = Pace(longest, iterations, enough * len(targets.shares))
+        _, step, _ = descend(part.beliefs, part.layout, targets, theta, pace)
         at = 0
         for i in used:
             self.thetas[i] = theta[at : at + len(self.thetas[i])]
@@ -96,29 +91,15 @@ class Estimate:
         forest.replace(part)
         self.steps[int(forest.part_of[attributes[0]])] = step
 
-    def _descend(
-        self,
-        part: Component,
-        used: Sequence[int],
-        theta: np.ndarray,
-        step: float,
-        iterations: int,
-        enough: float,
-    ) -> float:
-        total, layout = self.forest.total, part.layout
-        target = np.concatenate([self.measurements[i].noisy for i in used]) / total
-        weight = np.array([(total / self.measurements[i].stddev) ** 2 for i in used])
-        _, step, _ = descend(
-            part.beliefs, part.separators, layout.cliques, layout.edges, layout.index, 0, layout.tables, target, weight, theta,
-            min(step, 8 / float(weight.max())), iterations, enough * len(target),
-        )  # fmt: skip
-        return step
+    def _targets(self, used: Sequence[int]) -> Targets:
+        """The measurements `used`, in shares and weighted by their precision."""
+        total, measured = self.forest.total, [self.measurements[i] for i in used]
+        weights = np.array([(total / m.stddev) ** 2 for m in measured])
+        return Targets(np.concatenate([m.noisy for m in measured]) / total, weights)
 
 
 def from_histogram(factor: Factor, noisy: np.ndarray, stddev: float) -> Factor:
-    """The component whose every cell was measured: the nearest table without negative cells, where no cell is
-    quite ruled out.
-    """
+    """The nearest table to a measurement of every cell, without negative cells and with none ruled out."""
     total = max(float(noisy.sum()), 1.0)
     floor = min(stddev / 20, total / 10 / len(noisy))
     weights = np.maximum(nearest_counts(noisy, total), floor)
@@ -126,14 +107,11 @@ def from_histogram(factor: Factor, noisy: np.ndarray, stddev: float) -> Factor:
 
 
 def nearest_counts(noisy: np.ndarray, total: float) -> np.ndarray:
-    """float64[cells]: the point nearest to `noisy` (least squares) with no negative cell and the sum
-    `total`.
-    """
+    """float64[cells]: the point nearest to `noisy` (least squares) of sum `total`, no cell negative."""
     descending = np.sort(noisy.astype(np.float64))[::-1]
     excess = (np.cumsum(descending) - total) / np.arange(1, len(noisy) + 1)
-    last = np.flatnonzero(descending >= excess)[
-        -1
-    ]  # the first holds always: it exceeds by the total, or by rounding not at all
+    # the first holds always: it exceeds by the total, or by rounding not at all
+    last = np.flatnonzero(descending >= excess)[-1]
     return np.maximum(noisy - excess[last], 0.0)
 
 

@@ -1,5 +1,4 @@
-"""Forest: the model as a product of clique trees, one for each set of attributes that measurements tie
-together.
+"""Forest: a product of clique trees, one for each set of attributes that measurements tie together.
 
 A component's distribution is log-linear in what was measured, so it factors along a clique tree: memory is
 the sum of the cliques' tables, not the product of the attributes. A dense table is the case of a single
@@ -14,43 +13,38 @@ import numpy as np
 
 from factored_mwem.domain.levels import Levels, View
 from factored_mwem.kernels.dense import marginal_into
-from factored_mwem.kernels.tree import rebuild
+from factored_mwem.kernels.tree import CELLS, CHILD, HEAD, START, TAIL, Beliefs, TreeArrays, rebuild
 from factored_mwem.model.clique_tree import CliqueTree, arranged
 from factored_mwem.model.dense import ProductModel
-from factored_mwem.model.layout import Layout
+from factored_mwem.model.layout import lay_out
 from factored_mwem.model.marginals import MarginalReader
 
 
 class Component:
-    """One clique tree with calibrated beliefs: `beliefs: float64[all cells]`, every clique summing to 1, and
-    its separators' tables.
-    """
+    """One clique tree with calibrated beliefs: every clique sums to 1."""
 
-    def __init__(self, tree: CliqueTree, beliefs: np.ndarray, separators: np.ndarray, layout: Layout) -> None:
-        self.tree, self.beliefs, self.separators, self.layout = tree, beliefs, separators, layout
+    def __init__(self, tree: CliqueTree, beliefs: Beliefs, layout: TreeArrays) -> None:
+        self.tree, self.beliefs, self.layout = tree, beliefs, layout
 
     @classmethod
     def log_linear(cls, tree: CliqueTree, views: Sequence[View], theta: np.ndarray) -> Component:
-        """The distribution in proportion to exp of the sum of `theta: float64[cells of all views]` over a
-        row's cells.
-        """
-        layout = Layout.of(tree, views)
-        beliefs, separators = np.zeros(sum(tree.cells)), np.zeros(int(layout.edges[:, 3].sum()))
-        rebuild(beliefs, separators, layout.cliques, layout.edges, layout.index, 0, layout.tables, theta)
-        return cls(tree, beliefs, separators, layout)
+        """In proportion to exp of the sum of `theta: float64[cells of all views]` over a row's cells."""
+        layout = lay_out(tree, views)
+        part = cls(tree, Beliefs(np.zeros(sum(tree.cells)), np.zeros(layout.edges[:, CELLS].sum())), layout)
+        rebuild(part.beliefs, layout, theta)
+        return part
 
     @classmethod
-    def of(cls, tree: CliqueTree, beliefs: np.ndarray) -> Component:
-        """The distribution whose cliques' marginals, one after the other, are `beliefs`; they must agree on
-        their separators.
-        """
-        layout = Layout.of(tree, [])
-        separators = np.zeros(int(layout.edges[:, 3].sum()))
-        for child, _, at, cells, head, tail, *_ in layout.edges.tolist():
-            start, heads, tails = layout.cliques[child].tolist()
-            maps = layout.index[head : head + heads], layout.index[tail : tail + tails]
-            marginal_into(beliefs[start : start + heads * tails], *maps, separators[at : at + cells])
-        return cls(tree, beliefs, separators, layout)
+    def of(cls, tree: CliqueTree, cells: np.ndarray) -> Component:
+        """From all cliques' marginals, one after the other, which must agree on their separators."""
+        layout = lay_out(tree, [])
+        part = cls(tree, Beliefs(cells, np.zeros(layout.edges[:, CELLS].sum())), layout)
+        for edge in layout.edges:
+            _, heads, tails = layout.cliques[edge[CHILD]]
+            head, tail = layout.maps[edge[HEAD] :][:heads], layout.maps[edge[TAIL] :][:tails]
+            separator = part.beliefs.separators[edge[START] :][: edge[CELLS]]
+            marginal_into(part.table(edge[CHILD]), head, tail, separator)
+        return part
 
     @property
     def attributes(self) -> tuple[int, ...]:
@@ -59,13 +53,15 @@ class Component:
     def table(self, clique: int) -> np.ndarray:
         """float64[cells]: one clique's marginal, row-major."""
         start, heads, tails = self.layout.cliques[clique].tolist()
-        return self.beliefs[start : start + heads * tails]
+        return self.beliefs.cliques[start : start + heads * tails]
 
-    def marginal(self, view: View) -> np.ndarray:
-        """float64[cells]: shares over the variables of `view`, whatever cliques they lie in."""
-        return MarginalReader(self.tree, view, self.beliefs, self.separators, self.layout).marginals(
-            np.array([view], dtype=np.int64)
-        )[0]
+    def reader(self, variables: Iterable[int]) -> MarginalReader:
+        """For many marginals over these variables."""
+        return MarginalReader(self.tree, self.layout, self.beliefs, variables)
+
+    def shares(self, view: View) -> np.ndarray:
+        """float64[cells]: the marginal over `view`, whatever cliques its variables lie in, of sum 1."""
+        return self.reader(view).shares(np.array([view], dtype=np.int64))[0]
 
 
 class Forest:
@@ -102,9 +98,7 @@ class Forest:
         self._next += 1
 
     def marginal(self, view: View) -> np.ndarray:
-        """float64[cells]: records over the variables of `view`: the product of its components' marginals,
-        exactly.
-        """
+        """float64[cells]: the marginal over `view`, in records; exact."""
         return self.marginals([view])[0]
 
     def marginals(self, views: Sequence[View]) -> list[np.ndarray]:
@@ -112,37 +106,30 @@ class Forest:
         parts = [self._parts(view) for view in views]
         tables: dict[View, np.ndarray] = {}
         for id_, part in self.components_by_id.items():
-            wanted = list(dict.fromkeys(found[id_] for found in parts if id_ in found))
+            wanted = list(dict.fromkeys(by_id[id_] for by_id in parts if id_ in by_id))
             if wanted:
-                joints = MarginalReader(
-                    part.tree,
-                    {v for view in wanted for v in view},
-                    part.beliefs,
-                    part.separators,
-                    part.layout,
-                )
+                reader = part.reader({v for view in wanted for v in view})
                 width = max(len(view) for view in wanted)
                 padded = np.array([view + (-1,) * (width - len(view)) for view in wanted], dtype=np.int64)
-                tables.update(zip(wanted, joints.marginals(padded), strict=True))
+                tables.update(zip(wanted, reader.shares(padded), strict=True))
         return [
-            self._product(view, [tables[inside] for inside in found.values()], found)
-            for view, found in zip(views, parts, strict=True)
+            self._product(view, {inside: tables[inside] for inside in by_id.values()})
+            for view, by_id in zip(views, parts, strict=True)
         ]
 
     def _parts(self, view: View) -> dict[int, View]:
         """The variables of a view by the component that holds them."""
-        found: dict[int, View] = {}
+        parts: dict[int, View] = {}
         for v in view:
             id_ = int(self.part_of[self.levels.attribute[v]])
-            found[id_] = (*found.get(id_, ()), v)
-        return found
+            parts[id_] = (*parts.get(id_, ()), v)
+        return parts
 
-    def _product(self, view: View, tables: Sequence[np.ndarray], found: dict[int, View]) -> np.ndarray:
+    def _product(self, view: View, tables: dict[View, np.ndarray]) -> np.ndarray:
         table = np.full(1, self.total)
-        for part in tables:
+        for part in tables.values():
             table = np.multiply.outer(table, part).ravel()
-        order = [v for inside in found.values() for v in inside]
-        return arranged(table, order, view, self.levels.sizes)
+        return arranged(table, [v for inside in tables for v in inside], view, self.levels.sizes)
 
     @property
     def cells(self) -> int:

@@ -1,137 +1,108 @@
-"""MarginalReader: many joint marginals of a clique tree in one pass, wherever in the tree their variables lie."""
+"""MarginalReader: many joint marginals of a clique tree in one pass, wherever in it their variables lie."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from factored_mwem.domain.levels import View
+from factored_mwem.kernels import joint
 from factored_mwem.kernels.dense import FLOOR
-from factored_mwem.kernels.joint import choose_medians, fill_conditionals, joint_marginals
+from factored_mwem.kernels.tree import CELLS, START, Beliefs, TreeArrays
 from factored_mwem.model.clique_tree import CliqueTree, arranged, grid
 
-if TYPE_CHECKING:
-    from factored_mwem.model.layout import Layout
-
-FEW = 2**14
+MIN_THREADED_CELLS = 2**14
 """Cells of all marginals together below which a second thread would only cost."""
 
 
 class MarginalReader:
-    """Marginals over subsets of `variables`, read off calibrated beliefs; what depends on the tree alone is
-    laid out once.
-    """
+    """Marginals over some of `variables`, read off calibrated beliefs; the tree is laid out once."""
 
     def __init__(
-        self,
-        tree: CliqueTree,
-        variables: Iterable[int],
-        beliefs: np.ndarray,
-        separators: np.ndarray,
-        layout: Layout,
+        self, tree: CliqueTree, layout: TreeArrays, beliefs: Beliefs, variables: Iterable[int]
     ) -> None:
         self.tree, self.layout = tree, layout
-        self._gate = self._gates({int(v) for v in variables})
-        self.variables = sorted({int(g) for g in self._gate[self._gate >= 0]})
-        self._find_ways()
-        self._lay_out_steps()
-        self._lay_out_conditionals()
-        self.refresh(beliefs, separators)
+        self._finest_shared = _finest_shared(tree, {int(v) for v in variables})
+        self.variables = sorted({int(v) for v in self._finest_shared[self._finest_shared >= 0]})
+        self._separator = {(c, p): s for c, p, s in tree.edges} | {(p, c): s for c, p, s in tree.edges}
+        self._next_clique = _next_cliques(tree, self.variables)
+        self._reader = self._lay_out()
+        self.refresh(beliefs)
 
-    def refresh(self, beliefs: np.ndarray, separators: np.ndarray) -> None:
+    def refresh(self, beliefs: Beliefs) -> None:
         """Take in other beliefs of the same tree."""
-        self._beliefs = beliefs
-        self._conditionals = np.zeros(self._size)
-        fill_conditionals(
-            beliefs,
-            separators,
-            self.layout.cliques,
-            self._axes,
-            self._axis_of,
-            self._steps,
-            self._directions,
-            self._blocks,
-            self._conditionals,
-        )
-        self._within = {v: self._share(v, int(g)) for v, g in enumerate(self._gate) if g not in (-1, v)}
+        self._cells = beliefs.cliques
+        joint.fill_conditionals(beliefs, self._reader)
+        self._within = {
+            v: self._share(v, int(u)) for v, u in enumerate(self._finest_shared) if u not in (-1, v)
+        }
 
-    def _share(self, fine: int, gate: int) -> np.ndarray:
-        """float64[codes of `fine`]: the share of each code within its code of `gate`."""
-        levels = self.tree.levels
+    def _table(self, clique: int) -> np.ndarray:
+        start, heads, tails = self.layout.cliques[clique].tolist()
+        return self._cells[start : start + heads * tails]
+
+    def _share(self, fine: int, coarse: int) -> np.ndarray:
+        """float64[codes of `fine`]: the share of each code within its code of `coarse`."""
         k = self.tree.clique_of((fine,))
         assert k is not None
-        start, heads, tails = self.layout.cliques[k].tolist()
-        mass = np.bincount(grid(self.tree.steps(k, (fine,))), self._beliefs[start : start + heads * tails])
-        group = levels.between(fine, gate)
+        mass = np.bincount(grid(self.tree.steps(k, (fine,))), self._table(k))
+        group = self.tree.levels.between(fine, coarse)
         return mass / np.maximum(np.bincount(group, mass), FLOOR)[group]
 
-    def marginals(self, views: np.ndarray) -> list[np.ndarray]:
+    def shares(self, views: np.ndarray) -> list[np.ndarray]:
         """The marginal of each of `views: int64[view, slot]` (padded with -1), in shares."""
         out, starts = self.flat(views)
         return [out[a:b] for a, b in itertools.pairwise(starts)]
 
     def flat(self, views: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """All marginals one after the other, and where each begins (and the last ends)."""
-        gated = np.append(self._gate, -1)[views]
-        found, begins = self._flat(gated)
-        finer = np.flatnonzero((gated != views).any(axis=1))
+        shared = np.append(self._finest_shared, -1)[views]
+        tables, begins = self._flat(shared)
+        finer = np.flatnonzero((shared != views).any(axis=1))
         if not len(finer):
-            return found, begins
+            return tables, begins
         starts = self._starts(views)
         out = np.empty(int(starts[-1]))
-        same = (gated == views).all(axis=1)
+        same = (shared == views).all(axis=1)
         shift = np.repeat((begins - starts)[:-1][same], np.diff(starts)[same])
         place = np.flatnonzero(np.repeat(same, np.diff(starts)))
-        out[place] = found[place + shift]
+        out[place] = tables[place + shift]
         for i in finer.tolist():
-            out[starts[i] : starts[i + 1]] = self._through_gates(
-                found[begins[i] : begins[i + 1]], gated[i], views[i]
-            )
+            table = tables[begins[i] : begins[i + 1]]
+            out[starts[i] : starts[i + 1]] = self._split_up(table, shared[i], views[i])
         return out, starts
 
-    def _through_gates(self, table: np.ndarray, gated: np.ndarray, view: np.ndarray) -> np.ndarray:
-        """A marginal over gates, split up to the finer variables of `view`: within a gate's code they do not
-        depend on anything else.
+    def _split_up(self, table: np.ndarray, shared: np.ndarray, view: np.ndarray) -> np.ndarray:
+        """A marginal over the variables `shared`, split up to the finer ones of `view`: within a code of the
+        shared one they depend on nothing else.
         """
-        levels = self.tree.levels
-        axes = table.reshape(levels.sizes[gated[gated >= 0]])
-        for axis, (g, v) in enumerate(zip(gated[gated >= 0].tolist(), view[view >= 0].tolist(), strict=True)):
-            if g != v:
-                axes = np.take(axes, levels.between(v, g), axis=axis) * self._within[v].reshape(
-                    [-1] + [1] * (axes.ndim - axis - 1)
-                )
+        levels, kept = self.tree.levels, shared >= 0
+        axes = table.reshape(levels.sizes[shared[kept]])
+        for axis, (u, v) in enumerate(zip(shared[kept].tolist(), view[kept].tolist(), strict=True)):
+            if u != v:
+                share = self._within[v].reshape([-1] + [1] * (axes.ndim - axis - 1))
+                axes = np.take(axes, levels.between(v, u), axis=axis) * share
         return axes.ravel()
-
-    def _gates(self, variables: set[int]) -> np.ndarray:
-        """int64[variable]: where only a coarser variable of its attribute meets others in a clique, that one;
-        itself elsewhere; -1: not asked for.
-        """
-        levels = self.tree.levels
-        gate = np.full(len(levels), -1, dtype=np.int64)
-        for v in variables:
-            chain = levels.chains[int(levels.attribute[v])]
-            meeting = [u for clique in self.tree.cliques if len(clique) > 1 for u in clique if u in chain]
-            gate[v] = max(v, min(meeting)) if meeting else v
-        return gate
 
     def _flat(self, views: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         starts = self._starts(views)
-        out, medians = np.zeros(int(starts[-1])), self.medians(views)
-        if len(out) > FEW:
+        out, meeting = np.zeros(int(starts[-1])), self.meeting_cliques(views)
+
+        def fill(rows: slice) -> None:
+            joint.joint_marginals(
+                self._cells, self._reader, views[rows], meeting[rows], starts[rows.start :], out
+            )
+
+        if len(out) > MIN_THREADED_CELLS and len(views) > 1:
+            middle = (len(views) + 1) // 2
             with ThreadPoolExecutor(max_workers=2) as pool:
-                halves = np.array_split(np.arange(len(views)), 2)
-                for job in [
-                    pool.submit(self._fill, views[half], medians[half], starts[half[0] : half[-1] + 2], out)
-                    for half in halves
-                    if len(half)
-                ]:
-                    job.result()
+                list(pool.map(fill, [slice(0, middle), slice(middle, len(views))]))
         else:
-            self._fill(views, medians, starts, out)
-        for i in np.flatnonzero(medians < 0):
+            fill(slice(0, len(views)))
+        for i in np.flatnonzero(meeting < 0):
             out[starts[i] : starts[i + 1]] = self._wide(tuple(int(v) for v in views[i] if v >= 0))
         return out, starts
 
@@ -140,167 +111,165 @@ class MarginalReader:
         sizes = np.append(self.tree.levels.sizes, 1)
         return np.concatenate([[0], np.cumsum(sizes[views].prod(axis=1))]).astype(np.int64)
 
-    def _fill(self, views: np.ndarray, medians: np.ndarray, starts: np.ndarray, out: np.ndarray) -> None:
-        joint_marginals(
-            self._beliefs, self.layout.cliques, self._axes, self._axis_of, self._steps, views, medians, self._step_of, self._given_of,
-            self._stride_of, self._rows_of, self.tree.levels.sizes, self._conditionals, starts, out,
-        )  # fmt: skip
-
-    def _wide(self, view: tuple[int, ...]) -> np.ndarray:
-        """A marginal for which no clique has all variables in different directions, as can happen from four
-        variables on.
-        """
-        table = self._given(0, -1, view)[0]
-        return arranged(table, self._by_direction(0, view), view, self.tree.levels.sizes)
-
-    def _by_direction(self, clique: int, view: tuple[int, ...]) -> list[int]:
-        """The variables of `view` in the order in which `_given` leaves their axes: inside the clique
-        first.
-        """
-        inside = [v for v in view if self._toward[clique, v] < 0]
-        ways = dict.fromkeys(int(self._toward[clique, v]) for v in view if self._toward[clique, v] >= 0)
-        return inside + [
-            u
-            for k in ways
-            for u in self._by_direction(k, tuple(v for v in view if self._toward[clique, v] == k))
-        ]
-
-    def _given(self, clique: int, sender: int, view: tuple[int, ...]) -> np.ndarray:
-        """float64[cells of the separator to `sender`, cells of `view`]: P(view | separator), from the far
-        side of the tree (no sender: one row).
-        """
-        between = () if sender < 0 else self._separator[clique, sender]
-        inside = tuple(v for v in view if self._toward[clique, v] < 0)
-        ways = dict.fromkeys(int(self._toward[clique, v]) for v in view if self._toward[clique, v] >= 0)
-        factors = [
-            (
-                grid(self.tree.steps(clique, self._separator[clique, k])),
-                self._given(k, clique, tuple(v for v in view if self._toward[clique, v] == k)),
-            )
-            for k in ways
-        ]
-        rows, codes = grid(self.tree.steps(clique, between)), grid(self.tree.steps(clique, inside))
-        width = int(np.prod([factor.shape[1] for _, factor in factors], dtype=np.int64))
-        cells = self.tree.levels.cells(inside)
-        found = np.zeros((self.tree.levels.cells(between) * cells, width))
-        start, heads, tails = self.layout.cliques[clique].tolist()
-        chunk = max(2**20 // width, 1)
-        for at in range(0, heads * tails, chunk):
-            part = slice(at, min(at + chunk, heads * tails))
-            table = self._beliefs[start + part.start : start + part.stop, None]
-            for index, factor in factors:
-                table = (table[:, :, None] * factor[index[part]][:, None, :]).reshape(len(table), -1)
-            np.add.at(found, rows[part] * cells + codes[part], table)
-        found = found.reshape(self.tree.levels.cells(between), cells * width)
-        return found / found.sum(axis=1, keepdims=True) if sender >= 0 else found
-
-    def medians(self, views: np.ndarray) -> np.ndarray:
+    def meeting_cliques(self, views: np.ndarray) -> np.ndarray:
         """int64[view]: the cheapest clique that fixes a view's variables or from which they lie in different
         directions; -1 where none does.
 
         Up to three variables always have one: where the paths between them meet.
         """
-        found = np.full(len(views), -1, dtype=np.int64)
-        choose_medians(
-            self._toward, np.array(self.tree.cells, dtype=np.float64), self.tree.levels.sizes, views, found
-        )
-        return found
+        meeting, cells = np.full(len(views), -1, dtype=np.int64), np.array(self.tree.cells, dtype=np.float64)
+        joint.choose_meeting_cliques(self._next_clique, cells, self.tree.levels.sizes, views, meeting)
+        return meeting
 
-    def _find_ways(self) -> None:
-        """For each clique and variable the neighbour on the way, -1 where the clique fixes it; and each
-        variable's order of distance.
+    def _wide(self, view: View) -> np.ndarray:
+        """A marginal without a meeting clique, as can happen from four variables on."""
+        table = self._given(0, -1, view)[0]
+        return arranged(table, self._by_direction(0, view), view, self.tree.levels.sizes)
+
+    def _directions(self, clique: int, view: View) -> tuple[View, dict[int, View]]:
+        """(the variables of `view` that a clique fixes, those beyond each of its neighbours)."""
+        inside: View = ()
+        beyond: dict[int, View] = {}
+        for v in view:
+            k = int(self._next_clique[clique, v])
+            if k < 0:
+                inside = (*inside, v)
+            else:
+                beyond[k] = (*beyond.get(k, ()), v)
+        return inside, beyond
+
+    def _by_direction(self, clique: int, view: View) -> View:
+        """The variables of `view` in the order of the axes that `_given` leaves."""
+        inside, beyond = self._directions(clique, view)
+        return inside + tuple(u for k, variables in beyond.items() for u in self._by_direction(k, variables))
+
+    def _given(self, clique: int, sender: int, view: View) -> np.ndarray:
+        """float64[cells of the separator to `sender`, cells of `view`]: P(view | separator), from the far
+        side of the tree (no sender: one row).
         """
-        tree, count = self.tree, len(self.tree.cliques)
-        neighbours: list[list[int]] = [[] for _ in range(count)]
-        for child, parent, _ in tree.edges:
-            neighbours[child].append(parent)
-            neighbours[parent].append(child)
-        width = max(self.variables) + 1
-        self._toward = np.full((count, width), -1, dtype=np.int64)
-        for v in self.variables:
-            reached = [k for k in tree.home[int(tree.levels.attribute[v])] if tree.fixes(k, (v,))]
-            seen = set(reached)
-            for k in reached:
-                for j in neighbours[k]:
-                    if j not in seen:
-                        seen.add(j)
-                        self._toward[j, v] = k
-                        reached.append(j)
+        between = () if sender < 0 else self._separator[clique, sender]
+        inside, beyond = self._directions(clique, view)
+        factors = [
+            (grid(self.tree.steps(clique, self._separator[clique, k])), self._given(k, clique, variables))
+            for k, variables in beyond.items()
+        ]
+        rows, codes = grid(self.tree.steps(clique, between)), grid(self.tree.steps(clique, inside))
+        width = int(np.prod([factor.shape[1] for _, factor in factors], dtype=np.int64))
+        cells, table = self.tree.levels.cells(inside), self._table(clique)
+        summed = np.zeros((self.tree.levels.cells(between) * cells, width))
+        chunk = max(2**20 // width, 1)
+        for at in range(0, len(table), chunk):
+            part = slice(at, at + chunk)
+            products = table[part, None]
+            for row_of, factor in factors:
+                products = (products[:, :, None] * factor[row_of[part]][:, None, :]).reshape(
+                    len(products), -1
+                )
+            np.add.at(summed, rows[part] * cells + codes[part], products)
+        summed = summed.reshape(-1, cells * width)
+        return summed / summed.sum(axis=1, keepdims=True) if sender >= 0 else summed
 
-    def _lay_out_steps(self) -> None:
-        tree = self.tree
-        self._axes = np.array(
-            [int(tree.levels.sizes[v]) for clique in tree.cliques for v in clique], dtype=np.int64
-        )
-        self._axis_of = np.concatenate([[0], np.cumsum([len(clique) for clique in tree.cliques])]).astype(
-            np.int64
-        )
-        separator = self._separator = {(c, p): s for c, p, s in tree.edges} | {
-            (p, c): s for c, p, s in tree.edges
-        }
-        parts, at, known = [], 0, {}
-        self._step_of = np.full(self._toward.shape, -1, dtype=np.int64)
-        for k in range(len(tree.cliques)):
-            for v in self.variables:
-                way = int(self._toward[k, v])
-                view = (v,) if way < 0 else separator[k, way]
-                if (k, view) not in known:
-                    steps = np.concatenate(tree.steps(k, view))
-                    known[k, view] = at
-                    parts.append(steps)
-                    at += len(steps)
-                self._step_of[k, v] = known[k, view]
-        self._back = {}
-        for k, j in separator:
-            steps = np.concatenate(tree.steps(k, separator[k, j]))
-            self._back[k, j] = at
-            parts.append(steps)
-            at += len(steps)
-        self._steps = np.concatenate(parts)
-
-    def _lay_out_conditionals(self) -> None:
-        """The directions and blocks of `fill_conditionals`, and where each clique finds the conditional of
-        each variable outside it.
-        """
-        tree, edges = self.tree, self.layout.edges
+    def _lay_out(self) -> joint.Reader:
+        """How the kernels read this tree; its conditionals are still to be filled in."""
+        tree, edges, sizes = self.tree, self.layout.edges, self.tree.levels.sizes
+        steps, step_of, back = self._steps()
+        given_of, stride_of, rows_of = (np.full(step_of.shape, fill, dtype=np.int64) for fill in (-1, 0, 0))
         down = [(p, c, e) for e, (c, p, _) in enumerate(tree.edges)]
         ways = down[::-1] + [(c, p, e) for p, c, e in down]
-        neighbours: dict[int, list[int]] = {k: [] for k in range(len(tree.cliques))}
+        neighbours: dict[int, list[int]] = {}
         for m, k, _ in ways:
-            neighbours[k].append(m)
-        shape = self._toward.shape
-        self._given_of, self._stride_of, self._rows_of = (
-            np.full(shape, fill, dtype=np.int64) for fill in (-1, 0, 0)
-        )
+            neighbours.setdefault(k, []).append(m)
         directions: list[tuple[int, ...]] = []
         blocks: list[tuple[int, ...]] = []
         made: dict[tuple[int, int], tuple[int, int, list[int]]] = {}
         end = 0
         for m, k, e in ways:
-            inside = [v for v in self.variables if self._toward[m, v] == k and self._toward[k, v] < 0]
-            first, order = len(blocks), list(inside)
-            for v, column in zip(inside, self._columns(inside), strict=False):
-                blocks.append((column, self._step_of[k, v], -1, 0))
+            order = [
+                v for v in self.variables if self._next_clique[m, v] == k and self._next_clique[k, v] < 0
+            ]
+            first, columns = len(blocks), _columns(sizes, order)
+            blocks += [(column, step_of[k, v], -1, 0) for column, v in zip(columns, order, strict=False)]
             for j in neighbours[k]:
-                if j != m and made[k, j][2]:
-                    at, width, variables = made[k, j]
-                    blocks.append((self._columns(order)[-1], self._step_of[k, variables[0]], at, width))
-                    order += variables
-            columns = self._columns(order)
-            made[m, k] = (end, columns[-1], order)
-            directions.append(
-                (k, edges[e, 2], edges[e, 3], end, columns[-1], self._back[k, m], first, len(blocks))
-            )
-            self._given_of[m, order], self._stride_of[m, order], self._rows_of[m, order] = (
-                np.array(columns[:-1]) + end,
-                columns[-1],
-                edges[e, 3],
-            )
-            end += int(edges[e, 3]) * columns[-1]
-        self._directions = np.array(directions, dtype=np.int64).reshape(-1, 8)
-        self._blocks = np.array(blocks, dtype=np.int64).reshape(-1, 4)
-        self._size = end
+                at, width, variables = made[k, j] if j != m else (0, 0, [])
+                if variables:
+                    blocks.append((columns[-1], step_of[k, variables[0]], at, width))
+                    order = order + variables
+                    columns = _columns(sizes, order)
+            made[m, k] = end, columns[-1], order
+            rows = int(edges[e, CELLS])
+            directions.append((k, edges[e, START], rows, end, columns[-1], back[k, m], first, len(blocks)))
+            given_of[m, order], stride_of[m, order] = np.array(columns[:-1]) + end, columns[-1]
+            rows_of[m, order] = rows
+            end += rows * columns[-1]
+        return joint.Reader(
+            self.layout.cliques,
+            np.array([int(sizes[v]) for clique in tree.cliques for v in clique], dtype=np.int64),
+            np.cumsum([0, *map(len, tree.cliques)], dtype=np.int64),
+            sizes,
+            steps,
+            step_of,
+            given_of,
+            stride_of,
+            rows_of,
+            np.array(directions, dtype=np.int64).reshape(-1, 8),
+            np.array(blocks, dtype=np.int64).reshape(-1, 4),
+            np.zeros(end),
+        )
 
-    def _columns(self, variables: list[int]) -> list[int]:
-        """Where each variable's codes begin when all are laid side by side, and where the last end."""
-        return [0, *itertools.accumulate(int(self.tree.levels.sizes[v]) for v in variables)]
+    def _steps(self) -> tuple[np.ndarray, np.ndarray, dict[tuple[int, int], int]]:
+        """(all steps, where those of each clique to each variable begin, and to each neighbour)."""
+        parts: list[np.ndarray] = []
+        begins: dict[tuple[int, View], int] = {}
+        end = 0
+
+        def begin(clique: int, view: View) -> int:
+            nonlocal end
+            if (clique, view) not in begins:
+                parts.append(np.concatenate(self.tree.steps(clique, view)))
+                begins[clique, view], end = end, end + len(parts[-1])
+            return begins[clique, view]
+
+        step_of = np.full(self._next_clique.shape, -1, dtype=np.int64)
+        for k in range(len(step_of)):
+            for v in self.variables:
+                way = int(self._next_clique[k, v])
+                step_of[k, v] = begin(k, (v,) if way < 0 else self._separator[k, way])
+        back = {(k, j): begin(k, separator) for (k, j), separator in self._separator.items()}
+        return np.concatenate(parts), step_of, back
+
+
+def _columns(sizes: np.ndarray, variables: Iterable[int]) -> list[int]:
+    """Where each variable's codes begin when all are laid side by side, and where the last end."""
+    return [0, *itertools.accumulate(int(sizes[v]) for v in variables)]
+
+
+def _finest_shared(tree: CliqueTree, variables: Iterable[int]) -> np.ndarray:
+    """int64[variable]: where only a coarser variable of its attribute meets others in a clique, the finest
+    such one; itself elsewhere; -1: not asked for.
+    """
+    levels = tree.levels
+    finest = np.full(len(levels), -1, dtype=np.int64)
+    for v in variables:
+        chain = levels.chains[int(levels.attribute[v])]
+        shared = [u for clique in tree.cliques if len(clique) > 1 for u in clique if u in chain]
+        finest[v] = max(v, min(shared)) if shared else v
+    return finest
+
+
+def _next_cliques(tree: CliqueTree, variables: Sequence[int]) -> np.ndarray:
+    """int64[clique, variable]: the neighbour on the way to the variable, -1 where the clique fixes it."""
+    neighbours: list[list[int]] = [[] for _ in tree.cliques]
+    for child, parent, _ in tree.edges:
+        neighbours[child].append(parent)
+        neighbours[parent].append(child)
+    next_clique = np.full((len(neighbours), max(variables) + 1), -1, dtype=np.int64)
+    for v in variables:
+        reached = [k for k in tree.home[int(tree.levels.attribute[v])] if tree.fixes(k, (v,))]
+        seen = set(reached)
+        for k in reached:
+            for j in neighbours[k]:
+                if j not in seen:
+                    seen.add(j)
+                    next_clique[j, v] = k
+                    reached.append(j)
+    return next_clique

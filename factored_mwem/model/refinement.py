@@ -1,5 +1,4 @@
-"""Refinement: rows drawn from a model moved towards its marginals. Free, because the rows and the model are
-public already.
+"""Refinement: rows drawn from a model moved towards its marginals. Free, because both are public already.
 
 A pass takes the columns one by one. The rows whose value of the column stands in the fullest cells come
 first; each gets the value that lowers the summed L1 distance of all tables most, or keeps its own.
@@ -11,24 +10,25 @@ import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from factored_mwem.kernels.rows import charge, improve
 
-SHARE = 0.1
+MAX_SHARE = 0.1
 """Most of a column's rows that one pass looks at. Measured: the tenth in the fullest cells holds three
 quarters of what all rows would gain.
 """
-STOP = 0.005
+MIN_MOVED_SHARE = 0.005
 """Passes end when a smaller share of the values looked at changes. On nltcs at epsilon 10, .05 gives .0017
 and .005 gives .0014.
 """
-PASSES = 8
+MAX_PASSES = 8
 """Measured on Adult: the first three make nine tenths of the way to where twelve end; on nltcs, where a pass
 is cheap, eight are worth it.
 """
-MOST = 300_000
+MAX_PROPOSALS = 300_000
 """Values looked at by default, at most: about two seconds. Measured: at a million rows ten times as many
 bring nothing towards the real ones.
 """
@@ -46,7 +46,7 @@ class Target:
 
 def enough(attributes: int, rows: int) -> int:
     """Proposals after which more bring little."""
-    return min(math.ceil(SHARE * rows) * PASSES * attributes, MOST)
+    return min(math.ceil(MAX_SHARE * rows) * MAX_PASSES * attributes, MAX_PROPOSALS)
 
 
 def refine(
@@ -77,8 +77,8 @@ def refine(
     if not columns or not rows:
         return
     views = np.array([level[codes[a]] for a, levels in enumerate(groups) for level in levels], dtype=np.int32)
-    each = min(math.ceil(SHARE * rows), math.ceil(proposals / len(columns)))
-    cells, costs = np.empty((2, rows), dtype=np.int64), np.empty((2, rows), dtype=np.float32)
+    each = min(math.ceil(MAX_SHARE * rows), math.ceil(proposals / len(columns)))
+    scratch, costs = np.empty((2, rows), dtype=np.int64), np.empty((2, rows), dtype=np.float32)
     with ThreadPoolExecutor(max_workers=2) as pool:
         while proposals > 0:
             moved = looked = 0
@@ -88,45 +88,23 @@ def refine(
                     break
                 column = views[first[a] : first[a + 1]]
                 layout, residual = _lay_out(int(first[a]), len(groups[a]), axes, tables)
-                _charge(pool, views, column, layout, residual, cells, costs)
-                cost = costs[0] + costs[1]
-                fullest = np.argpartition(cost, count - 1)[:count]
+                # half of the tables on each core: no two share a cell of `residual`
+                take_off = partial(charge, views, column)
+                list(pool.map(take_off, np.array_split(layout, 2), (residual, residual), scratch, costs))
+                fullest = np.argpartition(costs[0] + costs[1], count - 1)[:count]
                 picks = np.stack([fullest, rng.integers(rows, size=count)])
                 moved += improve(views, column, layout, np.array(groups[a], dtype=np.int32), residual, picks)
                 looked += count
                 proposals -= count
-            if moved < STOP * looked:
+            if moved < MIN_MOVED_SHARE * looked:
                 break
     codes[:] = views[first[:-1]]
-
-
-def _charge(
-    pool: ThreadPoolExecutor,
-    views: np.ndarray,
-    column: np.ndarray,
-    layout: np.ndarray,
-    residual: np.ndarray,
-    cells: np.ndarray,
-    costs: np.ndarray,
-) -> None:
-    """`charge`, half of the tables on each core: no two tables share a cell of `residual`."""
-    halves = np.array_split(layout, 2)
-    list(
-        pool.map(
-            lambda half, scratch, cost: charge(views, column, half, residual, scratch, cost),
-            halves,
-            cells,
-            costs,
-        )
-    )
 
 
 def _lay_out(
     first: int, levels: int, axes: Sequence[Sequence[int]], tables: Sequence[np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(layout, residual) of the kernels for the column of views `first` .. `first + levels - 1`; no row is
-    counted yet.
-    """
+    """(layout, residual) for the column of views `first` .. `first + levels - 1`, before rows are counted."""
     own = range(first, first + levels)
     mine = [(axis, table) for axis, table in zip(axes, tables, strict=True) if any(v in own for v in axis)]
     layout = np.zeros((len(mine), 2 * max(len(axis) for axis, _ in mine)), dtype=np.int64)

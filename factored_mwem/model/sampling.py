@@ -16,17 +16,17 @@ from factored_mwem.model.refinement import Target, enough, refine
 from factored_mwem.tables.codec import decode
 from factored_mwem.workload.candidates import Candidates
 
-BATCH = 2**17
+MAX_BATCH_ROWS = 2**17
 """Most rows drawn and decoded at a time."""
-MOST_REFINED = 500_000
+MAX_REFINED_ROWS = 500_000
 """Beyond this many rows their own scatter is so small that refinement gained nothing."""
 BYTES_A_CELL = 16.0
 """Of those tables: shares, targets, and what is left between rows and targets."""
-AIM_CELLS, MOST_AIMS = 2**24, 5_000
+MAX_AIM_CELLS, MAX_AIMS = 2**24, 5_000
 """Cells and number of those tables at most."""
-TEXT = 2**30
+MAX_TEXT_BYTES = 2**30
 """Most bytes of a column of text in a batch: the library takes up to 2^31."""
-VALUES = 2**24
+MAX_BATCH_VALUES = 2**24
 """Most values at a time: a wide table comes in shorter batches, so that memory does not grow with its
 columns.
 """
@@ -45,7 +45,11 @@ def sample(
 
     Before that, in each batch the cells of every tree's root come out within one row of their share.
     """
-    batch = min(BATCH, max(VALUES // len(schema), 2**12), max(TEXT // _longest(domain), 1))
+    batch = min(
+        MAX_BATCH_ROWS,
+        max(MAX_BATCH_VALUES // len(schema), 2**12),
+        max(MAX_TEXT_BYTES // _longest(domain), 1),
+    )
     shares = shares_of(model, aims) if rows else []
     for at in range(0, rows, batch):
         size = min(batch, rows - at)
@@ -60,16 +64,12 @@ def sample(
 
 def _longest(domain: Domain) -> int:
     """Bytes of the longest listed text."""
-    return (
-        max((len(value.encode()) for a in domain for value in a.values if isinstance(value, str)), default=1)
-        or 1
-    )
+    texts = (value for a in domain for value in a.values if isinstance(value, str))
+    return max((len(text.encode()) for text in texts), default=1) or 1
 
 
 def shares_of(model: Forest, aims: Sequence[View]) -> list[np.ndarray]:
-    """float32[cells] for each of `aims`: the model's marginals; a few at a time, because they come in twice
-    the width.
-    """
+    """float32[cells] for each of `aims`: the model's marginals, read a few at a time in twice the width."""
     return [
         (t / model.total).astype(np.float32)
         for at in range(0, len(aims), 32)
@@ -94,14 +94,8 @@ def improved(
         Target(tuple(level_of[v] for v in view), share * np.float32(rows))
         for view, share in zip(aims, shares, strict=True)
     ]
-    refine(
-        table,
-        levels.shape,
-        [[levels.groups[v] for v in chain] for chain in levels.chains],
-        targets,
-        proposals,
-        rng,
-    )
+    groups = [[levels.groups[v] for v in chain] for chain in levels.chains]
+    refine(table, levels.shape, groups, targets, proposals, rng)
     return list(table)
 
 
@@ -112,21 +106,15 @@ def aims_of(candidates: Candidates, levels: Levels, rows: int, memory: float = m
     None where rows, or marginals, are so many that refinement brings nothing for its time.
     """
     largest = np.flatnonzero(candidates.orders == candidates.orders.max())
-    if rows > MOST_REFINED or len(largest) > MOST_AIMS:
+    if rows > MAX_REFINED_ROWS or len(largest) > MAX_AIMS:
         return []
     singles = [(a,) for a in range(len(levels.shape))]
     most = min(max(2 * rows, 2**15), 2**17)
     while most >= 2**8:
-        found = [
-            *singles,
-            *(
-                view
-                for c in largest.tolist()
-                if (view := coarse_enough(levels, candidates.positions(c), most))
-            ),
-        ]
-        if sum(levels.cells(view) for view in found) <= min(memory / BYTES_A_CELL, AIM_CELLS):
-            return found
+        coarse = (coarse_enough(levels, candidates.positions(c), most) for c in largest.tolist())
+        aims = [*singles, *(view for view in coarse if view)]
+        if sum(levels.cells(view) for view in aims) <= min(memory / BYTES_A_CELL, MAX_AIM_CELLS):
+            return aims
         most //= 2
     return []
 
@@ -135,59 +123,51 @@ def coarse_enough(levels: Levels, view: View, most: int) -> View | None:
     """The view with its largest attributes at coarser levels until it has at most `most` cells; None where it
     cannot, or is a single attribute.
     """
-    found = list(view)
-    while levels.cells(found) > most:
-        coarser = [int(levels.coarser[v]) for v in found]
-        at = max(range(len(found)), key=lambda j: levels.sizes[found[j]] if coarser[j] >= 0 else 0)
+    axes = list(view)
+    while levels.cells(axes) > most:
+        coarser = [int(levels.coarser[v]) for v in axes]
+        at = max(range(len(axes)), key=lambda j: levels.sizes[axes[j]] if coarser[j] >= 0 else 0)
         if coarser[at] < 0:
             return None
-        found[at] = coarser[at]
-    return tuple(found) if len(found) > 1 else None
+        axes[at] = coarser[at]
+    return tuple(axes) if len(axes) > 1 else None
 
 
 def draw(model: Forest, rows: int, rng: np.random.Generator) -> list[np.ndarray]:
-    """int64[row] per attribute: the codes of `rows` rows. Components are independent, so each gets its own
-    random order.
-    """
+    """int64[row] per attribute: the codes of `rows` rows, every component in a random order of its own."""
     codes: list[np.ndarray] = [np.empty(0, dtype=np.int64)] * len(model.levels.shape)
     for part in model.components:
-        found = _down(part, rows, rng)
+        drawn = _down(part, rows, rng)
         for a in part.attributes:
-            codes[a] = found[a]  # an attribute's own variable has its number
+            codes[a] = drawn[a]  # an attribute's own variable has its number
     return codes
 
 
 def _down(part: Component, rows: int, rng: np.random.Generator) -> dict[int, np.ndarray]:
-    """int64[row] per variable of one tree: cells of the root, then of each clique given the codes its parent
-    has drawn.
-    """
+    """int64[row] per variable of a tree: cells of the root, then of each clique given its parent's codes."""
     tree, levels = part.tree, part.tree.levels
-    found: dict[int, np.ndarray] = {}
+    codes: dict[int, np.ndarray] = {}
 
     def keep(clique: int, cells: np.ndarray) -> None:
-        for v in reversed(
-            tree.cliques[clique]
-        ):  # by hand: numpy's own function takes up to 64 axes, and some have one code
-            cells, found[v] = np.divmod(cells, int(levels.sizes[v]))
+        for v in reversed(tree.cliques[clique]):  # by hand: numpy's own function takes up to 64 axes
+            cells, codes[v] = np.divmod(cells, int(levels.sizes[v]))
 
     comb = (np.arange(rows) + rng.random()) / max(rows, 1)
     keep(0, rng.permutation(_at(np.cumsum(part.table(0)), comb * part.table(0).sum())))
     for child, _, separator in tree.edges:
         given = np.zeros(rows, dtype=np.int64)
         for v in separator:
-            u = levels.holds(sorted(found), v)
+            u = levels.holds(sorted(codes), v)
             assert u is not None
-            given = given * int(levels.sizes[v]) + levels.between(u, v)[found[u]]
+            given = given * int(levels.sizes[v]) + levels.between(u, v)[codes[u]]
         keep(child, _given(part.table(child), grid(tree.steps(child, separator)), given, rng))
-    return found
+    return codes
 
 
 def _given(
     table: np.ndarray, separator_of: np.ndarray, given: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """int64[row]: a cell of `table` for each row, among those that `separator_of` sends to the row's `given`;
-    an even comb for each.
-    """
+    """int64[row]: a cell of `table` for each row, one that `separator_of` sends to the row's `given`."""
     order = np.argsort(separator_of, kind="stable")
     ends = np.cumsum(table[order])
     count = int(separator_of.max()) + 1
@@ -195,9 +175,8 @@ def _given(
     first = np.concatenate([[0], last[:-1]])
     mass = np.concatenate([[0.0], ends])
     low, high = mass[first], mass[last]
-    shuffled = rng.permutation(
-        len(given)
-    )  # else the codes of two cliques below one parent would rise together
+    # shuffled: else the codes of two cliques below one parent would rise together
+    shuffled = rng.permutation(len(given))
     by_given = shuffled[np.argsort(given[shuffled], kind="stable")]
     ranked = given[by_given]
     rows = np.bincount(ranked, minlength=count)
@@ -211,7 +190,5 @@ def _given(
 
 
 def _at(ends: np.ndarray, comb: np.ndarray) -> np.ndarray:
-    """int64[row]: cells, by systematic sampling: an even comb, so a cell of share p comes floor or ceil of p
-    * rows times.
-    """
+    """int64[row]: cells, by systematic sampling: one of share p comes floor or ceil of p * rows times."""
     return np.minimum(np.searchsorted(ends, comb, side="right"), len(ends) - 1)

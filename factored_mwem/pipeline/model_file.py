@@ -114,7 +114,7 @@ def save(
         ],
         "manifest": release.manifest.model_dump(mode="json"),
     }
-    arrays = {f"beliefs_{i}": part.beliefs for i, part in enumerate(model.components)}
+    arrays = {f"beliefs_{i}": part.beliefs.cliques for i, part in enumerate(model.components)}
     arrays |= {f"level_{v}": model.levels.groups[v] for v in range(len(release.domain), len(model.levels))}
     arrays |= {f"noisy_{i}": m.noisy for i, m in enumerate(release.measurements)}
     for i, r in enumerate(release.residuals):

@@ -15,23 +15,32 @@ from functools import partial
 import numpy as np
 
 from factored_mwem.errors import ResourceError
-from factored_mwem.kernels.counting import CHUNK, LARGEST, LOCAL, SLICES, add_bits, add_rows, complete
+from factored_mwem.kernels.counting import (
+    CHUNK_ROWS,
+    MAX_COUNT,
+    MAX_LOCAL_CELLS,
+    MAX_SLICES,
+    Tally,
+    add_bits,
+    add_rows,
+    complete,
+)
 
 WORKERS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 """Threads; each has candidates of its own, so that the counts do not depend on how many there are."""
 SHARES = 8
 """Parts of the work for each thread: candidates differ in what they take."""
-WORDS = 2**9
+MAX_WORDS = 2**9
 """Words of 64 rows that are counted by bits at a time."""
-COLUMN_SLICES = 16
+MAX_COLUMN_SLICES = 16
 """Slices of a column that is counted by bits, at most: making one takes about as long as a fifth of a
 candidate by rows.
 """
-BLOCK_BYTES = 2**25
+MAX_BLOCK_BYTES = 2**25
 """Of the columns that are counted by rows at a time: the more rows, the longer a candidate's counts stay in
 the cache.
 """
-FEWEST, MOST = 2**13, 2**18
+MIN_BLOCK_ROWS, MAX_BLOCK_ROWS = 2**13, 2**18
 """Rows counted by rows at a time, whatever the number of columns."""
 
 Run = Callable[[Callable[[np.ndarray], None], np.ndarray], None]
@@ -45,7 +54,7 @@ def count_all(
 
     `columns`: one unsigned array[row] per column, each code below its size; `sizes: int64[column]`; `members:
     int32[candidate, slot]`, the columns of each candidate (at least one), ascending, padded with -1;
-    `offsets: int64[candidate + 1]`, where its counts begin. Counts stop at LARGEST. `bytes_needed` says
+    `offsets: int64[candidate + 1]`, where its counts begin. Counts stop at MAX_COUNT. `bytes_needed` says
     beforehand what memory this takes.
     """
     if np.diff(offsets).max(initial=0) >= 2**32:
@@ -54,10 +63,11 @@ def count_all(
         )
     facets = facets_of(sizes, members, offsets)
     rows = len(columns[0]) if len(columns) else 0
-    counts = _count([column[:LARGEST] for column in columns], sizes, members, facets, offsets)
-    for at in range(LARGEST, rows, LARGEST):  # both at most LARGEST, so that 32 unsigned bits hold the sum
-        counts += _count([column[at : at + LARGEST] for column in columns], sizes, members, facets, offsets)
-        np.minimum(counts, LARGEST, out=counts)
+    counts = _count([column[:MAX_COUNT] for column in columns], sizes, members, facets, offsets)
+    for at in range(MAX_COUNT, rows, MAX_COUNT):
+        # both at most MAX_COUNT, so that 32 unsigned bits hold the sum
+        counts += _count([column[at : at + MAX_COUNT] for column in columns], sizes, members, facets, offsets)
+        np.minimum(counts, MAX_COUNT, out=counts)
     return counts[:-1].view(np.int32)
 
 
@@ -65,12 +75,15 @@ def bytes_needed(members: np.ndarray, sizes: np.ndarray, offsets: np.ndarray, ro
     """An upper bound of what `count_all` allocates, the counts it returns included; any bound of the rows
     will do, also infinity.
     """
-    counts = 4.0 * (float(offsets[-1]) + 1) * (1 if rows <= LARGEST else 2)
+    counts = 4.0 * (float(offsets[-1]) + 1) * (1 if rows <= MAX_COUNT else 2)
     index = (16.0 * members.shape[1] + 96) * len(members)
-    by_rows = min(4.0 * len(sizes) * min(rows, MOST), max(float(BLOCK_BYTES), 4.0 * len(sizes) * FEWEST))
-    slices = np.minimum(np.maximum(sizes - 1, 0), COLUMN_SLICES).sum()
-    by_bits = 8.0 * min(rows / 64 + 1, WORDS) * (float(slices) + WORKERS * (SLICES + 16))
-    worker = 4.0 * min(rows, MOST) + 8.0 * LOCAL + 4.0 * CHUNK + 2**16
+    by_rows = min(
+        4.0 * len(sizes) * min(rows, MAX_BLOCK_ROWS),
+        max(float(MAX_BLOCK_BYTES), 4.0 * len(sizes) * MIN_BLOCK_ROWS),
+    )
+    slices = np.minimum(np.maximum(sizes - 1, 0), MAX_COLUMN_SLICES).sum()
+    by_bits = 8.0 * min(rows / 64 + 1, MAX_WORDS) * (float(slices) + WORKERS * (MAX_SLICES + 16))
+    worker = 4.0 * min(rows, MAX_BLOCK_ROWS) + 8.0 * MAX_LOCAL_CELLS + 4.0 * CHUNK_ROWS + 2**16
     return counts + index + by_rows + by_bits + WORKERS * worker + 256.0 * len(sizes)
 
 
@@ -107,9 +120,9 @@ def _small(sizes: np.ndarray, members: np.ndarray) -> np.ndarray:
     small, product = np.ones(len(members), dtype=bool), np.ones(len(members))
     for slot in range(members.shape[1]):  # slot after slot: numpy is slow along a short last axis
         of_column = slices[members[:, slot]]
-        small &= of_column <= COLUMN_SLICES
+        small &= of_column <= MAX_COLUMN_SLICES
         product *= of_column
-    return small & (product <= SLICES)
+    return small & (product <= MAX_SLICES)
 
 
 def _orders(members: np.ndarray) -> np.ndarray:
@@ -136,7 +149,7 @@ def _count(
     facets: np.ndarray,
     offsets: np.ndarray,
 ) -> np.ndarray:
-    """uint32[all cells and one]: the counts of at most LARGEST rows, and their number."""
+    """uint32[all cells and one]: the counts of at most MAX_COUNT rows, and their number."""
     counts = np.zeros(int(offsets[-1]) + 1, dtype=np.uint32)
     counts[-1] = len(columns[0]) if len(columns) else 0
     by_bits = facets[:, 0] >= 0
@@ -146,37 +159,31 @@ def _count(
             for _ in pool.map(work, np.array_split(which, max(1, min(len(which), WORKERS * SHARES)))):
                 pass
 
-        _count_by_rows(run, columns, sizes, members, np.flatnonzero(~by_bits), offsets, counts)
-        _count_by_bits(run, columns, sizes, members, np.flatnonzero(by_bits), offsets, counts)
+        tally = Tally(members, offsets, counts)
+        _count_by_rows(run, columns, sizes, tally, np.flatnonzero(~by_bits))
+        _count_by_bits(run, columns, sizes, tally, np.flatnonzero(by_bits))
         orders = _orders(members)
         for order in range(1, members.shape[1] + 1):
             which = np.flatnonzero(by_bits & (orders == order))
-            run(partial(complete, sizes, members, facets, offsets, counts), which)
+            run(partial(complete, sizes, facets, tally), which)
     return counts
 
 
 def _rows_at_a_time(columns: int) -> int:
-    return min(MOST, max(FEWEST, BLOCK_BYTES // (4 * max(1, columns))))
+    return min(MAX_BLOCK_ROWS, max(MIN_BLOCK_ROWS, MAX_BLOCK_BYTES // (4 * max(1, columns))))
 
 
 def _count_by_rows(
-    run: Run,
-    columns: Sequence[np.ndarray],
-    sizes: np.ndarray,
-    members: np.ndarray,
-    which: np.ndarray,
-    offsets: np.ndarray,
-    counts: np.ndarray,
+    run: Run, columns: Sequence[np.ndarray], sizes: np.ndarray, tally: Tally, which: np.ndarray
 ) -> None:
     if not len(which):
         return
-    used, members = _renumbered(members, which, len(columns))
-    columns, sizes = [columns[column] for column in used], sizes[used]
+    used, members = _renumbered(tally.members, which, len(columns))
+    columns, sizes, tally = [columns[column] for column in used], sizes[used], tally._replace(members=members)
     rows = _rows_at_a_time(len(used))
-    for at in range(
-        0, len(columns[0]), rows
-    ):  # a block is given away, so that it is gone before the next is made
-        run(partial(add_rows, _block(columns, at, rows), sizes, members, offsets, counts), which)
+    for at in range(0, len(columns[0]), rows):
+        # a block is given away, so that it is gone before the next is made
+        run(partial(add_rows, _block(columns, at, rows), sizes, tally), which)
 
 
 def _block(columns: Sequence[np.ndarray], at: int, rows: int) -> np.ndarray:
@@ -188,33 +195,16 @@ def _block(columns: Sequence[np.ndarray], at: int, rows: int) -> np.ndarray:
 
 
 def _count_by_bits(
-    run: Run,
-    columns: Sequence[np.ndarray],
-    sizes: np.ndarray,
-    members: np.ndarray,
-    which: np.ndarray,
-    offsets: np.ndarray,
-    counts: np.ndarray,
+    run: Run, columns: Sequence[np.ndarray], sizes: np.ndarray, tally: Tally, which: np.ndarray
 ) -> None:
     if not len(which):
         return
-    used, members = _renumbered(members, which, len(columns))
-    columns, first = (
-        [columns[column] for column in used],
-        np.concatenate([[0], np.cumsum(sizes[used] - 1)]).astype(np.int64),
-    )
-    for at in range(0, len(columns[0]), 64 * WORDS):
-        run(
-            partial(
-                add_bits,
-                _sliced(run, [column[at : at + 64 * WORDS] for column in columns], first),
-                first,
-                members,
-                offsets,
-                counts,
-            ),
-            which,
-        )
+    used, members = _renumbered(tally.members, which, len(columns))
+    columns, tally = [columns[column] for column in used], tally._replace(members=members)
+    first = np.concatenate([[0], np.cumsum(sizes[used] - 1)]).astype(np.int64)
+    for at in range(0, len(columns[0]), 64 * MAX_WORDS):
+        bits = _sliced(run, [column[at : at + 64 * MAX_WORDS] for column in columns], first)
+        run(partial(add_bits, bits, first, tally), which)
 
 
 def _sliced(run: Run, columns: Sequence[np.ndarray], first: np.ndarray) -> np.ndarray:

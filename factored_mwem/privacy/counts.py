@@ -18,9 +18,8 @@ from factored_mwem.accounting.unit import Unit
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import Levels
 from factored_mwem.errors import ResourceError
-from factored_mwem.kernels.counting import LARGEST
-from factored_mwem.kernels.scoring import distances
-from factored_mwem.privacy.answers import Answers
+from factored_mwem.kernels.counting import MAX_COUNT
+from factored_mwem.kernels.scoring import Answers, Coarser, Counts, distances
 from factored_mwem.privacy.counting import bytes_needed, count_all
 from factored_mwem.tables.codec import encode_table
 from factored_mwem.tables.source import Private, Table
@@ -118,20 +117,9 @@ class Tables(Rows):
     def _score(self, answers: Answers) -> None:
         """Bring the distances of the bases in `answers`, and of what is added up from them, up to date."""
         candidates = self.candidates
-        distances(
-            answers.which,
-            candidates.sizes[answers.which],
-            answers.slots,
-            answers.strides,
-            answers.starts,
-            answers.parts,
-            min(answers.total, SCORE_CUTOFF),
-            self.counts,
-            candidates.offsets,
-            float(SCORE_GRID),
-            *candidates.coarse,
-            self.distances,
-        )
+        capped = answers._replace(total=float(min(answers.total, SCORE_CUTOFF)))
+        sizes, counts = candidates.sizes[answers.which], Counts(self.counts, candidates.offsets)
+        distances(capped, sizes, counts, float(SCORE_GRID), Coarser(*candidates.coarse), self.distances)
 
 
 class TrueAnswers(Private):
@@ -281,7 +269,7 @@ def bytes_of(candidates: Candidates) -> float:
     will do.
     """
     members, offsets = _to_count(candidates)
-    return bytes_needed(members, candidates.levels.sizes, offsets, LARGEST) + 64.0 * candidates.members.size
+    return bytes_needed(members, candidates.levels.sizes, offsets, MAX_COUNT) + 64.0 * candidates.members.size
 
 
 def check_memory(candidates: Candidates, limit: float) -> None:

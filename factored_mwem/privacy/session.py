@@ -14,7 +14,7 @@ from factored_mwem.accounting.accountant import Accountant, Charge, additive, sc
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.domain.domain import Domain
-from factored_mwem.privacy.answers import Answers, Eligible
+from factored_mwem.kernels.scoring import Answers
 from factored_mwem.privacy.counts import (
     SCORE_CUTOFF,
     SCORE_GRID,
@@ -49,6 +49,21 @@ def marginal_noise(cost: Fraction, unit: Unit, composition: Composition) -> Nois
     """The noise of a marginal measured at `cost`: a public fact, nothing is spent."""
     sensitivity = unit.l2_squared_of_marginal if composition is Composition.ZCDP else unit.l1_of_marginal
     return NoiseScale(scale_for(additive(composition), cost, sensitivity=sensitivity), composition)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Eligible:
+    """The candidates `which: int64[k]` of a round; `penalty: float64[k]`, the noise (records) expected of
+    measuring each; `weights: float64[k]` in (0, 1], how much an error counts, or None where all count the
+    same. Public.
+    """
+
+    which: np.ndarray
+    penalty: np.ndarray
+    weights: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.which)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -241,14 +241,13 @@ def _scan(text: bytes, form: Form, *, wide: bool = False) -> tuple[int, np.ndarr
     """(records, int64[odd record, (begin, end, number, what)], bytes up to the end of the last whole one):
     see the kernel.
     """
-    from factored_mwem.kernels.text import scan
+    from factored_mwem.kernels import text as kernel
 
     odd = np.empty((text.count(b"\n"), 4), dtype=np.int64)
     data, multiline = np.frombuffer(bytearray(text), dtype=np.uint8), form.records == "multiline"
-    records, found, used = scan(
-        data, ord(form.delimiter), len(form.names), LONGEST, multiline, form.both, wide, odd
-    )
-    return records, odd[:found], used
+    written = kernel.Form(ord(form.delimiter), len(form.names), LONGEST, multiline, form.both, wide)
+    records, number, used = kernel.scan(data, written, odd)
+    return records, odd[:number], used
 
 
 def _mended(block: bytes, form: Form, columns: Sequence[str], where: str, seen: int) -> pa.RecordBatch:

@@ -18,9 +18,8 @@ from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Neighbours, Unit
 from factored_mwem.model.answers import ModelAnswers
 from factored_mwem.model.dense import ProductModel
-from factored_mwem.privacy.answers import Eligible
 from factored_mwem.privacy.counts import PrivateCounts
-from factored_mwem.privacy.session import Session
+from factored_mwem.privacy.session import Eligible, Session
 from factored_mwem.workload.workload import Workload
 
 SHAPE = (2, 2)

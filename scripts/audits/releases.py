@@ -115,7 +115,7 @@ def seen_in(made: Release) -> Seen:
     draws alone.
     """
     stated = made.manifest
-    shares = np.concatenate([part.beliefs for part in made.model.components])
+    shares = np.concatenate([part.beliefs.cliques for part in made.model.components])
     charges = tuple((e.stage, e.target, e.scale, e.sensitivity, e.delta) for e in stated.ledger)
     found: dict[str, Any] = {
         "estimated rows": stated.estimated_rows,

@@ -20,10 +20,9 @@ from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.model.answers import ModelAnswers
 from factored_mwem.model.dense import Factor, ProductModel
-from factored_mwem.privacy.answers import Eligible
 from factored_mwem.privacy.counts import PrivateAnswers, PrivateCounts, PrivateRows
 from factored_mwem.privacy.residuals import measure_residuals
-from factored_mwem.privacy.session import Session
+from factored_mwem.privacy.session import Eligible, Session
 from factored_mwem.workload.queries.base import Questions
 from factored_mwem.workload.queries.cuboids import Cuboids
 from factored_mwem.workload.queries.parities import Parities

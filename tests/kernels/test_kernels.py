@@ -14,9 +14,9 @@ from support.naive import Dense, cells_of, count, l1
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.domain.domain import Domain
 from factored_mwem.kernels import dense
-from factored_mwem.kernels.counting import LARGEST
-from factored_mwem.kernels.dense import FLOOR, PAPER, SCALED, marginal_into, replay
-from factored_mwem.kernels.scoring import distances
+from factored_mwem.kernels.counting import MAX_COUNT
+from factored_mwem.kernels.dense import FLOOR, marginal_into
+from factored_mwem.kernels.scoring import Coarser, Counts, distances
 from factored_mwem.model.answers import ModelAnswers
 from factored_mwem.model.dense import Factor, ProductModel, update
 from factored_mwem.privacy.counts import SCORE_GRID, Tables
@@ -66,18 +66,7 @@ def score(
     answers = ModelAnswers(candidates).answers(model, np.arange(len(candidates)))
     out = np.empty(len(candidates), dtype=np.int64)
     distances(
-        answers.which,
-        candidates.sizes,
-        answers.slots,
-        answers.strides,
-        answers.starts,
-        answers.parts,
-        answers.total,
-        counts,
-        offsets,
-        float(grid),
-        *candidates.coarse,
-        out,
+        answers, candidates.sizes, Counts(counts, offsets), float(grid), Coarser(*candidates.coarse), out
     )
     return out
 
@@ -136,12 +125,11 @@ def test_no_weight_becomes_zero() -> None:
 
 
 @named
-@pytest.mark.parametrize("rule", [PAPER, SCALED], ids=["paper", "scaled"])
-def test_replay_is_the_oracles(shape: tuple[int, ...], marginals: list[tuple[int, ...]], rule: int) -> None:
-    """Both step rules, several sweeps, noise below zero and above n, and components whose attributes are not
+def test_replay_is_the_oracles(shape: tuple[int, ...], marginals: list[tuple[int, ...]]) -> None:
+    """Several sweeps, noise below zero and above n, and components whose attributes are not
     0, 1, 2.
     """
-    rng = np.random.default_rng([3, rule])
+    rng = np.random.default_rng(3)
     for n in (1.0, 30.0, 5000.0):
         start = rng.dirichlet(np.ones(math.prod(shape)))
         factor = Factor(tuple(2 * p + 1 for p in range(len(shape))), shape, start)
@@ -158,29 +146,9 @@ def test_replay_is_the_oracles(shape: tuple[int, ...], marginals: list[tuple[int
             Measurement(tuple(2 * p + 1 for p in m[0]), np.array(m[1]), NoiseScale(m[2], Composition.ZCDP))
             for m in measured
         ]
-        updated = update(factor, ours, n, sweeps=6, rule=rule)
-        (oracle.replay if rule == PAPER else oracle.replay_scaled)(measured, n, 6)
+        updated = update(factor, ours, n, sweeps=6)
+        oracle.replay(measured, n, 6)
         np.testing.assert_allclose(updated.weights, list(oracle.shares.values()), rtol=1e-11)
-
-
-def test_replay_leaves_alone_what_fits() -> None:
-    """A gap within the noise is no reason to move; sweeping on would fit the noise. The return value counts
-    the sweeps that moved.
-    """
-    layout, index = np.array([[0, 1, 1, 2, 0, 2]]), np.array([0, 0, 1])
-    for noisy, stddev, moves in (([52.0, 48.0], 3.0, 0), ([90.0, 10.0], 1.0, 2), ([52.0, 48.0], 2.4, 1)):
-        weights = np.array([0.5, 0.5])
-        swept = replay(weights, index, layout, np.array(noisy), np.array([stddev]), 100.0, 2, SCALED)
-        assert swept == moves
-        assert (weights == 0.5).all() == (moves == 0)
-
-
-def test_the_papers_replay_sweeps_to_the_end() -> None:
-    layout, index = np.array([[0, 1, 1, 2, 0, 2]]), np.array([0, 0, 1])
-    assert (
-        replay(np.array([0.5, 0.5]), index, layout, np.array([50.0, 50.0]), np.array([99.0]), 100.0, 4, PAPER)
-        == 4
-    )
 
 
 # ---- distances
@@ -254,8 +222,8 @@ def test_distances_of_the_largest_counts_do_not_wrap_round() -> None:
     """Two cells of 2^31 - 1 rows against a model of one record: 2^52 units, far inside 64 bits."""
     candidates = candidates_of((2,), [(0,)])
     model = ProductModel.uniform(candidates.domain, 1.0)
-    found = score(model, candidates, np.full(2, LARGEST, dtype=np.int32), candidates.offsets)
-    assert found.tolist() == [2 * (LARGEST * SCORE_GRID - SCORE_GRID // 2)]
+    found = score(model, candidates, np.full(2, MAX_COUNT, dtype=np.int32), candidates.offsets)
+    assert found.tolist() == [2 * (MAX_COUNT * SCORE_GRID - SCORE_GRID // 2)]
 
 
 # ---- signatures

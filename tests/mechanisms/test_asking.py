@@ -33,9 +33,8 @@ from factored_mwem.mechanisms.queries import Queries
 from factored_mwem.pipeline.release import make
 from factored_mwem.pipeline.result import Release
 from factored_mwem.policy import Policy
-from factored_mwem.privacy.answers import Eligible
 from factored_mwem.privacy.counts import SCORE_GRID, PrivateAnswers, Sealed
-from factored_mwem.privacy.session import Measurement, Session
+from factored_mwem.privacy.session import Eligible, Measurement, Session
 from factored_mwem.request import Request
 from factored_mwem.tables.source import open_table
 from factored_mwem.workload.queries.cuboids import Cuboids

@@ -31,10 +31,9 @@ from factored_mwem.mechanisms.tree import find_views
 from factored_mwem.pipeline.release import make
 from factored_mwem.pipeline.result import Release
 from factored_mwem.policy import Policy
-from factored_mwem.privacy.answers import Eligible
 from factored_mwem.privacy.counts import SCORE_GRID, PrivateRows
 from factored_mwem.privacy.noise import OpenDPNoise
-from factored_mwem.privacy.session import Session
+from factored_mwem.privacy.session import Eligible, Session
 from factored_mwem.request import Request
 from factored_mwem.tables.source import open_table
 from factored_mwem.workload.candidates import Candidates
@@ -314,7 +313,7 @@ def decisions(ran: Ran) -> dict[str, Any]:
         "costs": [e.cost for e in ran.session.accountant.entries],
         "reports": ran.reports,
         "cliques": [part.tree.cliques for part in model.components],
-        "beliefs": [part.beliefs.tolist() for part in model.components],
+        "beliefs": [part.beliefs.cliques.tolist() for part in model.components],
         "total": model.total,
     }
 

@@ -24,7 +24,7 @@ from factored_mwem.mechanisms.eligible import FittingViews
 from factored_mwem.model.clique_tree import CliqueTree, triangulate
 from factored_mwem.model.dense import Factor, ProductModel
 from factored_mwem.model.forest import Component, Forest
-from factored_mwem.model.layout import Layout
+from factored_mwem.model.layout import lay_out
 from factored_mwem.model.marginals import MarginalReader
 from factored_mwem.privacy.session import Measurement, NoiseScale
 from factored_mwem.workload.candidates import Candidates
@@ -154,7 +154,7 @@ def test_variables_that_no_clique_sees_in_different_directions(
     oracle = log_linear(levels.shape, [named(levels, view) for view in views], [t.tolist() for t in theta])
     for attributes in ((0, 1, 4, 5), (0, 1, 2, 4, 5), (0, 1, 3, 4, 5)):
         view = some(levels, attributes, rng)
-        close(part.marginal(view), at_levels(oracle.shares, named(levels, view)))
+        close(part.shares(view), at_levels(oracle.shares, named(levels, view)))
     assert len(taken) >= 2
 
 
@@ -180,7 +180,7 @@ def test_a_long_chain_far_beyond_any_dense_table(order: int) -> None:
     for before, after in itertools.pairwise(at):
         transition = np.linalg.multi_dot([np.eye(3), *steps[before:after]])
         table = (table[:, :, None] * transition[None, :, :]).reshape(-1, 3)
-    close(part.marginal(tuple(at)), table.ravel().tolist())
+    close(part.shares(tuple(at)), table.ravel().tolist())
 
 
 def test_a_product_of_dense_tables_is_a_forest() -> None:
@@ -371,10 +371,10 @@ def test_calibration_makes_cliques_agree(kind: str, seed: int) -> None:
     for part in forest.components:
         check_agreement(part)
         own = [view for view in views if int(levels.attribute[view[0]]) in part.attributes]
-        layout = Layout.of(part.tree, own)
+        layout = lay_out(part.tree, own)
         moves = rng.normal(size=int(layout.tables[:, 4].sum()))
-        shift(part.beliefs, layout.cliques, layout.index, layout.tables, moves)
-        calibrate(part.beliefs, part.separators, layout.cliques, layout.edges, layout.index, 0)
+        shift(part.beliefs.cliques, layout, moves)
+        calibrate(part.beliefs, layout)
         check_agreement(part)
         extra = log_linear(
             levels.shape,
@@ -395,13 +395,13 @@ def test_a_component_comes_back_from_its_cliques_tables(kind: str, seed: int) ->
     forest, _, _, rng = model(kind, seed)
     for part in forest.components:
         again = Component.of(
-            CliqueTree(forest.levels, part.tree.cliques, part.tree.edges), part.beliefs.copy()
+            CliqueTree(forest.levels, part.tree.cliques, part.tree.edges), part.beliefs.cliques.copy()
         )
-        np.testing.assert_allclose(again.separators, part.separators, atol=1e-14)
+        np.testing.assert_allclose(again.beliefs.separators, part.beliefs.separators, atol=1e-14)
         view = some(
             forest.levels, rng.choice(part.attributes, size=min(len(part.attributes), 4), replace=False), rng
         )
-        close(again.marginal(view), part.marginal(view).tolist())
+        close(again.shares(view), part.shares(view).tolist())
 
 
 def test_extreme_parameters_end_in_a_distribution() -> None:
@@ -411,7 +411,7 @@ def test_extreme_parameters_end_in_a_distribution() -> None:
     theta = np.random.default_rng(0).normal(size=27) * 400
     part = Component.log_linear(CliqueTree.of(levels, views), views, theta)
     check_agreement(part)
-    assert (part.beliefs > 0).all() and np.isfinite(part.beliefs).all()
+    assert (part.beliefs.cliques > 0).all() and np.isfinite(part.beliefs.cliques).all()
 
 
 def test_replace_takes_the_place_of_all_components_it_covers() -> None:

@@ -196,7 +196,7 @@ def test_small_marginals_are_the_marginals(shape: tuple[int, ...]) -> None:
         found = factor.small_marginals(order)
         assert set(found) == {s for k in range(order + 1) for s in itertools.combinations(positions, k)}
         for subset, table in found.items():
-            close(table, factor.marginal(subset).tolist())
+            close(table, factor.shares(subset).tolist())
             assert table.flags.c_contiguous
 
 

@@ -243,4 +243,4 @@ def test_a_seed_gives_the_same_rows_and_another_gives_others() -> None:
 def test_enough_grows_with_the_table_to_an_end() -> None:
     assert enough(14, 0) == 0 and enough(1, 1) == 8
     assert enough(14, 1000) == 11_200
-    assert enough(14, 10**7) == enough(14, 10**9) == module.MOST
+    assert enough(14, 10**7) == enough(14, 10**9) == module.MAX_PROPOSALS

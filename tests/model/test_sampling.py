@@ -20,7 +20,7 @@ from factored_mwem.model import sampling as module
 from factored_mwem.model.clique_tree import CliqueTree, grid
 from factored_mwem.model.dense import Factor, ProductModel
 from factored_mwem.model.forest import Component, Forest
-from factored_mwem.model.sampling import BATCH, draw, sample
+from factored_mwem.model.sampling import MAX_BATCH_ROWS, draw, sample
 
 CHANCE = 1e-9
 """A sound sampler fails a statistical test this often."""
@@ -152,7 +152,7 @@ def test_components_stay_independent_across_batches(monkeypatch: pytest.MonkeyPa
     """Every batch has combs and orders of its own: the rows of many short batches, put together, are
     independent too.
     """
-    monkeypatch.setattr(module, "BATCH", 50)
+    monkeypatch.setattr(module, "MAX_BATCH_ROWS", 50)
     model = model_of((3, 4), [(0,), (1,)], 6, alpha=5.0)
     codes = columns_of(list(batches_of(model, 20_000, np.random.default_rng(1))))
     assert pairing(codes, *model.components) > CHANCE
@@ -163,8 +163,8 @@ def test_components_stay_independent_across_batches(monkeypatch: pytest.MonkeyPa
     [(0, []), (1, [1]), (10, [10]), (11, [10, 1]), (30, [10, 10, 10]), (37, [10, 10, 10, 7])],
 )
 def test_rows_come_in_batches(rows: int, sizes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many rows as asked, at most BATCH at a time, each batch within one row of the shares."""
-    monkeypatch.setattr(module, "BATCH", 10)
+    """As many rows as asked, at most MAX_BATCH_ROWS at a time, each batch within one row of the shares."""
+    monkeypatch.setattr(module, "MAX_BATCH_ROWS", 10)
     model = model_of((2, 3), [(0, 1)], 7)
     batches = list(batches_of(model, rows, np.random.default_rng(0)))
     assert [batch.num_rows for batch in batches] == sizes
@@ -179,13 +179,15 @@ def test_rows_come_in_batches(rows: int, sizes: list[int], monkeypatch: pytest.M
 def test_more_rows_than_a_batch_holds() -> None:
     """The real batch size; across k batches a cell is within k rows of its share."""
     model = model_of((3, 2), [(0,), (1,)], 8)
-    stream = batches_of(model, 2 * BATCH + 5, np.random.default_rng(0))
-    assert next(stream).num_rows == BATCH, "streamed: the first batch is there before the last is drawn"
+    stream = batches_of(model, 2 * MAX_BATCH_ROWS + 5, np.random.default_rng(0))
+    assert next(stream).num_rows == MAX_BATCH_ROWS, (
+        "streamed: the first batch is there before the last is drawn"
+    )
     rest = columns_of(list(stream))
-    assert len(rest[0]) == BATCH + 5
+    assert len(rest[0]) == MAX_BATCH_ROWS + 5
     for factor in model.components:
         for cell, share in zip(counts_of(factor, rest), factor.weights.tolist(), strict=True):
-            assert abs(cell - share * (BATCH + 5)) <= 2
+            assert abs(cell - share * (MAX_BATCH_ROWS + 5)) <= 2
 
 
 def test_a_seed_gives_the_same_rows_and_another_gives_others() -> None:

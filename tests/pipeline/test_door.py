@@ -339,7 +339,7 @@ def test_long_categories_come_in_shorter_batches(monkeypatch: pytest.MonkeyPatch
     """Two categories of 200,000 characters in 12,000 rows were more than a column of text can hold at a
     time.
     """
-    monkeypatch.setattr(sample, "TEXT", 10_000)
+    monkeypatch.setattr(sample, "MAX_TEXT_BYTES", 10_000)
     texts = ["a" * 1000, "b" * 1000]
     made = release(
         pa.table({"c": texts * 20}),

@@ -11,14 +11,14 @@ from support.releases import run
 from support.tables import SMALL, WIDE, small_table
 
 from factored_mwem.domain.domain import Domain
+from factored_mwem.kernels.scoring import Answers
 from factored_mwem.mechanisms import eligible as offer
 from factored_mwem.model.answers import ModelAnswers
 from factored_mwem.model.dense import ProductModel
 from factored_mwem.model.forest import Forest
 from factored_mwem.policy import Policy
-from factored_mwem.privacy.answers import Answers, Eligible
 from factored_mwem.privacy.counts import SCORE_GRID, PrivateCounts
-from factored_mwem.privacy.session import Session
+from factored_mwem.privacy.session import Eligible, Session
 
 
 def check_cache(

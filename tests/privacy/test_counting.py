@@ -13,7 +13,7 @@ import pytest
 from support.naive import count
 
 from factored_mwem.errors import ResourceError
-from factored_mwem.kernels.counting import CHUNK, LOCAL, SLICES
+from factored_mwem.kernels.counting import CHUNK_ROWS, MAX_LOCAL_CELLS, MAX_SLICES
 from factored_mwem.privacy import counting
 from factored_mwem.privacy.counting import bytes_needed, count_all, facets_of
 
@@ -83,7 +83,7 @@ def by_bits_of(shape: Shape, members: np.ndarray) -> np.ndarray:
 
 
 @named
-@pytest.mark.parametrize("rows", [0, 1, 63, 64, 65, 2 * CHUNK + 331])
+@pytest.mark.parametrize("rows", [0, 1, 63, 64, 65, 2 * CHUNK_ROWS + 331])
 @pytest.mark.parametrize("skewed", [False, True], ids=["flat", "skewed"])
 def test_counts_are_plain_counts(
     shape: Shape, order: int, by_bits: set[bool], rows: int, skewed: bool
@@ -128,7 +128,7 @@ def test_no_candidates() -> None:
 
 
 def test_tables_at_the_bound_of_the_small_ones() -> None:
-    for size in (LOCAL - 1, LOCAL, LOCAL + 1):
+    for size in (MAX_LOCAL_CELLS - 1, MAX_LOCAL_CELLS, MAX_LOCAL_CELLS + 1):
         members, columns = np.array([[0]], dtype=np.int32), columns_of((size,), 5001, skewed=True)
         assert np.array_equal(counted(columns, (size,), members), plain(columns, (size,), members))
 
@@ -137,12 +137,12 @@ def test_candidates_at_the_bound_of_the_slices() -> None:
     """Every prefix must fit the kernel's buffer; 1 * 1 * 16 * 8 slices are the most, in each order of the
     columns.
     """
-    for shape in itertools.permutations((1, 2, 17, SLICES // 16 + 1)):
+    for shape in itertools.permutations((1, 2, 17, MAX_SLICES // 16 + 1)):
         members, columns = members_of(4, 4), columns_of(shape, 700)
         assert by_bits_of(shape, members).all()
         assert np.array_equal(counted(columns, shape, members), plain(columns, shape, members))
     for shape in (
-        (17, SLICES // 16 + 2),
+        (17, MAX_SLICES // 16 + 2),
         (17, 17, 1),
         (1, 17, 17),
     ):  # a column of size 1 has no slice, what comes before it may have
@@ -154,9 +154,9 @@ MIXED = (2, 2, 5, 40, 1, 3, 60, 9)
 
 @pytest.mark.parametrize("rows", [7, 64, 127, 128, 129, 1000])
 def test_blocks_of_rows_add_up(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counting, "WORDS", 2)
-    monkeypatch.setattr(counting, "FEWEST", 32)
-    monkeypatch.setattr(counting, "BLOCK_BYTES", 1)
+    monkeypatch.setattr(counting, "MAX_WORDS", 2)
+    monkeypatch.setattr(counting, "MIN_BLOCK_ROWS", 32)
+    monkeypatch.setattr(counting, "MAX_BLOCK_BYTES", 1)
     members, columns = members_of(len(MIXED), 3), columns_of(MIXED, rows)
     assert np.array_equal(counted(columns, MIXED, members), plain(columns, MIXED, members))
 
@@ -185,7 +185,7 @@ def test_counts_stop_at_the_largest(rows: int, shape: Shape, monkeypatch: pytest
     """At 2^31 - 1 in earnest: wrapping round would move a score by 2^32 for one row, standing still keeps the
     sensitivity.
     """
-    monkeypatch.setattr(counting, "LARGEST", 50)
+    monkeypatch.setattr(counting, "MAX_COUNT", 50)
     members, columns = members_of(3, 3), columns_of(shape, rows, skewed=True)
     expected = np.minimum(plain(columns, shape, members), 50)
     assert (rows < 50) or expected.max() > 40
@@ -193,8 +193,8 @@ def test_counts_stop_at_the_largest(rows: int, shape: Shape, monkeypatch: pytest
 
 
 def test_the_largest_count_and_one_block_more_fit_32_bits() -> None:
-    assert counting.LARGEST == 2**31 - 1
-    assert 2 * counting.LARGEST < 2**32
+    assert counting.MAX_COUNT == 2**31 - 1
+    assert 2 * counting.MAX_COUNT < 2**32
 
 
 # ---- memory

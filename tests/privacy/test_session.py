@@ -26,9 +26,8 @@ from factored_mwem.accounting.unit import Neighbours, Unit
 from factored_mwem.model.answers import ModelAnswers
 from factored_mwem.model.dense import ProductModel
 from factored_mwem.privacy import counts
-from factored_mwem.privacy.answers import Eligible
 from factored_mwem.privacy.counts import SCORE_GRID, PrivateCounts
-from factored_mwem.privacy.session import Session
+from factored_mwem.privacy.session import Eligible, Session
 
 # (a) --- exhaustive: every output's probability under every pair of neighbours ---
 

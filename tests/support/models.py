@@ -52,4 +52,4 @@ def check_agreement(part: Component) -> None:
         part.tree.edges, part.layout.edges.tolist(), strict=True
     ):
         close(clique_table(part, child, separator), clique_table(part, parent, separator).tolist())
-        close(part.separators[at : at + cells], clique_table(part, child, separator).tolist())
+        close(part.beliefs.separators[at : at + cells], clique_table(part, child, separator).tolist())

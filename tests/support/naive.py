@@ -82,38 +82,11 @@ class Dense:
             [math.exp((min(max(m, 0), n) - a) / (2 * n)) for m, a in zip(noisy, answers, strict=True)],
         )
 
-    def scaled_step(self, positions: Positions, noisy: Sequence[float], stddev: float, n: float) -> None:
-        """The package's own step: the gap over (answer + 3 noises), at most 3 either way."""
-        answers = self.answer(positions, n)
-        gaps = [(m - a) / (a + 3 * stddev) for m, a in zip(noisy, answers, strict=True)]
-        self.reweight(positions, [math.exp(min(max(gap, -3), 3)) for gap in gaps])
-
-    def fits(self, positions: Positions, noisy: Sequence[float], stddev: float, n: float) -> bool:
-        """Whether the L1 gap is no more than Gaussian noise makes it on average: sqrt(2 / pi) stddev a
-        cell.
-        """
-        gap = math.fsum(abs(m - a) for m, a in zip(noisy, self.answer(positions, n), strict=True))
-        return gap <= math.sqrt(2 / math.pi) * stddev * len(noisy)
-
     def replay(self, measurements: Sequence[Measured], n: float, sweeps: int) -> None:
         """The paper's replay: every measurement in order, `sweeps` times over."""
         for _ in range(sweeps):
             for positions, noisy, _stddev in measurements:
                 self.mw_step(positions, noisy, n)
-
-    def replay_scaled(self, measurements: Sequence[Measured], n: float, sweeps: int) -> int:
-        """The package's replay: what fits is left alone, and a sweep in which everything fits is the last.
-        Returns the sweeps that moved.
-        """
-        for sweep in range(sweeps):
-            wrong = 0
-            for positions, noisy, stddev in measurements:
-                if not self.fits(positions, noisy, stddev, n):
-                    self.scaled_step(positions, noisy, stddev, n)
-                    wrong += 1
-            if not wrong:
-                return sweep
-        return sweeps
 
 
 def l1(left: Sequence[float], right: Sequence[float]) -> float:

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from importlib import import_module
 from pathlib import Path
 
@@ -25,8 +26,9 @@ sizes = {"a": 40, "b": 9, "c": 2, "d": 30, "e": 5}
 table = pa.table({name: np.arange(3000) * 7919 % 9973 % size for name, size in sizes.items()})
 fm.release(table, 3, epsilon=1.0, domain=sizes).to_arrow()
 found = {}
-for k, types in kernels.ENTRIES:
-    found[k.py_func.__name__] = [list(k.signatures) == [types], sum(k.stats.cache_misses.values())]
+for kernel, types in kernels.ENTRIES:
+    misses = sum(kernel.stats.cache_misses.values())
+    found[kernel.py_func.__name__] = [list(kernel.signatures) == [types], misses]
 print(json.dumps(found))
 """
 
@@ -87,3 +89,69 @@ def test_looking_whether_kernels_are_there_compiles_nothing(tmp_path: Path) -> N
         text=True,
     )
     assert off.stdout.strip() == "False"
+
+
+KERNEL = """
+from factored_mwem.kernels import F8, entry
+
+@entry
+def joint_marginals(cells: F8) -> float:
+    return cells.sum()
+"""
+ASKED = """
+import sys
+from factored_mwem.kernels import ENTRIES, warmup
+sys.path.insert(0, sys.argv[1])
+import installed
+warmup.joint_marginals = installed.joint_marginals
+kernel, types = ENTRIES[-1]
+said = warmup.is_cold()
+kernel.compile(types)
+print(said, sum(kernel.stats.cache_misses.values()) > 0)
+"""
+
+
+def asked(folder: Path, cache: Path) -> tuple[bool, bool]:
+    """(what a process says that finds the kernel of `folder`, whether numba then compiles it)."""
+    command, env = [sys.executable, "-c", ASKED, str(folder)], {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
+    said, compiles = subprocess.run(
+        command, env=env, check=True, capture_output=True, text=True
+    ).stdout.split()
+    return said == "True", compiles == "True"
+
+
+def install(folder: Path, text: str, when: float) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / "installed.py").write_text(text)
+    os.utime(folder / "installed.py", (when, when))
+
+
+@pytest.mark.parametrize("hours", [-5, 0, 5])
+def test_after_a_reinstallation_the_first_run_at_most_is_cold(tmp_path: Path, hours: int) -> None:
+    """Whatever time the new file bears, also a later one than all that is cached ever will."""
+    now = time.time()
+    install(tmp_path / "a", KERNEL, now)
+    assert [asked(tmp_path / "a", tmp_path) for _ in range(2)] == [(True, True), (False, False)]
+    install(tmp_path / "a", KERNEL, now + 3600 * hours)
+    said, compiles = asked(tmp_path / "a", tmp_path)
+    assert said == compiles  # numbas differ in what they take for another source
+    assert asked(tmp_path / "a", tmp_path) == (False, False)
+    install(tmp_path / "a", KERNEL + "# changed", now + 3600 * hours)
+    assert [asked(tmp_path / "a", tmp_path) for _ in range(2)] == [(True, True), (False, False)]
+
+
+def test_a_shared_cache_folder_does_not_pass_for_ones_own(tmp_path: Path) -> None:
+    """Another installation's kernels, those of another Python, and an index whose data are gone."""
+    for name in ("a", "b"):
+        install(tmp_path / name, KERNEL, time.time())
+        assert [asked(tmp_path / name, tmp_path / "cache") for _ in range(2)] == [
+            (True, True),
+            (False, False),
+        ]
+    assert asked(tmp_path / "a", tmp_path / "cache") == (False, False)
+    for index in (tmp_path / "cache").rglob("*.nbi"):
+        index.rename(index.with_name(index.name.replace(".py3", ".py2")))
+    assert [asked(tmp_path / "a", tmp_path / "cache") for _ in range(2)] == [(True, True), (False, False)]
+    for data in (tmp_path / "cache").rglob("*.nbc"):
+        data.unlink()
+    assert [asked(tmp_path / "a", tmp_path / "cache") for _ in range(2)] == [(True, True), (False, False)]

@@ -21,9 +21,8 @@ from factored_mwem.domain.levels import Levels
 from factored_mwem.model.answers import ModelAnswers
 from factored_mwem.model.clique_tree import CliqueTree
 from factored_mwem.model.forest import Component, Forest
-from factored_mwem.privacy.answers import Eligible
 from factored_mwem.privacy.counts import SCORE_GRID, PrivateCounts, Tables
-from factored_mwem.privacy.session import Session
+from factored_mwem.privacy.session import Eligible, Session
 from factored_mwem.workload.candidates import Candidates
 from factored_mwem.workload.workload import Workload
 

@@ -21,9 +21,8 @@ from factored_mwem.accounting.unit import Neighbours, Unit
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import Levels
 from factored_mwem.model.dense import Factor, ProductModel, step
-from factored_mwem.privacy.answers import Eligible
 from factored_mwem.privacy.counts import SCORE_CUTOFF, SCORE_GRID, PrivateAnswers, Rows
-from factored_mwem.privacy.session import Session, weighted
+from factored_mwem.privacy.session import Eligible, Session, weighted
 from factored_mwem.workload.queries.base import Questions
 from factored_mwem.workload.queries.cuboids import Cuboids
 from factored_mwem.workload.queries.parities import Parities

@@ -96,7 +96,7 @@ class Parities:
         for factor in model.factors.values():
             starts.append(at)
             binary = [p for p, size in zip(factor.positions, factor.shape, strict=True) if size == 2]
-            table = factor.marginal(binary) if len(binary) < len(factor.positions) else factor.weights.copy()
+            table = factor.shares(binary) if len(binary) < len(factor.positions) else factor.weights.copy()
             walsh(table)
             tables.append(table)
             bit[binary] = 1 << np.arange(len(binary))[::-1]
