@@ -20,8 +20,9 @@ import pytest
 from factored_mwem import Domain, Release, release
 from factored_mwem import files as output
 from factored_mwem.errors import InputError, ResourceError
-from factored_mwem.files import check_target, replacing, write_text
-from factored_mwem.pipeline import release as flow
+from factored_mwem.files import IfExists, check_target, replacing, write_text
+from factored_mwem.pipeline import result
+from factored_mwem.tables import formats
 from factored_mwem.tables.formats import METADATA_KEY, check_format, manifest_path, write_batches
 
 TABLE = pa.table({"s": ["0311", "b", None] * 40, "n": [1, 2, 3] * 40})
@@ -60,7 +61,7 @@ def test_the_manifest_names_the_very_file_beside_it(tmp_path: Path, made: Releas
     assert names(tmp_path) == ["t.manifest.json", "t.parquet"]
 
 
-@pytest.mark.parametrize("suffix", output.FORMATS)
+@pytest.mark.parametrize("suffix", formats.FORMATS)
 def test_every_format_holds_the_same_rows(tmp_path: Path, made: Release, suffix: str) -> None:
     path = tmp_path / f"t{suffix}"
     made.write(path)
@@ -108,7 +109,7 @@ def test_overwriting_removes_the_old_manifest_first(
         seen.append(names(tmp_path))
         raise RuntimeError("power cut")
 
-    monkeypatch.setattr(flow, "write_text", crash)
+    monkeypatch.setattr(result, "write_text", crash)
     with pytest.raises(RuntimeError, match="power cut"):
         made.write(tmp_path / "t.parquet", overwrite=True)
     assert seen == [["t.parquet"]]
@@ -127,7 +128,7 @@ def test_the_old_manifest_goes_just_before_the_new_data_comes(
         raise RuntimeError("power cut")
 
     with monkeypatch.context() as patch, pytest.raises(RuntimeError, match="power cut"):
-        patch.setitem(output._WRITERS, ".parquet", crash)
+        patch.setitem(formats._WRITERS, ".parquet", crash)
         made.write(tmp_path / "t.parquet", overwrite=True)
     assert names(tmp_path) == ["t.manifest.json", "t.parquet"]
     with monkeypatch.context() as patch, pytest.raises(RuntimeError, match="power cut"):
@@ -143,7 +144,7 @@ def test_a_failing_write_leaves_nothing(tmp_path: Path) -> None:
         yield pa.RecordBatch.from_pylist([{"n": 1}], schema=schema)
         raise KeyboardInterrupt
 
-    for suffix in output.FORMATS:
+    for suffix in formats.FORMATS:
         with pytest.raises(KeyboardInterrupt):
             write_batches(tmp_path / f"t{suffix}", schema, batches())
     assert names(tmp_path) == []
@@ -152,11 +153,11 @@ def test_a_failing_write_leaves_nothing(tmp_path: Path) -> None:
 def test_replacing_keeps_the_old_file_until_the_new_one_is_whole(tmp_path: Path) -> None:
     target = tmp_path / "t.txt"
     target.write_text("old")
-    with pytest.raises(RuntimeError), replacing(target, overwrite=True) as temporary:
+    with pytest.raises(RuntimeError), replacing(target, IfExists.REPLACE) as temporary:
         temporary.write_text("half")
         raise RuntimeError
     assert target.read_text() == "old"
-    with replacing(target, overwrite=True) as temporary:
+    with replacing(target, IfExists.REPLACE) as temporary:
         temporary.write_text("new")
         assert target.read_text() == "old"
     assert target.read_text() == "new"
@@ -167,15 +168,15 @@ def test_replacing_keeps_the_old_file_until_the_new_one_is_whole(tmp_path: Path)
 
 
 def test_targets_are_judged_before_anything_is_spent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    check_target(tmp_path / "new.parquet", overwrite=False)
+    check_target(tmp_path / "new.parquet", IfExists.REFUSE)
     assert names(tmp_path) == []
     with pytest.raises(InputError, match=r"no folder .*; create it first"):
-        check_target(tmp_path / "none" / "t.parquet", overwrite=False)
+        check_target(tmp_path / "none" / "t.parquet", IfExists.REFUSE)
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="permission denied"):
-        check_target(tmp_path / "file" / "t.parquet", overwrite=False)
+        check_target(tmp_path / "file" / "t.parquet", IfExists.REFUSE)
     with pytest.raises(InputError, match="is a folder"):
-        check_target(tmp_path, overwrite=True)
+        check_target(tmp_path, IfExists.REPLACE)
     with pytest.raises(InputError, match=r"unknown output format; use one of \.parquet"):
         check_format(Path("t.xlsx"))
     for error, expected, words in (
@@ -189,7 +190,7 @@ def test_targets_are_judged_before_anything_is_spent(tmp_path: Path, monkeypatch
 
         monkeypatch.setattr(output.tempfile, "mkstemp", refuse)  # root may write everywhere
         with pytest.raises(expected, match=words):
-            check_target(tmp_path / "t.parquet", overwrite=False)
+            check_target(tmp_path / "t.parquet", IfExists.REFUSE)
 
 
 def test_a_read_only_folder(tmp_path: Path) -> None:
@@ -200,7 +201,7 @@ def test_a_read_only_folder(tmp_path: Path) -> None:
         pytest.skip("this machine may not mount")
     try:
         with pytest.raises(InputError, match="read-only file system"):
-            check_target(tmp_path / "t.parquet", overwrite=False)
+            check_target(tmp_path / "t.parquet", IfExists.REFUSE)
     finally:
         subprocess.run(["umount", tmp_path], check=True)
 
@@ -209,8 +210,8 @@ WRITER = """
 import os, resource, signal, sys, time
 import pyarrow as pa
 from pathlib import Path
-from factored_mwem import files as output
 from factored_mwem.cli import main as cli
+from factored_mwem.tables import formats
 
 schema = pa.schema([("n", pa.float64())])
 def batches():
@@ -222,7 +223,7 @@ def batches():
             time.sleep(60)
 
 def write(**_):
-    output.write_batches(Path(sys.argv[2]), schema, batches())
+    formats.write_batches(Path(sys.argv[2]), schema, batches())
 
 if sys.argv[1] == "limit":
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -261,7 +262,7 @@ def test_a_process_stopped_while_writing_leaves_no_output(tmp_path: Path, number
         assert error == "fmwem: interrupted; nothing was left half-written\n"
 
 
-@pytest.mark.parametrize("suffix", output.FORMATS)
+@pytest.mark.parametrize("suffix", formats.FORMATS)
 def test_a_file_that_grows_too_large_is_one_line_and_gone(tmp_path: Path, suffix: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", WRITER, "limit", tmp_path / f"t{suffix}"],
@@ -284,7 +285,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path: Path, made: Releas
     try:
         schema = pa.schema([("n", pa.int64())])
         batch = pa.RecordBatch.from_arrays([pa.array(range(100_000))], schema=schema)
-        for suffix in output.FORMATS:
+        for suffix in formats.FORMATS:
             with pytest.raises(ResourceError, match="no space left to write"):
                 write_batches(tmp_path / f"t{suffix}", schema, [batch])
             assert names(tmp_path) == []
@@ -309,7 +310,7 @@ def test_a_file_reaches_the_disk_before_its_name(tmp_path: Path, monkeypatch: py
             os, name, lambda old, new, change=change: (steps.append("name"), change(old, new))[1]
         )
     for overwrite in (False, True):
-        write_text(tmp_path / "t.txt", "x", overwrite=overwrite)
+        write_text(tmp_path / "t.txt", "x", IfExists(overwrite))
     assert steps == ["sync", "name", "sync"] * 2
 
 

@@ -24,12 +24,13 @@ from factored_mwem.accounting.accountant import Accountant, Budget, Charge, Mech
 from factored_mwem.accounting.cap import Cap
 from factored_mwem.accounting.unit import Neighbours, Unit
 from factored_mwem.errors import BudgetExceeded, Busy, FmwemError, InputError, Lost
+from factored_mwem.files import ReleaseFiles
 from factored_mwem.ledger import file as ledger_file
 from factored_mwem.ledger import journal as journal_module
 from factored_mwem.ledger import run as run_module
 from factored_mwem.ledger.file import LedgerFile
 from factored_mwem.ledger.journal import Journal
-from factored_mwem.ledger.run import Run
+from factored_mwem.ledger.run import Booking, Run
 from factored_mwem.pipeline.release import _release
 from factored_mwem.pipeline.result import Release
 from factored_mwem.policy import Policy
@@ -76,7 +77,7 @@ def go(
     noise = noise or FakeNoise(offset=lambda values, _: values + np.arange(len(values)) % 3)
     settings = {"domain": DOMAIN, "epsilon": 1.0, "engine": "mwem", "rounds": 4, **choices}
     r = Request.of(table() if source is None else source, 2, **settings)
-    with Run.begin(r, books, "t", run_id, version="1") as run:
+    with Run.begin(r, Booking(books, "t", run_id), version="1") as run:
         made = _release(
             r.private,
             r.workload,
@@ -89,7 +90,7 @@ def go(
             noise=noise,
             run=run,
         )
-        run.finish({})
+        run.finish()
     return made, run, noise
 
 
@@ -188,7 +189,7 @@ def test_another_run_under_the_same_id_is_refused(books: Path, word: str, change
 def test_another_version_does_not_go_on(books: Path) -> None:
     died(books, "before draw", 2)
     request = Request.of(table(), 2, domain=DOMAIN, epsilon=1.0, engine="mwem", rounds=4)
-    with pytest.raises(InputError, match="another version"), Run.begin(request, books, "t", "r", version="2"):
+    with pytest.raises(InputError, match="another version"), Run.begin(request, Booking(books, "t", "r"), version="2"):
         pass
 
 
@@ -210,7 +211,7 @@ def test_files_count_byte_by_byte_and_frames_by_their_values(tmp_path: Path) -> 
 
 def test_two_processes_do_not_share_a_run(books: Path) -> None:
     request = Request.of(table(), 2, domain=DOMAIN, epsilon=1.0, engine="mwem", rounds=4)
-    with Run.begin(request, books, "t", "r", version="1"):
+    with Run.begin(request, Booking(books, "t", "r"), version="1"):
         with pytest.raises(Busy, match="under way") as refused:
             go(books)
         assert refused.value.retryable and not refused.value.budget_spent
@@ -342,7 +343,7 @@ def test_a_journal_that_does_not_fit_ends_the_run(books: Path, monkeypatch: pyte
         "factored_mwem.pipeline.release._fit", lambda *given: (_ for _ in ()).throw(AssertionError)
     )
     request = Request.of(table(), 2, domain=DOMAIN, epsilon=1.0, engine="mwem", rounds=4)
-    with pytest.raises(Lost, match="cannot go on"), Run.begin(request, books, "t", "r", version="1") as run:
+    with pytest.raises(Lost, match="cannot go on"), Run.begin(request, Booking(books, "t", "r"), version="1") as run:
         run.drawn(None)  # type: ignore[arg-type]  # a run that asks for less than was drawn
 
 
@@ -504,7 +505,7 @@ def test_what_was_asked_cannot_be_changed_after_the_first_noise(books: Path) -> 
     r = Request.of(source, Workload.marginals(1) + Workload.ranges("a"), epsilon=1.0)
     with (
         pytest.raises(InputError, match="no order") as refused,
-        Run.begin(r, books, "t", "r", version="1") as run,
+        Run.begin(r, Booking(books, "t", "r"), version="1") as run,
     ):
         _release(
             r.private,
@@ -529,7 +530,7 @@ def test_a_finished_run_needs_no_journal_and_no_same_version(books: Path, tmp_pa
     out = tmp_path / "out"
     out.write_text("rows")
     request = Request.of(table(), 2, domain=DOMAIN, epsilon=1.0, engine="mwem", rounds=4)
-    with Run.begin(request, books, "t", "r", version="1") as run:
+    with Run.begin(request, Booking(books, "t", "r"), version="1") as run:
         r = request
         _release(
             r.private,
@@ -543,14 +544,14 @@ def test_a_finished_run_needs_no_journal_and_no_same_version(books: Path, tmp_pa
             noise=FakeNoise(),
             run=run,
         )
-        run.finish({"data": out})
+        run.finish(ReleaseFiles(out, out))
     for change in (lambda: None, lambda: shutil.rmtree(f"{books}.journals")):
         change()
-        with Run.begin(request, books, "t", "r", version="2") as again:
-            assert again.reusable({"data": out})
+        with Run.begin(request, Booking(books, "t", "r"), version="2") as again:
+            assert again.reusable(ReleaseFiles(out, out))
         with (
             pytest.raises(Lost, match="another version"),
-            Run.begin(request, books, "t", "r", version="2") as again,
+            Run.begin(request, Booking(books, "t", "r"), version="2") as again,
         ):
             again.pin({})
     with pytest.raises(Lost, match="gone") as refused:
@@ -636,7 +637,7 @@ def test_a_child_process_does_not_keep_the_run(books: Path) -> None:
     child.
     """
     request = Request.of(table(), 2, domain=DOMAIN, epsilon=1.0, engine="mwem", rounds=4)
-    with Run.begin(request, books, "t", "r", version="1"):
+    with Run.begin(request, Booking(books, "t", "r"), version="1"):
         child = os.fork()
         if not child:
             time.sleep(60)

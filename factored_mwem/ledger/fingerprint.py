@@ -1,4 +1,4 @@
-"""What tells one input from another: keyed, for the private ledger alone."""
+"""Fingerprint: what tells one input from another. Keyed, for the private ledger alone."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from factored_mwem.tables.source import Table
 
 
 def fingerprint(private: Table, key: bytes) -> bytes:
-    """What tells one input from another: keyed, for the private ledger alone. A file counts byte by byte,
-    anything else as an Arrow stream.
-    """
+    """A keyed code of an input: of a file byte by byte, of anything else as an Arrow stream."""
     code = hmac.new(key, digestmod="sha256")
     if isinstance(private.origin, InputFile):
         stream = private.origin.stream()

@@ -14,7 +14,7 @@ from factored_mwem.crashpoints import reach
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
 from factored_mwem.kernels.warmup import warm_up
-from factored_mwem.ledger.run import Run
+from factored_mwem.ledger.run import Booking, Run
 from factored_mwem.mechanisms.asking import Asking, ask
 from factored_mwem.mechanisms.limits import Machine, limits_of
 from factored_mwem.mechanisms.mwem import mwem
@@ -64,9 +64,9 @@ def release(
     request = Request.of(
         table, workload, policy, domain=domain, columns=columns, rows=rows, sample_seed=sample_seed, **choices
     )
-    with Run.begin(request, ledger, dataset, run_id, version=versions()) as run:
+    with Run.begin(request, Booking(ledger, dataset, run_id), version=versions()) as run:
         made = make(request, run, report)
-        run.finish({})
+        run.finish()
     return made
 
 

@@ -21,10 +21,11 @@ from numpy.random import Generator
 
 from factored_mwem.errors import InputError
 from factored_mwem.request import Request
-from factored_mwem.tables.delimited import Form, cells_of, leaves_open, read_form
+from factored_mwem.tables.delimited import cells_of, leaves_open
 from factored_mwem.tables.input_file import InputFile
 from factored_mwem.tables.parsing import is_text, plain
 from factored_mwem.tables.source import TEXT_SUFFIXES, Private
+from factored_mwem.tables.text_form import Form, read_form
 from factored_mwem.verifier.hostile import breaks_lines, choose, lines, quoted_cells, raw_cells, typed_cells
 
 MISSING = (None, "")

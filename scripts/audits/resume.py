@@ -29,7 +29,7 @@ from factored_mwem.accounting.cap import Cap
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.ledger.file import LedgerFile
 from factored_mwem.ledger.journal import CODE, HEAD, MAGIC, Journal, Journaled
-from factored_mwem.ledger.run import Run
+from factored_mwem.ledger.run import Booking, Run
 from factored_mwem.pipeline.release import _release
 from factored_mwem.pipeline.result import Release
 from factored_mwem.privacy.counts import PrivateRows
@@ -140,7 +140,7 @@ def attempted(request: Request, ledger: Path, noise: Noise, place: tuple[str, st
     """The release, or None where the attempt died."""
     r = request
     try:
-        with dying(noise, place), Run.begin(r, ledger, NAME, ID, version="audit") as run:
+        with dying(noise, place), Run.begin(r, Booking(ledger, NAME, ID), version="audit") as run:
             made = _release(
                 r.private,
                 r.workload,
@@ -153,7 +153,7 @@ def attempted(request: Request, ledger: Path, noise: Noise, place: tuple[str, st
                 noise=noise,
                 run=run,
             )
-            run.finish({})
+            run.finish()
         return made
     except Crash:
         return None
