@@ -266,7 +266,7 @@ def test_the_room_is_enough(books: Path, monkeypatch: pytest.MonkeyPatch, choice
     monkeypatch.setattr(Journal, "append", appended)
     source = pa.table({"a": ["x", "yy"] * 200, "b": ["u", "v"] * 200}) if "domain" in choices else None
     go(books, source=source, **choices)
-    frame = journal_module.HEAD.size + journal_module.CODE
+    frame = journal_module.HEAD.size + journal_module.CODE_BYTES
     assert asked and all(size + frame >= wrote for size, wrote in zip(asked, written[1:], strict=True))
     (path,) = Path(f"{books}.journals").iterdir()
     assert path.stat().st_size == sum(written), (

@@ -28,7 +28,7 @@ from factored_mwem.accounting.accountant import Accountant
 from factored_mwem.accounting.cap import Cap
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.ledger.file import LedgerFile
-from factored_mwem.ledger.journal import CODE, HEAD, MAGIC, Journal, Journaled
+from factored_mwem.ledger.journal import CODE_BYTES, HEAD, MAGIC, Journal, Journaled
 from factored_mwem.ledger.run import Booking, Run
 from factored_mwem.pipeline.release import _release
 from factored_mwem.pipeline.result import Release
@@ -190,5 +190,5 @@ def records(path: Path) -> list[np.ndarray]:
         line, _, numbers = data[at + HEAD.size : at + HEAD.size + length].partition(b"\n")
         if json.loads(line).get("draw"):
             found.append(np.frombuffer(numbers, dtype="<i8"))
-        at += HEAD.size + length + CODE
+        at += HEAD.size + length + CODE_BYTES
     return found
