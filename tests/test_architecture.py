@@ -97,7 +97,7 @@ HOME = {
     "random": set(),
     "secrets": {"flow", "job", "ledger_file", "run"},
     "pickle": set(),
-    "logging": set(),
+    "logging": {"ledger.run"},
 }
 """Libraries that only these modules may import."""
 NOT_PRIVATE = {

@@ -43,8 +43,7 @@ def selecting(composition: Composition) -> Mechanism:
 
 
 def price(mechanism: Mechanism, *, scale: float, sensitivity: int) -> Fraction:
-    """Cost of noise of `scale`, rounded up: rho for the Gaussian kinds and the exponential mechanism, else
-    epsilon.
+    """Cost of noise of `scale`, rounded up: rho, or epsilon for Laplace and permute-and-flip.
 
     `sensitivity` is the squared L2 norm for the Gaussian kinds, the L1 norm for Laplace, the largest change
     of a score for selection. Gaussian: s^2 / (2 sigma^2) (Canonne, Kamath, Steinke 2020). Laplace: s / b.

@@ -55,7 +55,7 @@ def epsilon_of(rho: Fraction, delta: Fraction) -> float:
 
 
 def rho_of(epsilon: float, delta: Fraction) -> Fraction:
-    """The largest rho found (to one part in 2^30) whose conversion at `delta` stays within `epsilon`."""
+    """The largest rho, to one part in 2^30, whose conversion at `delta` stays within `epsilon`."""
     logs = _log_inverse(delta)
     # Bun and Steinke 2016: always enough. The quotient is sqrt(epsilon + logs) - sqrt(logs) without its
     # cancellation.

@@ -20,6 +20,8 @@ STATES = ("reserved", "spent", "finished", "failed")
 """reserved: noise may have been drawn; spent: all of it was; finished: the files are in place; failed: it
 ended by an error. All of them count.
 """
+MAX_NAME_LENGTH = 200
+"""Characters of a dataset's name, or of a run id."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from factored_mwem.errors import Busy, InputError
 from factored_mwem.ledger import chain
 from factored_mwem.ledger.admission import admit
 from factored_mwem.ledger.entries import (
+    MAX_NAME_LENGTH,
     STATES,
     Dataset,
     Entry,
@@ -100,8 +101,8 @@ class LedgerFile:
         self, name: str, cap: Cap, neighbours: Neighbours, contributions: int, privacy_id: str | None = None
     ) -> None:
         """Put a dataset on the books. InputError where its name is taken: a cap is set once."""
-        if not name or len(name) > 200 or not name.isprintable():
-            raise InputError("a dataset's name must be 1 to 200 printable characters")
+        if not 0 < len(name) <= MAX_NAME_LENGTH or not name.isprintable():
+            raise InputError(f"a dataset's name must be 1 to {MAX_NAME_LENGTH} printable characters")
         if contributions < 1:
             raise InputError(f"contributions={contributions}: a person has at least one row")
         if privacy_id == "":
@@ -221,12 +222,12 @@ class LedgerFile:
                 chain.append(db, self.key, chain.changed(after[0]))
 
     def _dataset(self, db: sqlite3.Connection, name: str) -> Dataset:
-        found = rows(db, "datasets", "WHERE name = ?", name)
-        if not found:
+        named = rows(db, "datasets", "WHERE name = ?", name)
+        if not named:
             to_it = f"{shlex.quote(str(self.path))} --dataset {shlex.quote(name)}"
             add = f"`fmwem ledger add {to_it} --epsilon E --delta D`"
             raise InputError(f"{self.path} has no dataset {name!r}; {add} adds it")
-        return dataset_of(found[0])
+        return dataset_of(named[0])
 
     @contextlib.contextmanager
     def _reading(self, patience: float | None = None) -> Iterator[sqlite3.Connection]:
@@ -244,15 +245,15 @@ class LedgerFile:
 
 
 def _entries(db: sqlite3.Connection, dataset: str, more: str = "", *values: str) -> list[Entry]:
-    found = rows(db, "releases", f"WHERE dataset = ? {more} ORDER BY id", dataset, *values)
-    return [entry_of(row) for row in found]
+    where = f"WHERE dataset = ? {more} ORDER BY id"
+    return [entry_of(row) for row in rows(db, "releases", where, dataset, *values)]
 
 
 def _costs(db: sqlite3.Connection, dataset: str) -> list[Cost]:
     """What counts of every release, in order; see `Entry.cost`."""
     fields = "composition, coalesce(spent_amount, amount), coalesce(spent_delta, delta)"
-    found = db.execute(f"SELECT {fields} FROM releases WHERE dataset = ? ORDER BY id", (dataset,)).fetchall()
-    return [Cost(Composition(kind), fraction_of(amount), fraction_of(delta)) for kind, amount, delta in found]
+    costs = db.execute(f"SELECT {fields} FROM releases WHERE dataset = ? ORDER BY id", (dataset,)).fetchall()
+    return [Cost(Composition(kind), fraction_of(amount), fraction_of(delta)) for kind, amount, delta in costs]
 
 
 def _now() -> str:

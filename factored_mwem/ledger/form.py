@@ -15,8 +15,8 @@ from factored_mwem.errors import Busy, FmwemError, InputError
 from factored_mwem.ledger import chain
 
 VERSION = 2
-MARK = 0x666D776C
-"""SQLite's application id of our files: "fmwl"."""
+APPLICATION_ID = 0x666D776C
+"""SQLite's mark of our files: "fmwl"."""
 BOOKS = (
     "CREATE TABLE secret (key BLOB NOT NULL)",
     "CREATE TABLE datasets (name TEXT PRIMARY KEY, epsilon REAL, delta REAL NOT NULL, rho REAL, "
@@ -85,12 +85,12 @@ def check_form(db: sqlite3.Connection, path: Path) -> int:
     mark, version = (
         db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
     )
-    if mark == MARK and version > VERSION:
+    if mark == APPLICATION_ID and version > VERSION:
         raise InputError(
             f"{path} is a ledger of version {version}, this program reads version {VERSION}; update it"
         )
     tables = {sql for kind, sql in db.execute("SELECT type, sql FROM sqlite_master") if sql is not None}
-    if mark != MARK or tables != TABLES.get(version):
+    if mark != APPLICATION_ID or tables != TABLES.get(version):
         raise ValueError("form")
     return int(version)
 
@@ -101,7 +101,7 @@ def lay_out(db: sqlite3.Connection, key: bytes) -> None:
         db.execute(table)
     db.execute("INSERT INTO secret VALUES (?)", (key,))
     db.execute(f"PRAGMA user_version = {VERSION}")
-    db.execute(f"PRAGMA application_id = {MARK}")
+    db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
 
 
 def take_up(db: sqlite3.Connection, key: bytes) -> None:

@@ -15,7 +15,7 @@ from factored_mwem.ledger.file import LedgerFile
 from factored_mwem.ledger.form import clear
 from factored_mwem.ledger.journal_folder import Unreadable, unknown
 
-RULE = (
+ADMISSION_RULE = (
     "admitted while all are pure and their epsilons sum to at most epsilon, or while rhos (pure: epsilon^2 / "
     "2) and deltas keep to the limits"
 )
@@ -67,7 +67,7 @@ def export(path: Path) -> dict[str, Any]:
         events = [{"event": str(event.text), "head": str(event.head)} for event in kept.events]
     return {
         "ledger_version": kept.version,
-        "rule": RULE,
+        "rule": ADMISSION_RULE,
         "datasets": datasets,
         "chain_rule": chain.RULE,
         "chain": events,

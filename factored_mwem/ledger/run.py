@@ -23,7 +23,7 @@ from factored_mwem.crashpoints import reach
 from factored_mwem.errors import FmwemError, InputError, Lost, RolledBack
 from factored_mwem.files import ReleaseFiles, sha256
 from factored_mwem.ledger.admission import check_terms
-from factored_mwem.ledger.entries import Entry, Reservation
+from factored_mwem.ledger.entries import MAX_NAME_LENGTH, Entry, Reservation
 from factored_mwem.ledger.file import LedgerFile
 from factored_mwem.ledger.fingerprint import fingerprint
 from factored_mwem.ledger.journal import Journal, Journaled, does_not_fit
@@ -33,8 +33,6 @@ from factored_mwem.policy import BEARABLE, split_policy
 from factored_mwem.privacy.noise import Noise
 from factored_mwem.request import Request
 
-MAX_NAME_LENGTH = 200
-"""Characters of a dataset's name, or of a run id."""
 LAST_WORD_SECONDS = 5.0
 """How long a run that ends by an error waits to tell the books: they count it in full in any case."""
 log = logging.getLogger("factored_mwem")

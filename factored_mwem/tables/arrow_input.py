@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from factored_mwem.errors import Changed, InputError
 from factored_mwem.tables.input_file import InputFile
+from factored_mwem.tables.parsing import value_type
 
 UNREADABLE = (pa.ArrowException, OSError, EOFError, zlib.error)
 """What the libraries raise over a file or a frame that cannot be read; see `reason`."""
@@ -61,7 +62,7 @@ def _without_digits(table: pa.Table, dtypes: Any) -> pa.Table:
     They have the digits of the longest value there, which a type must not show.
     """
     for i, (field, dtype) in enumerate(zip(table.schema, dtypes, strict=True)):
-        value = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        value = value_type(field.type)
         if pa.types.is_decimal(value) and getattr(dtype, "kind", "") == "O":
             floats = pc.cast(table.column(i).cast(value), pa.float64(), safe=False)
             table = table.set_column(i, field.with_type(pa.float64()), floats)
@@ -75,19 +76,15 @@ class DatasetFiles:
         for part in _parts(data):
             kind = getattr(getattr(part, "format", None), "default_extname", None)
             if kind in ("csv", "json"):
-                raise InputError(
-                    f"the dataset is of {kind} files, whose reader lets a row decide how others are read; "
-                    "give the path of a file"
-                )
+                why = "whose reader lets a row decide how others are read; give the path of a file"
+                raise InputError(f"the dataset is of {kind} files, {why}")
         self._data = data
         self._identity = self._look()
 
     def check(self) -> None:
         if self._look() != self._identity:
-            raise Changed(
-                "the files of the dataset were changed while they were read; put back what was there, or "
-                "release again what is there now"
-            )
+            how = "put back what was there, or release again what is there now"
+            raise Changed(f"the files of the dataset were changed while they were read; {how}")
 
     def _look(self) -> list[Any]:
         files = [

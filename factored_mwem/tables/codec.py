@@ -17,7 +17,15 @@ import pyarrow.compute as pc
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
-from factored_mwem.tables.parsing import check_writable, is_number, is_text, plain, read_units, spelt
+from factored_mwem.tables.parsing import (
+    check_writable,
+    is_number,
+    is_text,
+    plain,
+    read_units,
+    spelt,
+    value_type,
+)
 from factored_mwem.tables.source import Table
 
 OWN_TYPE = {
@@ -39,8 +47,7 @@ def fit_columns(domain: Domain, table: Table, columns: Sequence[str] | None) -> 
     """
     wanted = list(columns) if columns is not None else table.schema.names
     for name in wanted:
-        if name not in table.schema.names:
-            raise InputError(f"no column {name!r} in the table; it has {', '.join(table.schema.names[:12])}")
+        table.check_column(name)
         if name not in domain:
             how = "declare it there or leave it out with --columns"
             raise InputError(f"column {name!r} is not in the domain; {how}")
@@ -77,7 +84,7 @@ def _as_string(arrow: pa.DataType) -> pa.DataType:
 
 def check_type(attribute: Attribute, arrow: pa.DataType) -> None:
     """InputError where a typed column cannot be what the domain says, or cannot hold its values."""
-    value = arrow.value_type if pa.types.is_dictionary(arrow) else arrow
+    value = value_type(arrow)
     kinds = {
         "string": is_text(value),
         "boolean": pa.types.is_boolean(value) or pa.types.is_integer(value),
@@ -212,7 +219,7 @@ def _draw_numbers(
     lower: np.ndarray, upper: np.ndarray, arrow: pa.DataType, rng: np.random.Generator
 ) -> np.ndarray:
     """float64[row]: uniform over the numbers of a type in [lower, upper), or the next above `lower`."""
-    arrow = arrow.value_type if pa.types.is_dictionary(arrow) else arrow
+    arrow = value_type(arrow)
     if pa.types.is_integer(arrow) or pa.types.is_decimal(arrow):
         steps = 10.0 ** (arrow.scale if pa.types.is_decimal(arrow) else 0)
         first, beyond = np.ceil(lower * steps), np.ceil(upper * steps)

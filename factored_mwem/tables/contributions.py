@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from factored_mwem.errors import Changed, InputError
-from factored_mwem.tables.parsing import is_text, plain, spelt
+from factored_mwem.tables.parsing import is_text, plain, spelt, value_type
 from factored_mwem.tables.source import Table
 
 NOBODY = ("",)
@@ -40,21 +40,17 @@ def bound_contributions(table: Table, privacy_id: str, most: int, missing: Seque
         else:
             if at == len(kept):
                 return
-        raise Changed(
-            "the table has another number of rows than when its people were counted; let nothing write to it "
-            "meanwhile"
-        )
+        what = "the table has another number of rows than when its people were counted"
+        raise Changed(f"{what}; let nothing write to it meanwhile")
 
     return replace(rest, read=read)
 
 
 def without(table: Table, privacy_id: str) -> Table:
     """The table as if it had no such column; InputError where its type does not name people exactly."""
-    if privacy_id not in table.schema.names:
-        known = ", ".join(table.schema.names[:12])
-        raise InputError(f"no column {privacy_id!r} for --privacy-id in the table; it has {known}")
+    table.check_column(privacy_id, " for --privacy-id")
     kind = table.schema.field(privacy_id).type
-    value = kind.value_type if pa.types.is_dictionary(kind) else kind
+    value = value_type(kind)
     what = f"--privacy-id {privacy_id!r} is a column of {spelt(kind)}"
     if pa.types.is_floating(value) or pa.types.is_nested(value):
         raise InputError(f"{what}: one person may have several spellings; make it text or integers")

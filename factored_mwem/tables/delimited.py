@@ -28,8 +28,8 @@ BLOCK_BYTES = 4 << 20
 """Bytes read at a time; fewer than MAX_RECORD_BYTES, or no block would be plain."""
 MAX_RECORD_BYTES = 8 << 20
 """The same for every record, wherever in a block it lies."""
-MARK = b"\xef\xbb\xbf"
-"""A byte order mark: before the header it is none of its names."""
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+"""Before the header it is none of its names."""
 UNCUT = RAGGED | OPEN | LONG
 """What keeps a record from being cut into its cells."""
 
@@ -124,8 +124,8 @@ def _parse(block: bytes, form: Form, columns: Sequence[str], *, check_utf8: bool
     from pyarrow import csv as pacsv
 
     # The library takes one away, as if every block were a file: here it is a part of the first cell.
-    if block.startswith(MARK):
-        block = MARK + block
+    if block.startswith(BYTE_ORDER_MARK):
+        block = BYTE_ORDER_MARK + block
     table = pacsv.read_csv(
         pa.BufferReader(block),
         read_options=pacsv.ReadOptions(

@@ -26,8 +26,7 @@ def draft(source: Any, columns: Sequence[str] | None = None, *, records: Records
     """
     table = open_table(source, records)
     for name in columns or ():
-        if name not in table.schema.names:
-            raise InputError(f"no column {name!r} in the table; it has {', '.join(table.schema.names[:12])}")
+        table.check_column(name)
     names = [name for name in table.schema.names if columns is None or name in columns]
     profiles = profile(table, names)
     if not any(column.votes.sum() for column in profiles.values()):

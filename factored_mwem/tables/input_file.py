@@ -26,8 +26,7 @@ class Origin(Protocol):
 
 
 class InputFile:
-    """`path`, opened once; identity is its device, inode, size and time of writing and, with `footer`, the
-    footer of a Parquet file.
+    """`path`, opened once. What it is: device, inode, size, time of writing and, of Parquet, the footer.
 
     A file that another takes the place of, by a rename, is read on to its end; one that is written to is
     Changed. Not seen is one that is written over in its own size and given its old time again: who does that

@@ -25,6 +25,11 @@ def is_text(arrow: pa.DataType) -> bool:
     return pa.types.is_string(arrow) or pa.types.is_large_string(arrow) or pa.types.is_string_view(arrow)
 
 
+def value_type(arrow: pa.DataType) -> pa.DataType:
+    """The type of a column's values, without its dictionary."""
+    return arrow.value_type if pa.types.is_dictionary(arrow) else arrow
+
+
 def spelt(arrow: pa.DataType) -> str:
     """A type in words, in one line: the names of nested fields may be anything."""
     try:
@@ -40,7 +45,7 @@ def is_number(arrow: pa.DataType) -> bool:
 
 def check_writable(name: str, arrow: pa.DataType) -> None:
     """InputError where values of a column's type, which is public, could not be written again."""
-    value = arrow.value_type if pa.types.is_dictionary(arrow) else arrow
+    value = value_type(arrow)
     if pa.types.is_timestamp(value) and not _known_zone(value):
         why = "of a time zone that is not known here; convert it to UTC"
         raise InputError(f"column {name!r} is {spelt(arrow)}, {why}")

@@ -6,6 +6,7 @@ Private: `discover` reads it through the accountant, `draft` says NOT PRIVATE.
 from __future__ import annotations
 
 import datetime
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from factored_mwem.accounting.conversion import float_down
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.errors import InputError, ResourceError
 from factored_mwem.tables.parsing import (
@@ -27,6 +27,7 @@ from factored_mwem.tables.parsing import (
     plain,
     read_units,
     spelt,
+    value_type,
 )
 from factored_mwem.tables.source import Private, Table
 
@@ -183,7 +184,7 @@ def profile(table: Table, columns: Sequence[str]) -> dict[str, ColumnProfile]:
 def kind_of(field: pa.Field) -> str:
     """What a typed column holds, from its type alone (public). InputError where no domain can describe it."""
     check_writable(field.name, field.type)
-    arrow = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    arrow = value_type(field.type)
     if is_text(arrow):
         return "string"
     if pa.types.is_boolean(arrow):
@@ -198,12 +199,14 @@ def kind_of(field: pa.Field) -> str:
 
 def limits_of(field: pa.Field) -> tuple[float, float]:
     """The least and the greatest number a typed column can hold, from its type alone (public)."""
-    arrow = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    arrow = value_type(field.type)
     if pa.types.is_integer(arrow):
         info = np.iinfo(arrow.to_pandas_dtype())
         return float(info.min), float(info.max)
     if pa.types.is_decimal(arrow):
-        most = float_down(Fraction(10) ** (arrow.precision - arrow.scale) - Fraction(10) ** -arrow.scale)
+        exact = Fraction(10) ** (arrow.precision - arrow.scale) - Fraction(10) ** -arrow.scale
+        most = float(exact)
+        most = most if most <= exact else math.nextafter(most, -math.inf)
         return -most, most
     if pa.types.is_float16(arrow):
         return -65504.0, 65504.0
@@ -212,7 +215,7 @@ def limits_of(field: pa.Field) -> tuple[float, float]:
 
 def most_whole(field: pa.Field) -> float:
     """Up to which size a typed column holds every whole number within its bounds, from its type alone."""
-    arrow = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    arrow = value_type(field.type)
     if not pa.types.is_floating(arrow):
         return np.inf
     return float(2 ** (np.finfo(arrow.to_pandas_dtype()).nmant + 1))

@@ -74,6 +74,12 @@ class Table(Private):
     origin: Origin | None = None
     """The file behind it."""
 
+    def check_column(self, name: str, what: str = "") -> None:
+        """InputError where there is no such column, with those that there are."""
+        if name not in self.schema.names:
+            known = ", ".join(self.schema.names[:12])
+            raise InputError(f"no column {name!r}{what} in the table; it has {known}")
+
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The rows of `columns`, in order. InputError where the file is broken, Changed where it was changed.
 

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-NOBODY = (None, "")
+NAMELESS = (None, "")
 """Privacy ids that name no person."""
 
 
 def owner_of(privacy_id: Any) -> Any:
     """The person whom an id names, or None."""
-    return None if privacy_id in NOBODY else privacy_id
+    return None if privacy_id in NAMELESS else privacy_id
 
 
 @dataclass(frozen=True, slots=True)
