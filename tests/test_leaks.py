@@ -35,13 +35,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from factored_mwem import Domain, Workload, release
-from factored_mwem import files as output
 from factored_mwem.cli import main as cli
 from factored_mwem.errors import FmwemError, InputError
 from factored_mwem.mechanisms import tree as engine
 from factored_mwem.pipeline import release as flow
 from factored_mwem.privacy.counts import PrivateCounts, PrivateRows, Rows, Tables
-from factored_mwem.tables import arrow_input, codec, delimited
+from factored_mwem.tables import arrow_input, codec, delimited, formats
 from factored_mwem.tables import source as table
 from factored_mwem.tables.profile import ColumnProfile
 from factored_mwem.tables.source import open_table
@@ -248,7 +247,7 @@ def test_the_books_tell_no_value(watch: Watch) -> None:
         "-v",
     ]
     with watch.patch.context() as patch:
-        patch.setattr(output, "_WRITERS", {".parquet": raising(MemoryError())})
+        patch.setattr(formats, "_WRITERS", {".parquet": raising(MemoryError())})
         code, said = watch.run(*again)
     assert code == 4 and any("journal" in where for where in said), said["stderr"]
     assert not leaks(said)
@@ -277,12 +276,12 @@ def full(path: Path, *_: Any) -> None:
 
 
 FAILURES: dict[str, tuple[int, Any, str, Any]] = {
-    "the disk is full": (4, output, "_WRITERS", {".parquet": full}),
+    "the disk is full": (4, formats, "_WRITERS", {".parquet": full}),
     "memory runs out at the coding": (4, codec, "encode", raising(MemoryError("CANARY"))),
     "memory runs out at the fit": (4, flow, "fit_forest", raising(MemoryError("CANARY"))),
     "the coder fails": (1, codec, "_bin_codes", quoting),
     "the engine fails": (1, engine, "find_levels", quoting),
-    "the writer fails": (1, output, "_WRITERS", {".parquet": quoting}),
+    "the writer fails": (1, formats, "_WRITERS", {".parquet": quoting}),
     "somebody stops it": (130, flow, "fit_forest", raising(KeyboardInterrupt())),
 }
 """Exit code, and what is put in the place of what."""

@@ -182,7 +182,10 @@ def test_another_run_under_the_same_id_is_refused(books: Path, word: str, change
 def test_another_version_does_not_go_on(books: Path) -> None:
     died(books, "before draw", 2)
     request = Request.of(table(), 2, domain=DOMAIN, epsilon=1.0, engine="mwem", rounds=4)
-    with pytest.raises(InputError, match="another version"), Run.begin(request, Booking(books, "t", "r"), version="2"):
+    with (
+        pytest.raises(InputError, match="another version"),
+        Run.begin(request, Booking(books, "t", "r"), version="2"),
+    ):
         pass
 
 
@@ -336,7 +339,10 @@ def test_a_journal_that_does_not_fit_ends_the_run(books: Path, monkeypatch: pyte
         "factored_mwem.pipeline.release._fit", lambda *given: (_ for _ in ()).throw(AssertionError)
     )
     request = Request.of(table(), 2, domain=DOMAIN, epsilon=1.0, engine="mwem", rounds=4)
-    with pytest.raises(Lost, match="cannot go on"), Run.begin(request, Booking(books, "t", "r"), version="1") as run:
+    with (
+        pytest.raises(Lost, match="cannot go on"),
+        Run.begin(request, Booking(books, "t", "r"), version="1") as run,
+    ):
         run.drawn(None)  # type: ignore[arg-type]  # a run that asks for less than was drawn
 
 
@@ -758,3 +764,15 @@ def test_a_run_of_before_a_field_came_has_its_default() -> None:
     then = {name: value for name, value in now.items() if name != "records"}
     assert run_module._split({"policy": then}) == run_module._split({"policy": now})
     assert run_module._split({"policy": {**then, "records": "lines"}}) != run_module._split({"policy": now})
+
+
+def test_a_program_that_listens_hears_of_the_entry_and_of_what_was_resumed(
+    books: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="factored_mwem")
+    before = died(books, "after fit", 1)
+    go(books)
+    assert [record.getMessage() for record in caplog.records if record.name == "factored_mwem"] == [
+        "entered as release 1 of dataset 't' in the ledger",
+        f"resumed: {len(before.calls)} draws came from the journal of an earlier attempt",
+    ]

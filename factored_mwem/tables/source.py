@@ -151,8 +151,7 @@ def _open_object(source: Any) -> Table:
         why = reason(error, "its library cannot turn it into Arrow columns")
     else:
         passes = _typed(
-            "the table",
-            lambda columns: iter(table.select(columns).to_batches(max_chunksize=MAX_BATCH_ROWS)),
+            "the table", lambda columns: iter(table.select(columns).to_batches(max_chunksize=MAX_BATCH_ROWS))
         )
         return Table(table.schema, False, passes)
     raise InputError(f"cannot read the {type(source).__name__}: {why}")

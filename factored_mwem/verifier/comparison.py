@@ -6,7 +6,7 @@ All that may differ between the two is what reached the sampler, and by no more 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,15 @@ class Draw(Private):
     answer: Any
     calls: Sequence[Call]
     """What the sampler saw of that."""
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """All that is public of it, by name."""
+        charged = {"charged scale": self.entry.scale, "charged delta": self.entry.delta}
+        names = ("stage", "mechanism", "target", "sensitivity")
+        asked = {name: getattr(self.entry, name) for name in names}
+        own = {"scale": self.scale, "threshold": self.threshold, "length": self.size}
+        return {"kind": self.method, **asked, **charged, **own}
 
     @property
     def size(self) -> int:
@@ -101,25 +110,11 @@ def _unfaithful_keys(draw: Draw, given: dict[str, int]) -> list[str]:
     return []
 
 
-_FACTS: dict[str, Callable[[Draw], Any]] = {
-    "kind": lambda draw: draw.method,
-    "stage": lambda draw: draw.entry.stage,
-    "mechanism": lambda draw: draw.entry.mechanism,
-    "target": lambda draw: draw.entry.target,
-    "sensitivity": lambda draw: draw.entry.sensitivity,
-    "charged scale": lambda draw: draw.entry.scale,
-    "charged delta": lambda draw: draw.entry.delta,
-    "scale": lambda draw: draw.scale,
-    "threshold": lambda draw: draw.threshold,
-    "length": lambda draw: draw.size,
-}
-"""The public facts of a draw, by name."""
-
-
 def differently_asked(base: Draw, near: Draw) -> str:
     """The first public fact of a draw that is another one on the neighbour, in words; else empty."""
-    for words, fact in _FACTS.items():
-        if fact(base) != fact(near):
+    facts = near.facts
+    for words, fact in base.facts.items():
+        if fact != facts[words]:
             return words
     samplers = {_sampler(draw, call) for draw in (base, near) for call in draw.calls}
     return "sampler" if len(samplers) > 1 else ""
