@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import io
 from typing import Any
 
 import pyarrow as pa
@@ -38,20 +39,15 @@ def _decoded(column: pa.Array) -> pa.Array:
     return column.dictionary.take(column.indices) if pa.types.is_dictionary(column.type) else column
 
 
-class _Into:
+class _Into(io.RawIOBase):
     """A file that only counts what is written."""
-
-    closed = False
 
     def __init__(self, code: Any) -> None:
         self._code = code
 
-    def write(self, data: bytes) -> int:
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
         self._code.update(data)
         return len(data)
-
-    def flush(self) -> None:
-        """Nothing waits."""
-
-    def close(self) -> None:
-        self.closed = True
