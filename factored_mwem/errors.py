@@ -16,12 +16,9 @@ COMPLETE = "the release is complete: its files are in place"
 
 
 def shown(value: object) -> str:
-    """A value for an error message: numbers and short texts as they are, of all else the type alone, for it
-    may hold rows.
-    """
-    plain = value is None or isinstance(value, bool | int | float | str)
-    text = repr(value) if plain else ""
-    return text if plain and len(text) <= 80 else f"a {type(value).__name__}"
+    """A value for an error message: numbers and short texts; of all else, which may hold rows, the type."""
+    text = repr(value) if value is None or isinstance(value, bool | int | float | str) else ""
+    return text if 0 < len(text) <= 80 else f"a {type(value).__name__}"
 
 
 class FmwemError(Exception):
@@ -43,27 +40,25 @@ class InputError(FmwemError):
 
 
 class Ambiguous(InputError):
-    """A text file in which it is not clear where a record ends; refused before anything is spent, and for a
-    person to decide in public.
+    """A text file in which it is not clear where a record ends: a person has to say, in public.
+
+    It is refused before anything is spent.
     """
 
 
 class Changed(InputError):
-    """An input that is not what it was when it was opened: its rows would not be those that the charges are
-    about.
-    """
+    """An input that was changed since it was opened: the charges are about other rows than it holds now."""
 
 
 class Lost(InputError):
-    """A run that cannot go on: its journal is gone, damaged, or does not fit, or it began with other data.
+    """A run that cannot go on: its journal is gone or damaged, or it began with other data or parameters.
+
     What it spent stays spent.
     """
 
 
 class RolledBack(InputError):
-    """The ledger is older than its journals: an old copy was put back. Nothing is spent, for what is left is
-    not known.
-    """
+    """An old copy of the ledger was put back. Nothing is spent, for what is left is not known."""
 
     def __init__(self, ledger: Path) -> None:
         super().__init__(
@@ -75,15 +70,15 @@ class RolledBack(InputError):
 class BudgetExceeded(FmwemError):
     """A charge that the privacy budget does not cover; raised before any noise is drawn.
 
-    `asked` and `left` are the amounts in the ledger's own unit (rho or epsilon).
+    The message is in epsilon and delta, as a user gives them; `asked` and `left` are exact, in the unit of
+    the composition (rho or epsilon), or are deltas.
     """
 
     exit_code = 3
 
-    def __init__(self, what: str, *, asked: Fraction, left: Fraction, message: str | None = None) -> None:
+    def __init__(self, message: str, *, asked: Fraction, left: Fraction) -> None:
         self.asked, self.left = asked, left
-        plain = f"{what} costs {float(asked):.6g} but {float(left):.6g} of the budget is left; ask for less or raise --epsilon"
-        super().__init__(message or plain)
+        super().__init__(message)
 
 
 class ResourceError(FmwemError):
@@ -113,8 +108,7 @@ class Stopped(BaseException):
 
 
 def told(error: BaseException) -> BaseException:
-    """Of an error and those it arose from, the one that a release has told what became of the budget; the
-    error itself where there is none.
+    """The error that a release told what became of the budget: `error`, or one that it arose from.
 
     A signal may strike while a release still clears up after an error.
     """

@@ -1,7 +1,7 @@
-"""Output: files appear whole or not at all. Temporary file in the same folder, fsync, rename; the manifest
-comes last.
+"""Files appear whole or not at all: a temporary file in the same folder, fsync, rename.
 
-A data file without its matching manifest is not a release: so with `overwrite` the old manifest goes first.
+A data file without its matching manifest is not a release: so the manifest comes last, and where a release is
+replaced, the old manifest goes first.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -22,16 +24,50 @@ from factored_mwem.crashpoints import reach
 from factored_mwem.errors import Busy, InputError
 
 
-def check_target(path: Path, *, overwrite: bool) -> None:
-    """InputError, before anything is spent, where `path` exists, has no known suffix, or its folder cannot be
-    written.
-    """
-    if os.path.lexists(path) and not overwrite:
-        raise InputError(f"{path} exists; use --overwrite or another -o")
+class IfExists(Enum):
+    """What happens to a file that is there already; `IfExists(overwrite)` reads the public keyword."""
+
+    REFUSE = False
+    REPLACE = True
+    VERIFY = "verify"
+    """It must be what would be written, and stays."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseFiles:
+    """The paths of a release's files."""
+
+    data: Path
+    manifest: Path
+    model: Path | None = None
+
+    @property
+    def by_role(self) -> dict[str, Path]:
+        """Those there are to be, by the names that the ledger keeps their digests under."""
+        model = {} if self.model is None else {"model": self.model}
+        return {"data": self.data, "manifest": self.manifest, **model}
+
+    @property
+    def paths(self) -> list[Path]:
+        return list(self.by_role.values())
+
+    def digests(self) -> dict[str, str]:
+        """sha256 by role."""
+        return {role: sha256(path) for role, path in self.by_role.items()}
+
+
+def check_target(path: Path, exists: IfExists) -> None:
+    """InputError, before anything is spent, where `path` may not be replaced or cannot be written."""
+    if os.path.lexists(path) and exists is IfExists.REFUSE:
+        raise _taken(path)
     with _clear(path):
         if path.is_dir():
             raise InputError(f"{path} is a folder; name a file")
         os.unlink(_temporary(path))
+
+
+def _taken(path: Path, more: str = "") -> InputError:
+    return InputError(f"{path} exists{more}; use --overwrite or another -o")
 
 
 @contextlib.contextmanager
@@ -44,11 +80,8 @@ def _clear(path: Path) -> Iterator[None]:
     except (PermissionError, NotADirectoryError):
         raise InputError(f"cannot write in {path.parent}: permission denied") from None
     except OSError as error:
-        if (
-            error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-            or "No space left" in str(error)
-            or "File too large" in str(error)
-        ):
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        if full or any(words in str(error) for words in ("No space left", "File too large")):
             raise Busy(f"no space left to write {path}; free some or choose another -o") from None
         if error.errno == errno.ENAMETOOLONG:
             raise InputError(f"{path.name[:40]}... is too long a name; choose a shorter one") from None
@@ -59,13 +92,12 @@ def _clear(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def replacing(
-    path: Path, before: Callable[[], None] = lambda: None, *, overwrite: bool = False, same: bool = False
+    path: Path, exists: IfExists = IfExists.REFUSE, before: Callable[[], None] = lambda: None
 ) -> Iterator[Path]:
-    """A temporary path beside `path` that takes its place when the block ends well, and is removed when it
-    does not.
+    """A temporary path that becomes `path` when the block ends well, and is removed when it does not.
 
-    InputError where there is a file, unless with `overwrite`; with `same` it stays, if it is the same.
-    `before` runs just before a file is replaced, or just after a new one appeared.
+    InputError where `exists` forbids it. `before` runs just before a file is replaced, or just after a new
+    one appeared.
     """
     with _clear(path):
         name = _temporary(path)
@@ -75,22 +107,18 @@ def replacing(
             sync(Path(name))
             os.chmod(name, 0o666 & ~_umask())
             reach("before rename")
-            if same and path.exists():
+            if exists is IfExists.VERIFY and path.exists():
                 if sha256(path) != sha256(Path(name)):
-                    raise InputError(
-                        f"{path} exists and is not what this run would write; use --overwrite or another -o"
-                    )
+                    raise _taken(path, " and is not what this run would write")
                 os.unlink(name)
             else:
-                _appear(name, path, before, overwrite=overwrite)
+                _appear(name, path, exists, before)
             sync(path.parent)
             reach("after rename")
         except BaseException:
-            for made in (name, path):
+            for made in (name, path):  # by whatever name: a signal may strike between two steps
                 with contextlib.suppress(OSError):
-                    if os.path.samestat(
-                        os.lstat(made), mine
-                    ):  # by whatever name: a signal may strike between two steps
+                    if os.path.samestat(os.lstat(made), mine):
                         os.unlink(made)
             raise
 
@@ -102,11 +130,12 @@ def _temporary(path: Path) -> str:
     return name
 
 
-def _appear(temporary: str, path: Path, before: Callable[[], None], *, overwrite: bool) -> None:
-    """Give a file its name. Where it may not replace another, a link refuses, also where another process was
-    faster.
+def _appear(temporary: str, path: Path, exists: IfExists, before: Callable[[], None]) -> None:
+    """Give a file its name.
+
+    Where it may not replace another, a link refuses, also where another process was faster.
     """
-    if overwrite:
+    if exists is IfExists.REPLACE:
         before()
         os.replace(temporary, path)
         return
@@ -114,7 +143,7 @@ def _appear(temporary: str, path: Path, before: Callable[[], None], *, overwrite
         os.link(temporary, path)
     except OSError:
         if os.path.lexists(path):
-            raise InputError(f"{path} exists; use --overwrite or another -o") from None
+            raise _taken(path) from None
         os.replace(temporary, path)  # a file system without links
     before()
     with contextlib.suppress(FileNotFoundError):
@@ -149,9 +178,7 @@ def remove(path: Path) -> None:
 
 
 def sweep(path: Path) -> None:
-    """Remove what writers of `path` that were killed left beside it; their process's number is in the
-    name.
-    """
+    """Remove what killed writers of `path` left beside it; their process's number is in the name."""
     for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
         writer = re.fullmatch(r"([0-9]{1,9})-.*", left.name[len(path.name) + 2 :])
         try:
@@ -162,14 +189,14 @@ def sweep(path: Path) -> None:
             continue
 
 
-def write_text(path: Path, text: str, *, overwrite: bool = False, same: bool = False) -> None:
-    """Write a text file, whole or not at all. The rest: see `replacing`."""
-    with replacing(path, overwrite=overwrite, same=same) as temporary:
+def write_text(path: Path, text: str, exists: IfExists = IfExists.REFUSE) -> None:
+    """Write a text file, whole or not at all; see `replacing`."""
+    with replacing(path, exists) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
-MOST_TEXT = 2**25
-"""Bytes of a domain or workload file: a million categories are fewer."""
+MAX_TEXT_BYTES = 2**25
+"""Of a domain or workload file: a million categories take fewer."""
 
 
 def complaint(error: ValidationError) -> str:
@@ -181,14 +208,12 @@ def complaint(error: ValidationError) -> str:
 
 
 def read_text(path: Path, what: str) -> str:
-    """The text of a small file. InputError where it cannot be read or is larger than MOST_TEXT; ValueError
-    where it is not text.
-    """
+    """The text of a small file. InputError where it cannot be read or is too large; ValueError if no text."""
     try:
         with open(path, "rb") as file:
-            content = file.read(MOST_TEXT + 1)
+            content = file.read(MAX_TEXT_BYTES + 1)
     except OSError as error:
         raise InputError(f"cannot read the {what} {path}: {error.strerror or error}") from None
-    if len(content) > MOST_TEXT:
-        raise InputError(f"the {what} {path} is larger than {MOST_TEXT >> 20} MB")
+    if len(content) > MAX_TEXT_BYTES:
+        raise InputError(f"the {what} {path} is larger than {MAX_TEXT_BYTES >> 20} MB")
     return content.decode("utf-8")

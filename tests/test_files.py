@@ -16,7 +16,7 @@ import pytest
 from factored_mwem import Domain, Release, release
 from factored_mwem import files as output
 from factored_mwem.errors import InputError, ResourceError
-from factored_mwem.files import check_target, replacing, write_text
+from factored_mwem.files import IfExists, check_target, replacing, write_text
 from factored_mwem.pipeline import result
 from factored_mwem.tables import formats
 from factored_mwem.tables.formats import METADATA_KEY, check_format, manifest_path, write_batches
@@ -149,11 +149,11 @@ def test_a_failing_write_leaves_nothing(tmp_path: Path) -> None:
 def test_replacing_keeps_the_old_file_until_the_new_one_is_whole(tmp_path: Path) -> None:
     target = tmp_path / "t.txt"
     target.write_text("old")
-    with pytest.raises(RuntimeError), replacing(target, overwrite=True) as temporary:
+    with pytest.raises(RuntimeError), replacing(target, IfExists.REPLACE) as temporary:
         temporary.write_text("half")
         raise RuntimeError
     assert target.read_text() == "old"
-    with replacing(target, overwrite=True) as temporary:
+    with replacing(target, IfExists.REPLACE) as temporary:
         temporary.write_text("new")
         assert target.read_text() == "old"
     assert target.read_text() == "new"
@@ -164,15 +164,15 @@ def test_replacing_keeps_the_old_file_until_the_new_one_is_whole(tmp_path: Path)
 
 
 def test_targets_are_judged_before_anything_is_spent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    check_target(tmp_path / "new.parquet", overwrite=False)
+    check_target(tmp_path / "new.parquet", IfExists.REFUSE)
     assert names(tmp_path) == []
     with pytest.raises(InputError, match=r"no folder .*; create it first"):
-        check_target(tmp_path / "none" / "t.parquet", overwrite=False)
+        check_target(tmp_path / "none" / "t.parquet", IfExists.REFUSE)
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="permission denied"):
-        check_target(tmp_path / "file" / "t.parquet", overwrite=False)
+        check_target(tmp_path / "file" / "t.parquet", IfExists.REFUSE)
     with pytest.raises(InputError, match="is a folder"):
-        check_target(tmp_path, overwrite=True)
+        check_target(tmp_path, IfExists.REPLACE)
     with pytest.raises(InputError, match=r"unknown output format; use one of \.parquet"):
         check_format(Path("t.xlsx"))
     for error, expected, words in (
@@ -186,7 +186,7 @@ def test_targets_are_judged_before_anything_is_spent(tmp_path: Path, monkeypatch
 
         monkeypatch.setattr(output.tempfile, "mkstemp", refuse)  # root may write everywhere
         with pytest.raises(expected, match=words):
-            check_target(tmp_path / "t.parquet", overwrite=False)
+            check_target(tmp_path / "t.parquet", IfExists.REFUSE)
 
 
 def test_a_file_reaches_the_disk_before_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,7 +202,7 @@ def test_a_file_reaches_the_disk_before_its_name(tmp_path: Path, monkeypatch: py
             os, name, lambda old, new, change=change: (steps.append("name"), change(old, new))[1]
         )
     for overwrite in (False, True):
-        write_text(tmp_path / "t.txt", "x", overwrite=overwrite)
+        write_text(tmp_path / "t.txt", "x", IfExists(overwrite))
     assert steps == ["sync", "name", "sync"] * 2
 
 

@@ -1,5 +1,6 @@
-"""Accountant: what may be spent and what was spent, exactly. An entry is charged before its noise is drawn, and
-is never refunded.
+"""Accountant: what may be spent and what was spent, exactly.
+
+An entry is charged before its noise is drawn, and is never refunded.
 
 Costs are rationals on a grid of 2^-80, rounded up from what the mechanism's scale and sensitivity imply, so
 that anyone can recompute every cost and their sum from the entries alone. Record-wise a release touches
@@ -14,11 +15,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
 
-from factored_mwem.accounting.conversion import Composition, epsilon_of, rho_of
+from factored_mwem.accounting.conversion import Composition, epsilon_of, float_up, rho_of
 from factored_mwem.domain.domain import Clique
 from factored_mwem.errors import BudgetExceeded, InputError
 
 GRID = 2**80
+MIN_COST = Fraction(1, 2**60)
+"""Less buys no noise of any use."""
 
 
 class Mechanism(StrEnum):
@@ -40,8 +43,7 @@ def selecting(composition: Composition) -> Mechanism:
 
 
 def price(mechanism: Mechanism, *, scale: float, sensitivity: int) -> Fraction:
-    """Cost of noise of `scale`: rho for the Gaussian kinds and the exponential mechanism, epsilon for the
-    pure kinds; rounded up.
+    """Cost of noise of `scale`, rounded up: rho, or epsilon for Laplace and permute-and-flip.
 
     `sensitivity` is the squared L2 norm for the Gaussian kinds, the L1 norm for Laplace, the largest change
     of a score for selection. Gaussian: s^2 / (2 sigma^2) (Canonne, Kamath, Steinke 2020). Laplace: s / b.
@@ -61,8 +63,13 @@ def price(mechanism: Mechanism, *, scale: float, sensitivity: int) -> Fraction:
 
 def scale_for(mechanism: Mechanism, cost: Fraction, *, sensitivity: int) -> float:
     """The least noise (up to one part in 10^12) that `cost` pays for."""
-    if cost < Fraction(1, 2**60):
-        raise BudgetExceeded(f"{mechanism} of any use", asked=Fraction(1, 2**60), left=max(cost, Fraction(0)))
+    if cost < MIN_COST:
+        raise BudgetExceeded(
+            f"noise ({mechanism}) would be of no use, so little of the budget is left; ask for less or raise "
+            "--epsilon",
+            asked=MIN_COST,
+            left=max(cost, Fraction(0)),
+        )
     if mechanism in (Mechanism.GAUSSIAN, Mechanism.THRESHOLD):
         scale = math.sqrt(sensitivity / (2 * cost))
     elif mechanism is Mechanism.EXPONENTIAL:
@@ -92,21 +99,18 @@ class Charge:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The promise: (epsilon, delta), and what it amounts to inside (`amount` of rho or epsilon, `delta` apart
-    for discovery).
-    """
+    """The promise, (epsilon, delta), and what it amounts to inside: `amount` of rho or of epsilon."""
 
     epsilon: float
     delta: float
     composition: Composition
     amount: Fraction
     discovery_delta: Fraction
+    """What is kept of delta for thresholded categories."""
 
     @classmethod
     def of(cls, epsilon: float, delta: float, *, discovery_share: Fraction = Fraction(0)) -> Budget:
-        """The budget for a promise; `discovery_share` of delta is kept for thresholded categories. InputError
-        where it makes no sense.
-        """
+        """The budget for a promise; `discovery_share` of delta is kept. InputError if it makes no sense."""
         if not 1e-12 <= epsilon <= 1e100:
             raise InputError(
                 f"epsilon={epsilon}: must be a positive number, at least 1e-12; 1 is a common choice"
@@ -125,6 +129,13 @@ class Budget:
     def unit(self) -> str:
         return "rho" if self.composition is Composition.ZCDP else "epsilon"
 
+    def in_words(self, amount: Fraction) -> str:
+        """An amount of rho or of epsilon as an epsilon at the promise's delta."""
+        if self.composition is Composition.PURE:
+            return f"epsilon {float(amount):.6g}"
+        epsilon = epsilon_of(amount, Fraction(self.delta) - self.discovery_delta)
+        return f"epsilon {epsilon:.6g} at delta {self.delta:g}"
+
 
 def grid_down(value: Fraction) -> Fraction:
     """The value on the grid of costs, rounded down."""
@@ -133,8 +144,9 @@ def grid_down(value: Fraction) -> Fraction:
 
 @dataclass(slots=True)
 class Accountant:
-    """The entries so far and their exact sum. `opening` runs before the first entry: a ledger file then
-    reserves the whole budget.
+    """The entries so far and their exact sum.
+
+    `opening` runs before the first entry: a ledger file then reserves the whole budget.
     """
 
     budget: Budget
@@ -144,18 +156,16 @@ class Accountant:
     spent_delta: Fraction = Fraction(0)
 
     def charge(self, entry: Charge) -> None:
-        """Record a spend; call it before drawing the noise. BudgetExceeded, with nothing recorded, where the
-        budget does not cover it.
-        """
-        cost = entry.cost
+        """Record a spend, before its noise is drawn; BudgetExceeded, and nothing recorded, beyond it."""
+        cost, what = entry.cost, f"{entry.stage} ({entry.mechanism})"
         if self.spent + cost > self.budget.amount:
-            raise BudgetExceeded(f"{entry.stage} ({entry.mechanism})", asked=cost, left=self.left)
-        if self.spent_delta + entry.delta > self.budget.discovery_delta:
-            raise BudgetExceeded(
-                f"{entry.stage}: delta",
-                asked=entry.delta,
-                left=self.budget.discovery_delta - self.spent_delta,
-            )
+            asked, left = self.budget.in_words(cost), self.budget.in_words(self.left)
+            why = f"{what} costs {asked}, but {left} of the budget is left; ask for less or raise --epsilon"
+            raise BudgetExceeded(why, asked=cost, left=self.left)
+        left_delta = self.budget.discovery_delta - self.spent_delta
+        if entry.delta > left_delta:
+            why = f"{what} costs delta {float(entry.delta):.6g}, but {float(left_delta):.6g} of it is left"
+            raise BudgetExceeded(f"{why}; raise --delta", asked=entry.delta, left=left_delta)
         if not self.entries:
             self.opening()
         self.spent += cost
@@ -177,13 +187,11 @@ class Accountant:
 def guarantee(entries: Iterable[Charge], budget: Budget) -> tuple[float, float]:
     """(epsilon, delta) of a list of entries alone, as an auditor computes it.
 
-    delta-approximate zCDP adds its deltas to the one the conversion uses, so rho converts at what is left of
-    delta.
+    The deltas of delta-approximate zCDP add to the conversion's own, so rho converts at what is left of it.
     """
     entries = list(entries)
     cost = sum((price(e.mechanism, scale=e.scale, sensitivity=e.sensitivity) for e in entries), Fraction(0))
     delta = sum((e.delta for e in entries), Fraction(0))
     if budget.composition is Composition.PURE:
-        epsilon = float(cost)
-        return (epsilon if Fraction(epsilon) >= cost else math.nextafter(epsilon, math.inf)), 0.0
+        return float_up(cost), 0.0
     return epsilon_of(cost, Fraction(budget.delta) - delta), budget.delta

@@ -19,30 +19,30 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_DOWN, Context
 from fractions import Fraction
 
 from factored_mwem.accounting.accountant import grid_down
-from factored_mwem.accounting.conversion import Composition, epsilon_of, float_down, rho_of
+from factored_mwem.accounting.conversion import Composition, epsilon_of, float_down, float_up, rho_of
 from factored_mwem.errors import InputError
 
 LEARNT_SHARE = Fraction(0.1)
-"""Share of a cap's delta that is kept for categories learnt from the data, where the first release leaves as
-much: the default of one.
+"""Share of a cap's delta that is kept for learnt categories if the first release leaves as much.
+
+It is a release's own default.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one release may spend, or has spent: `amount` of rho or, where it is pure, of epsilon; `delta` of
-    learnt categories.
-    """
+    """What one release may spend, or has spent: `amount` of rho or, if pure, of epsilon."""
 
     composition: Composition
     amount: Fraction
     delta: Fraction = Fraction(0)
+    """Of learnt categories."""
 
     @property
     def pure(self) -> bool:
@@ -64,9 +64,12 @@ class Total:
     delta: Fraction = Fraction(0)
 
     def plus(self, cost: Cost) -> Total:
-        return Total(
-            self.pure and cost.pure, self.amount + cost.amount, self.rho + cost.rho, self.delta + cost.delta
-        )
+        pure = self.pure and cost.pure
+        return Total(pure, self.amount + cost.amount, self.rho + cost.rho, self.delta + cost.delta)
+
+    @classmethod
+    def of(cls, costs: Iterable[Cost]) -> Total:
+        return functools.reduce(Total.plus, costs, cls())
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +82,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Cap:
-    """What all releases together may cost: (epsilon, delta), or `rho` with a `delta` for learnt
-    categories.
-    """
+    """What all releases together may cost: (epsilon, delta), or `rho` with a `delta` for categories."""
 
     epsilon: Fraction | None
     delta: Fraction
@@ -89,8 +90,9 @@ class Cap:
 
     @classmethod
     def of(cls, epsilon: float | None, delta: float, rho: float | None = None) -> Cap:
-        """The cap in typed numbers: floats, as those of a release are, so that a cap of one release's cost
-        admits it. InputError for no number.
+        """The cap in floats, as a release's numbers are: so a cap of one release's cost admits it.
+
+        InputError for no number.
         """
         for value in (epsilon, delta, rho):
             if value is not None and not math.isfinite(value):
@@ -104,18 +106,17 @@ class Cap:
         amount = self.epsilon if self.epsilon is not None else self.rho
         assert amount is not None
         if not 0 < amount <= 10**9 or (self.rho is None and amount < Fraction(1e-12)):
-            raise InputError(
-                f"{'epsilon' if self.rho is None else 'rho'}={float(amount):g}: a cap must be a positive "
-                "number"
-            )
+            unit = "epsilon" if self.rho is None else "rho"
+            raise InputError(f"{unit}={float(amount):g}: a cap must be a positive number")
         if not (self.delta == 0 or 1e-200 <= self.delta < 1):
             raise InputError(
                 f"delta={float(self.delta):g}: must be 0, or from 1e-200 to below 1; 1e-9 is a common choice"
             )
 
     def limits(self, first: Cost) -> Limits:
-        """The limits that the first release sets: a tenth of delta for learnt categories if it leaves that,
-        else what it takes itself.
+        """The limits that the first release sets.
+
+        A tenth of delta is for learnt categories if it leaves that, else what it takes itself.
         """
         if self.rho is not None:
             return Limits(self.rho, self.delta)
@@ -123,14 +124,14 @@ class Cap:
             return Limits(Fraction(0), Fraction(0))
         for delta in (max(self.delta * LEARNT_SHARE, first.delta), first.delta):
             if delta < self.delta:
-                found = Limits(_rho_at(self.epsilon, self.delta - delta), delta)
-                if first.rho <= found.rho or first.pure:
-                    return found
+                limits = Limits(_rho_at(self.epsilon, self.delta - delta), delta)
+                if first.rho <= limits.rho or first.pure:
+                    return limits
         return Limits(_rho_at(self.epsilon, self.delta), Fraction(0))
 
     def admits(self, costs: Sequence[Cost], limits: Limits) -> bool:
         """Whether releases of these costs, in this order, stay within the cap."""
-        return self.holds(functools.reduce(Total.plus, costs, Total()), limits)
+        return self.holds(Total.of(costs), limits)
 
     def holds(self, total: Total, limits: Limits) -> bool:
         """Whether releases that cost this much together stay within the cap."""
@@ -142,31 +143,24 @@ class Cap:
         """What the costs amount to, rounded up: epsilon at the cap's delta, or rho where the cap is one."""
         if not costs or limits is None:
             return 0.0
-        rho = sum((c.rho for c in costs), Fraction(0))
+        total = Total.of(costs)
         if self.rho is not None:
-            return _float_up(rho)
-        summed = (
-            _float_up(sum((c.amount for c in costs), Fraction(0))) if all(c.pure for c in costs) else math.inf
-        )
-        return min(summed, epsilon_of(rho, self.delta - limits.delta) if self.delta else math.inf)
+            return float_up(total.rho)
+        summed = float_up(total.amount) if total.pure else math.inf
+        return min(summed, epsilon_of(total.rho, self.delta - limits.delta) if self.delta else math.inf)
 
     def left(self, costs: Sequence[Cost], limits: Limits | None, *, pure: bool) -> float:
-        """The largest epsilon (to four digits, rounded down) of one more release with a declared domain: a
-        pure one, or one at the cap's delta.
+        """The largest epsilon of one more release, pure or at the cap's delta, with a declared domain.
 
-        Where the cap is in rho, the rho that is left for a release that is not pure.
+        To four digits, rounded down. Where the cap is in rho, the rho that is left for one that is not pure.
         """
         whole = float(self.epsilon if self.epsilon is not None else self.rho or 0)
         if self.epsilon is not None and (not costs or limits is None):
             return whole if pure or self.delta else 0.0
-        kept = limits.rho if limits is not None else self.rho or Fraction(0)
-        rho = max(kept - sum((c.rho for c in costs), Fraction(0)), Fraction(0))
+        total, kept = Total.of(costs), limits.rho if limits is not None else self.rho or Fraction(0)
+        rho = max(kept - total.rho, Fraction(0))
         if pure:
-            summed = (
-                self.epsilon - sum((c.amount for c in costs), Fraction(0))
-                if self.epsilon and all(c.pure for c in costs)
-                else Fraction(0)
-            )
+            summed = self.epsilon - total.amount if self.epsilon and total.pure else Fraction(0)
             return _rest(max(float_down(summed), math.sqrt(2 * float(rho)) * (1 - 1e-9)), whole)
         if self.rho is not None:
             return _rest(float_down(rho), whole)
@@ -175,15 +169,11 @@ class Cap:
 
 @functools.lru_cache(maxsize=64)
 def _rho_at(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """As a release's own budget is found, so that one release fits. Kept, for it may take seconds, and a
-    ledger is locked while it is asked.
+    """As a release's own budget is found, so that one release fits.
+
+    Kept, for it may take seconds, and a ledger is locked while it is asked.
     """
     return grid_down(rho_of(float(epsilon), delta))
-
-
-def _float_up(value: Fraction) -> float:
-    near = float(value)
-    return near if Fraction(near) >= value else math.nextafter(near, math.inf)
 
 
 def _rest(value: float, whole: float) -> float:

@@ -1,6 +1,4 @@
-"""Conversions between rho and (epsilon, delta), by OpenDP, rounded to the safe side. Nothing here draws
-noise.
-"""
+"""Conversions between rho and (epsilon, delta), by OpenDP, rounded to the safe side; no noise is drawn."""
 
 from __future__ import annotations
 
@@ -11,8 +9,9 @@ from fractions import Fraction
 from typing import Any
 
 LARGE_RHO = 64
-"""Above this rho the conversion is the closed form: OpenDP's overflows from an epsilon of about 700 on, and
-gains less than 2 % there.
+"""Above this rho the conversion is the closed form.
+
+OpenDP's overflows from an epsilon of about 700 on, and gains less than 2 % there.
 """
 
 
@@ -24,8 +23,7 @@ class Composition(StrEnum):
 
 
 def threshold_delta(*, scale: float, threshold: int, l0: int, linf: int) -> float:
-    """The delta of counts over unknown keys with discrete Gaussian noise of `scale` and a threshold (Rogers
-    2023), rounded up.
+    """The delta of thresholded counts over unknown keys, discrete Gaussian (Rogers 2023), rounded up.
 
     Neighbours differ in at most `l0` keys, each by at most `linf`: a key that only one of them has is kept
     with P[noise >= threshold - linf], at most P[normal >= threshold - linf - 1] (Canonne, Kamath, Steinke
@@ -47,10 +45,8 @@ def epsilon_of(rho: Fraction, delta: Fraction) -> float:
     """The epsilon that rho-zCDP implies at delta, rounded up (Canonne, Kamath, Steinke 2020, by OpenDP)."""
     if rho <= 0:
         return 0.0
-    if rho > LARGE_RHO:
-        return (float(rho) + 2 * math.sqrt(float(rho) * _log_inverse(delta))) * (
-            1 + 1e-12
-        )  # Bun and Steinke 2016, Proposition 1.3
+    if rho > LARGE_RHO:  # Bun and Steinke 2016, Proposition 1.3
+        return (float(rho) + 2 * math.sqrt(float(rho) * _log_inverse(delta))) * (1 + 1e-12)
     dp = load_opendp()
     # A Gaussian of this scale costs at least rho under sensitivity 1; OpenDP converts that cost.
     scale = math.sqrt(1 / (2 * float(rho))) * (1 - 2**-45)
@@ -59,7 +55,7 @@ def epsilon_of(rho: Fraction, delta: Fraction) -> float:
 
 
 def rho_of(epsilon: float, delta: Fraction) -> Fraction:
-    """The largest rho found (to one part in 2^30) whose conversion at `delta` stays within `epsilon`."""
+    """The largest rho, to one part in 2^30, whose conversion at `delta` stays within `epsilon`."""
     logs = _log_inverse(delta)
     # Bun and Steinke 2016: always enough. The quotient is sqrt(epsilon + logs) - sqrt(logs) without its
     # cancellation.
@@ -73,21 +69,15 @@ def rho_of(epsilon: float, delta: Fraction) -> Fraction:
     while high - low > low / 2**30:
         steps += 1
         crossing = low + (high - low) * Fraction(under / (under + over))
-        if (
-            steps > 10 and steps % 2
-        ):  # where delta does most of the work, epsilon is nearly 0 up to a bend, and lines miss it
+        # Where delta does most of the work, epsilon is nearly 0 up to a bend, and lines miss it.
+        if steps > 10 and steps % 2:
             crossing = Fraction(math.sqrt(low * high))
         middle = min(max(crossing, low + low / 2**32), high - low / 2**32)
-        found = epsilon_of(middle, delta)
-        if found <= epsilon:
-            low, under, over, stayed = middle, epsilon - found, over / 2 if stayed == "high" else over, "high"
+        gap = epsilon - epsilon_of(middle, delta)
+        if gap >= 0:
+            low, under, over, stayed = middle, gap, over / 2 if stayed == "high" else over, "high"
         else:
-            high, over, under, stayed = (
-                middle,
-                found - epsilon,
-                under / 2 if stayed == "low" else under,
-                "low",
-            )
+            high, over, under, stayed = middle, -gap, under / 2 if stayed == "low" else under, "low"
     return low
 
 
@@ -102,12 +92,19 @@ def float_down(value: Fraction) -> float:
     return near if Fraction(near) <= value else math.nextafter(near, -math.inf)
 
 
+def float_up(value: Fraction) -> float:
+    """The float nearest above or at `value`."""
+    near = float(value)
+    return near if Fraction(near) >= value else math.nextafter(near, math.inf)
+
+
 _loading = threading.Lock()
 
 
 def load_opendp() -> Any:
-    """OpenDP, loaded at first use. Its discrete samplers stand behind the flag `contrib`: proven here, not
-    yet vetted by a committee.
+    """OpenDP, loaded at first use.
+
+    Its discrete samplers stand behind the flag `contrib`: proven here, not yet vetted by a committee.
     """
     with _loading:
         import opendp.prelude as dp

@@ -1,4 +1,4 @@
-"""Which tables are neighbours, and every sensitivity used anywhere: the only place where these digits stand.
+"""Unit: which tables are neighbours, and every sensitivity: the only place where these digits stand.
 
 A person contributes at most k rows. Under add-remove a neighbour has one person more or less; under replace
 one person's rows are exchanged for another's, which is one removal and one addition.
@@ -21,16 +21,12 @@ class Neighbours(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """The unit of privacy: the relation, and `contributions`, the most rows that one person has in the
-    table.
-    """
+    """The unit of privacy: the relation, and the most rows (`contributions`) that one person has."""
 
     neighbours: Neighbours = Neighbours.ADD_REMOVE
     contributions: int = 1
     by_id: bool = False
-    """Whether the rows were bounded by a privacy id: then the number of kept rows is private under either
-    relation.
-    """
+    """Whether a privacy id bounded the rows: then their number is private under either relation."""
 
     def __post_init__(self) -> None:
         if self.contributions < 1:
@@ -53,9 +49,7 @@ class Unit:
 
     @property
     def linf_of_marginal(self) -> int:
-        """k: the most that a single cell moves (a cell that loses k rows of one person gains none of
-        another's only if they differ).
-        """
+        """k: the most that a single cell moves: it loses k rows of one person, or gains k of another's."""
         return self.contributions
 
     @property
@@ -65,9 +59,7 @@ class Unit:
 
     @property
     def l1_of_score(self) -> int:
-        """A score is the L1 distance of a marginal to a fixed table: it moves no more than the marginal
-        does.
-        """
+        """A score is a marginal's L1 distance to a fixed table: it moves no more than the marginal does."""
         return self.l1_of_marginal
 
     @property

@@ -117,7 +117,7 @@ def ledger_add(
     from factored_mwem.accounting.cap import Cap
     from factored_mwem.accounting.unit import Neighbours
     from factored_mwem.ledger.file import LedgerFile
-    from factored_mwem.ledger.journals import refuse_older
+    from factored_mwem.ledger.journal_folder import refuse_older
 
     if neighbours not in list(Neighbours):
         raise InputError(f"neighbours={neighbours!r}: must be add-remove or replace")
@@ -162,7 +162,7 @@ def ledger_verify(
     older copy of the ledger, too.
     """
     from factored_mwem.cli import console
-    from factored_mwem.ledger.check import check_books
+    from factored_mwem.pipeline.manifest_check import check_books
 
     found = check_books(file, manifests or ())
     print(json.dumps(found) if as_json else console.books_check_text(found))

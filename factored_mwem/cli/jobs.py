@@ -12,8 +12,8 @@ from typing import Any
 
 from factored_mwem.cli.settings import policy_from, records_from
 from factored_mwem.errors import InputError, ResourceError
-from factored_mwem.files import check_target, remove, sha256, sweep
-from factored_mwem.ledger.run import Run
+from factored_mwem.files import IfExists, ReleaseFiles, check_target, remove, sha256, sweep
+from factored_mwem.ledger.run import Booking, Run
 from factored_mwem.mechanisms.limits import Machine
 from factored_mwem.mechanisms.plan import Plan, Scope
 from factored_mwem.mechanisms.result import Progress
@@ -24,7 +24,7 @@ from factored_mwem.pipeline.release import make
 from factored_mwem.pipeline.result import Release
 from factored_mwem.request import Request
 from factored_mwem.tables.formats import check_format, manifest_path, write_batches
-from factored_mwem.tables.source import TEXT_SUFFIXES
+from factored_mwem.tables.source import stem
 from factored_mwem.verifier.verify import Verified, verify
 from factored_mwem.workload.queries.base import QueryRequest
 from factored_mwem.workload.queries.cuboids import CubeRequest
@@ -52,15 +52,15 @@ def run(table: Path, settings: Mapping[str, Any], report: Callable[[Progress], N
     policy, workload = policy_from(settings), workload_from(settings)
     output = Path(settings.get("output") or f"{stem(table)}.synthetic.parquet")
     check_format(output)
-    files = {"data": output, "manifest": manifest_path(output)} | (
-        {"model": Path(settings["model"])} if settings.get("model") else {}
-    )
+    model = Path(settings["model"]) if settings.get("model") else None
+    files = ReleaseFiles(output, manifest_path(output), model)
     path = domain_path(table, settings.get("domain"))
-    books = {key: settings.get(key) for key in ("ledger", "dataset", "run_id")}
+    booking = Booking(settings.get("ledger"), settings.get("dataset"), settings.get("run_id"))
     inputs = [table, path, *(Path(settings[key]) for key in ("workload", "ledger") if settings.get(key))]
-    _check_paths(list(files.values()), inputs)
-    if not any(books.values()):
-        _check_targets(files.values(), overwrite=bool(settings.get("overwrite")))
+    _check_paths(files.paths, inputs)
+    exists = IfExists(bool(settings.get("overwrite")))
+    if not any(booking):
+        _check_targets(files.paths, exists)
     request = Request.of(
         table,
         workload,
@@ -70,84 +70,67 @@ def run(table: Path, settings: Mapping[str, Any], report: Callable[[Progress], N
         rows=settings.get("rows"),
         sample_seed=settings.get("sample_seed"),
     )
-    with Run.begin(request, **books, version=versions()) as held:
+    with Run.begin(request, booking, version=versions()) as held:
         reused = held.reusable(files)
-        manifest = (
-            _load(files["manifest"])
-            if reused
-            else _make(request, held, files, overwrite=bool(settings.get("overwrite")), report=report)
-        )
-        facts = _facts(manifest, files, path) | (
-            {"dataset": books["dataset"], "run_id": books["run_id"], "reused": reused}
-            if books["ledger"]
-            else {}
-        )
+        manifest = _load(files.manifest) if reused else _make(request, held, files, exists, report)
+        facts = _facts(manifest, files, path)
+        if booking.ledger:
+            facts |= {"dataset": booking.dataset, "run_id": booking.run_id, "reused": reused}
         if held.resumed:
             facts["resumed"] = held.resumed
-    return Done(
-        manifest, list(files.values()), f"declared in {path}" if path else "none declared", facts, reused
-    )
+    return Done(manifest, files.paths, f"declared in {path}" if path else "none declared", facts, reused)
 
 
 def _make(
-    request: Request,
-    held: Run,
-    files: Mapping[str, Path],
-    *,
-    overwrite: bool,
-    report: Callable[[Progress], None],
+    request: Request, held: Run, files: ReleaseFiles, exists: IfExists, report: Callable[[Progress], None]
 ) -> Manifest:
     """Release and write, the manifest last; the manifest of what was there before goes before anything else
     of it.
     """
-    same = (
-        held.goes_on and not overwrite
-    )  # what an earlier attempt wrote may be there, and is what this one writes
-    _check_targets(files.values(), overwrite=overwrite or same)
-    if same and files["manifest"].exists() and not files["data"].exists() and not _is_ours(held, files):
-        raise InputError(f"{files['manifest']} exists and is not this run's; use --overwrite or another -o")
-    for path in files.values() if held.goes_on else ():
+    if held.goes_on and exists is IfExists.REFUSE:  # an earlier attempt wrote what this one will
+        exists = IfExists.VERIFY
+    same = exists is IfExists.VERIFY
+    _check_targets(files.paths, exists)
+    if same and files.manifest.exists() and not files.data.exists() and not _is_ours(held, files):
+        raise InputError(f"{files.manifest} exists and is not this run's; use --overwrite or another -o")
+    for path in files.paths if held.goes_on else ():
         sweep(path)
     made = make(request, held, report)
-    kept = same and "model" in files and files["model"].exists()
-    if "model" in files:
-        made.save(
-            files["model"],
-            overwrite=overwrite,
-            same=same,
-            before=lambda: remove(files["manifest"]) if overwrite else None,
-        )
+    kept = same and files.model is not None and files.model.exists()
+    if files.model is not None:
+        gone = (lambda: remove(files.manifest)) if exists is IfExists.REPLACE else (lambda: None)
+        made.save(files.model, overwrite=exists, before=gone)
     try:
-        manifest = made.write(files["data"], overwrite=overwrite, same=same)
+        manifest = made.write(files.data, overwrite=exists)
     except BaseException:
-        if "model" in files and not kept:
-            remove(files["model"])  # a model without its release would be taken for one
+        if files.model is not None and not kept:
+            remove(files.model)  # a model without its release would be taken for one
         raise
     if not _in_place(manifest, files):
         raise ResourceError(
-            f"another process wrote {files['data']} at the same time; give every job its own -o, and run "
+            f"another process wrote {files.data} at the same time; give every job its own -o, and run "
             "this one again"
         )
     held.finish(files)
     return manifest
 
 
-def _in_place(manifest: Manifest, files: Mapping[str, Path]) -> bool:
+def _in_place(manifest: Manifest, files: ReleaseFiles) -> bool:
     """Whether data and manifest are the ones just written, and not those of another process that writes there
     too.
     """
     assert manifest.output is not None  # as of every manifest that was written
     with contextlib.suppress(OSError, ValueError):
-        return _load(files["manifest"]) == manifest and sha256(files["data"]) == manifest.output.sha256
+        return _load(files.manifest) == manifest and sha256(files.data) == manifest.output.sha256
     return False
 
 
-def _is_ours(held: Run, files: Mapping[str, Path]) -> bool:
+def _is_ours(held: Run, files: ReleaseFiles) -> bool:
     """Whether the manifest is one that this run wrote, and for this very file."""
-    if not held.wrote(files["manifest"]):
+    if not held.wrote(files.manifest):
         return False
-    found = _load(files["manifest"]).output
-    return found is not None and found.file == files["data"].name
+    output = _load(files.manifest).output
+    return output is not None and output.file == files.data.name
 
 
 def _load(path: Path) -> Manifest:
@@ -155,13 +138,13 @@ def _load(path: Path) -> Manifest:
     return Manifest.model_validate_json(path.read_bytes())
 
 
-def _facts(manifest: Manifest, files: Mapping[str, Path], domain: Path | None) -> dict[str, Any]:
+def _facts(manifest: Manifest, files: ReleaseFiles, domain: Path | None) -> dict[str, Any]:
     """The line for scripts."""
     assert manifest.output is not None  # as of every manifest that was written
     return {
-        "output": str(files["data"]),
-        "manifest": str(files["manifest"]),
-        "model": str(files["model"]) if "model" in files else None,
+        "output": str(files.data),
+        "manifest": str(files.manifest),
+        "model": str(files.model) if files.model is not None else None,
         "rows": manifest.output.rows,
         "epsilon": manifest.guarantee.epsilon,
         "delta": manifest.guarantee.delta,
@@ -181,17 +164,9 @@ def _check_paths(targets: Sequence[Path], inputs: Sequence[Path | None]) -> None
             raise InputError(f"{target} is an input; choose another path")
 
 
-def _check_targets(targets: Iterable[Path], *, overwrite: bool) -> None:
+def _check_targets(targets: Iterable[Path], exists: IfExists) -> None:
     for target in targets:
-        check_target(target, overwrite=overwrite)
-
-
-def stem(table: Path) -> str:
-    """The table's name without its suffixes: `adult.csv.gz` -> `adult`."""
-    for suffix in sorted((*TEXT_SUFFIXES, ".parquet", ".pq", ".feather", ".arrow"), key=len, reverse=True):
-        if table.name.lower().endswith(suffix):
-            return table.name[: -len(suffix)]
-    return table.stem
+        check_target(target, exists)
 
 
 def domain_path(table: Path, given: Any) -> Path | None:
@@ -239,10 +214,10 @@ def dry_run(table: Path, settings: Mapping[str, Any], rows: int) -> tuple[Foreca
 def draw(model: Path, rows: int, output: Path, *, seed: int | None, overwrite: bool) -> dict[str, Any]:
     """Write `rows` fresh rows of a model file; the line for scripts."""
     check_format(output)
-    check_target(output, overwrite=overwrite)
+    check_target(output, IfExists(overwrite))
     made = Release.load(model)
     batches = made.batches(rows, seed=secrets.randbits(64) if seed is None else seed)
-    digest = write_batches(output, made.schema, batches, overwrite=overwrite)
+    digest = write_batches(output, made.schema, batches, exists=IfExists(overwrite))
     return {"output": str(output), "rows": rows, "sha256": digest, "spent_epsilon": 0}
 
 

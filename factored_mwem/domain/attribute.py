@@ -1,13 +1,14 @@
 """Attribute: a column and its finite set of codes, which a person declared or the budget paid for.
 
 Codes 0..size-1 number the listed values or the bins in order; the last code of a nullable attribute stands
-for null. The fields are those of a Frictionless Table Schema (v2), and three more: `bins` or `edges` cut
-numbers and moments, `other` takes unlisted values.
+for null. The fields are those of a Frictionless Table Schema (v2), and more: `bins` or `edges` cut numbers
+and moments, `other` takes unlisted values.
 """
 
 from __future__ import annotations
 
 import datetime
+import itertools
 import math
 from functools import cached_property
 from typing import Any, Literal
@@ -19,11 +20,15 @@ DEFAULT_BINS = 32
 """Bins of a number, date or timestamp whose domain names none."""
 ONE_BIN_EACH = 128
 """Integer and date attributes with at most this many values get a bin for each."""
-MOST = 1e300
-"""Numbers lie between -MOST and MOST, so that the width of any bin is a finite float."""
+MAX_NUMBER = 1e300
+"""Numbers lie between this and its negative, so that the width of any bin is a finite float."""
 
 _WITHOUT_BOUNDS = ("unique", "pattern", "minLength", "maxLength")
 _WITHIN = {"integer": " between -2^62 and 2^62", "number": " between -1e300 and 1e300"}
+_PYTHON_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,), "boolean": (bool,), "integer": (int,), "number": (int, float)
+}  # fmt: skip
+"""Of categories, by an attribute's type."""
 _EPOCH = datetime.date(1970, 1, 1)
 _EPOCH_UTC = datetime.datetime(1970, 1, 1)
 Scalar = bool | int | float | str
@@ -67,7 +72,7 @@ class Attribute(BaseModel):
 
     @field_validator("categories", "missing_values", mode="before")
     @classmethod
-    def _plain(cls, values: Any) -> Any:
+    def _values_of_labels(cls, values: Any) -> Any:
         """Accept Frictionless's {value, label} form; the value is what the table holds."""
         if isinstance(values, list | tuple):
             return tuple(v["value"] if isinstance(v, dict) and "value" in v else v for v in values)
@@ -82,12 +87,8 @@ class Attribute(BaseModel):
         data = {**data, "type": "integer"} if data.get("type") == "year" else data
         constraints = data.get("constraints")
         if isinstance(constraints, dict):
-            data = {
-                **data,
-                "constraints": {
-                    key: value for key, value in constraints.items() if key not in _WITHOUT_BOUNDS
-                },
-            }
+            bounds = {key: value for key, value in constraints.items() if key not in _WITHOUT_BOUNDS}
+            data = {**data, "constraints": bounds}
             if constraints.get("enum") is not None and data.get("categories") is None:
                 data["categories"] = constraints["enum"]
         return data
@@ -103,19 +104,11 @@ class Attribute(BaseModel):
 
     def _check_texts(self) -> None:
         """Half of a surrogate pair, which JSON can hold, would be no text in a table or a manifest."""
-        listed = (
-            self.categories,
-            self.constraints.enum,
-            self.missing_values,
-            self.true_values,
-            self.false_values,
+        words = (self.missing_values, self.true_values, self.false_values)
+        listed = itertools.chain(
+            *(values or () for values in (self.categories, self.constraints.enum, *words))
         )
-        texts = [
-            self.format,
-            self.title,
-            self.description,
-            *(value for values in listed for value in values or ()),
-        ]
+        texts = (self.format, self.title, self.description, *listed)
         try:
             "".join(text for text in texts if isinstance(text, str)).encode()
         except UnicodeEncodeError:
@@ -127,13 +120,7 @@ class Attribute(BaseModel):
             raise ValueError("needs at least one category, or a type with minimum and maximum")
         if len(set(values)) != len(values):
             raise ValueError("lists a category twice")
-        expected: dict[str, tuple[type, ...]] = {
-            "string": (str,),
-            "boolean": (bool,),
-            "integer": (int,),
-            "number": (int, float),
-        }
-        allowed = expected.get(self.type)
+        allowed = _PYTHON_TYPES.get(self.type)
         if allowed is None:
             raise ValueError(f"of type {self.type} takes minimum, maximum and bins, not categories")
         for value in values:
@@ -141,9 +128,8 @@ class Attribute(BaseModel):
                 raise ValueError(f"is of type {self.type} but lists the category {value!r}")
             if isinstance(value, float) and not math.isfinite(value):
                 raise ValueError("lists a category that is not a finite number")
-            if isinstance(value, int | float) and not abs(value) < (
-                2**63 if self.type == "integer" else MOST
-            ):
+            most = 2**63 if self.type == "integer" else MAX_NUMBER
+            if isinstance(value, int | float) and not abs(value) < most:
                 raise ValueError(f"lists the category {value!r}, which is too large a number")
             if self.type == "number" and float(value) != value:
                 raise ValueError(f"lists the category {value!r}, which no floating-point number is equal to")
@@ -201,9 +187,7 @@ class Attribute(BaseModel):
             return cuts
         span = int(upper) - int(lower) + 1
         bins = self.bins or (span if 0 < span <= ONE_BIN_EACH else DEFAULT_BINS)
-        whole_steps, rest = divmod(
-            span, bins
-        )  # lower + span * i // bins, whose product 64 bits need not hold
+        whole_steps, rest = divmod(span, bins)  # lower + span * i // bins; 64 bits need not hold the product
         i = np.arange(bins + 1, dtype=np.int64)
         return int(lower) + whole_steps * i + rest * i // bins
 
@@ -218,7 +202,7 @@ class Attribute(BaseModel):
                     moment = moment.astimezone(datetime.UTC).replace(tzinfo=None)
                 return (moment - _EPOCH_UTC) // datetime.timedelta(microseconds=1)
             number = float(value)
-            if not abs(number) <= MOST:
+            if not abs(number) <= MAX_NUMBER:
                 raise ValueError(value)
             if self.type == "number":
                 return number
@@ -226,9 +210,8 @@ class Attribute(BaseModel):
                 raise ValueError(value)
             return int(value)
         except (ValueError, TypeError, OverflowError):
-            raise ValueError(
-                f"has the bound {value!r}, which is not a {self.type}{_WITHIN.get(self.type, '')}"
-            ) from None
+            kind = f"{self.type}{_WITHIN.get(self.type, '')}"
+            raise ValueError(f"has the bound {value!r}, which is not a {kind}") from None
 
     @property
     def size(self) -> int:

@@ -1,5 +1,6 @@
-"""Domain: the attributes of a table together, a public statement; and its file, a Frictionless Table Schema
-or private-pgm's sizes.
+"""Domain: the attributes of a table together, a public statement, and its file.
+
+That is a Frictionless Table Schema, or private-pgm's sizes.
 """
 
 from __future__ import annotations
@@ -21,20 +22,13 @@ Clique = tuple[str, ...]
 """A set of attributes, by name, in the order of the domain."""
 
 _FILE_KEYS = (
-    "name",
-    "path",
-    "title",
-    "description",
-    "$schema",
-    "primaryKey",
-    "foreignKeys",
-    "uniqueKeys",
+    "name", "path", "title", "description", "$schema", "primaryKey", "foreignKeys", "uniqueKeys",
     "fieldsMatch",
-)
+)  # fmt: skip
 _FIELD_KEYS = ("example", "examples", "rdfType")
-MOST_CODES = 2**24
-"""Codes of all attributes of a domain file together: a few words may declare as many as they like, and each
-takes 8 bytes in several places.
+MAX_CODES = 2**24
+"""Of all attributes of a domain file together: a few words may declare any number, and each takes 8 bytes in
+several places.
 """
 
 
@@ -47,9 +41,7 @@ class Domain:
     """
 
     def __init__(self, attributes: Iterable[Attribute], *, draft: str | None = None) -> None:
-        """`draft`: where the domain comes from, if it was read off the data and no person has reviewed it
-        yet.
-        """
+        """`draft`: where it comes from, if it was read off the data and no person has reviewed it yet."""
         self.draft: str | None = draft or (attributes.draft if isinstance(attributes, Domain) else None)
         self.attributes = tuple(attributes)
         self.names: Clique = tuple(a.name for a in self.attributes)
@@ -80,11 +72,8 @@ class Domain:
         return hash(self.names)
 
     def __repr__(self) -> str:
-        return (
-            f"Domain({len(self)} attributes, {float(self.cells):.3g} cells)"
-            if self.cells < 1e300
-            else f"Domain({len(self)} attributes)"
-        )
+        cells = f", {float(self.cells):.3g} cells" if self.cells < 1e300 else ""
+        return f"Domain({len(self)} attributes{cells})"
 
     def index(self, name: str) -> int:
         """Position of an attribute; InputError with the known names where there is none."""
@@ -116,27 +105,22 @@ class Domain:
         return Domain(self.attributes)
 
     def check_reviewed(self) -> None:
-        """InputError where the domain is a draft: a release under it would call values of the data declared,
-        and publish them for nothing.
-        """
+        """InputError where it is a draft: a release under it would publish values of the data for nothing."""
         if self.draft is not None:
             raise InputError(
                 f"{self.draft} is a draft that was read off the data: rare categories and exact bounds in it "
-                "may be one person's. "
-                'Review it, then remove its line "draft": true (in Python: domain.reviewed())'
+                'may be one person\'s. Review it, then remove its line "draft": true (in Python: '
+                "domain.reviewed())"
             )
 
     @classmethod
     def load(cls, path: str | Path) -> Domain:
-        """Read a domain file: ours (Frictionless) or private-pgm's {"age": 85, ...}. InputError where it does
-        not fit.
-        """
+        """Read a domain file, ours (Frictionless) or private-pgm's {"age": 85, ...}."""
         try:
             data = json.loads(read_text(Path(path), "domain file"))
         except (ValueError, RecursionError) as error:
-            raise InputError(
-                f"the domain file {path} is not JSON ({error}); see `fmwem domain draft`"
-            ) from None
+            why = f"is not JSON ({error}); see `fmwem domain draft`"
+            raise InputError(f"the domain file {path} {why}") from None
         return cls.from_dict(data, where=str(path))
 
     @classmethod
@@ -152,28 +136,27 @@ class Domain:
         if not isinstance(data.get("draft", False), bool):
             raise InputError(f'{where}: "draft" must be true, or left out')
         fields = (_field(f, i, where, data.get("missingValues")) for i, f in enumerate(data["fields"]))
-        return cls(_few_codes(fields, where), draft=where if data.get("draft") else None)
+        return cls(_counted(fields, where), draft=where if data.get("draft") else None)
 
     @classmethod
     def _from_sizes(cls, sizes: dict[str, int], where: str) -> Domain:
         for name, size in sizes.items():
             if size < 1:
                 raise InputError(f"{where}: {name!r} has size {size}; sizes start at 1")
-        fields = [
-            {
-                "name": name,
-                "type": "integer",
-                "bins": size,
-                "constraints": {"required": True, "minimum": 0, "maximum": size - 1},
-            }
+        whole = {"type": "integer"}
+        ends = {"required": True, "minimum": 0}
+        fields = (
+            {"name": name, **whole, "bins": size, "constraints": {**ends, "maximum": size - 1}}
             for name, size in sizes.items()
-        ]
-        return cls(_few_codes((_field(field, i, where, None) for i, field in enumerate(fields)), where))
+        )
+        return cls(_counted((_field(field, i, where, None) for i, field in enumerate(fields)), where))
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form that `from_dict` reads back."""
-        dump = {"by_alias": True, "exclude_defaults": True, "mode": "json"}
-        fields = [{"name": a.name, "type": a.type, **a.model_dump(**dump)} for a in self.attributes]  # type: ignore[arg-type]
+        fields = [
+            {"name": a.name, "type": a.type} | a.model_dump(by_alias=True, exclude_defaults=True, mode="json")
+            for a in self.attributes
+        ]
         return {"draft": True, "fields": fields} if self.draft is not None else {"fields": fields}
 
     @staticmethod
@@ -210,16 +193,12 @@ def _field(data: Any, position: int, where: str, missing_values: Sequence[str] |
         raise InputError(f"{where}: field {data.get('name', position + 1)!r} {complaint(error)}") from None
 
 
-def _few_codes(attributes: Iterable[Attribute], where: str) -> Iterator[Attribute]:
-    """The attributes, one after the other; InputError at the one that is too many, before the next is
-    made.
-    """
+def _counted(attributes: Iterable[Attribute], where: str) -> Iterator[Attribute]:
+    """The attributes, one by one; InputError at the one that is too many, before the next is made."""
     codes = 0
     for attribute in attributes:
         codes += attribute.size
-        if codes > MOST_CODES:
-            raise InputError(
-                f"{where}: up to {attribute.name!r} the attributes have {codes:,} codes, more than "
-                f"{MOST_CODES:,}; use fewer bins"
-            )
+        if codes > MAX_CODES:
+            what = f"up to {attribute.name!r} the attributes have {codes:,} codes, more than {MAX_CODES:,}"
+            raise InputError(f"{where}: {what}; use fewer bins")
         yield attribute

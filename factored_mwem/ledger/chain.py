@@ -1,5 +1,4 @@
-"""Chain: the events of a ledger file, each bound to all before it by a hash, so that what was changed or
-taken out of the books shows.
+"""Chain: the events of a ledger file, each bound to all before it by a hash: so a change in the books shows.
 
     head = sha256(head before it + event), both as text; before the first event the head is 64 zeros
 
@@ -23,8 +22,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-START = "0" * 64
-RULE = "head = sha256 of the head before it (before the first event: 64 zeros) followed by the event, both as UTF-8 text; in hexadecimal"
+FIRST_HEAD = "0" * 64
+RULE = (
+    "head = sha256 of the head before it (before the first event: 64 zeros) followed by the event, both as "
+    "UTF-8 text; in hexadecimal"
+)
 ADDED, RESERVED, CHANGED, TAKEN_UP = "dataset added", "release reserved", "release changed", "ledger taken up"
 """Kinds of events. Taken up: all rows of a ledger that kept no chain before; it can only be the first."""
 LATER = ("state", "spent_amount", "spent_delta", "files", "changed")
@@ -35,15 +37,15 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A row of the table `events`. `reserved`: the number of the release that it enters, if it does; `code`:
-    keyed, over head and fingerprints.
-    """
+    """A row of the table `events`."""
 
     number: int
     reserved: int | None
+    """The number of the release that it enters, if it does."""
     text: str
     head: str
     code: bytes
+    """Keyed, over head and fingerprints."""
 
 
 def canonical(facts: Any) -> str:
@@ -56,8 +58,8 @@ def next_head(head: str, text: str) -> str:
 
 def code_of(key: bytes, head: str, releases: Sequence[Row]) -> bytes:
     """Binds to a head the fingerprints of the releases that its event enters."""
-    found = [row["fingerprint"] for row in releases]
-    text = canonical([head, [value.hex() if isinstance(value, bytes) else value for value in found]])
+    prints = [row["fingerprint"] for row in releases]
+    text = canonical([head, [value.hex() if isinstance(value, bytes) else value for value in prints]])
     return hmac.digest(key, text.encode(), "sha256")
 
 
@@ -83,21 +85,15 @@ def changed(release: Row) -> Row:
 
 
 def taken_up(datasets: Sequence[Row], releases: Sequence[Row]) -> Row:
-    return {
-        "event": TAKEN_UP,
-        "datasets": list(datasets),
-        "releases": [release_facts(row) for row in releases],
-    }
+    entered = [release_facts(row) for row in releases]
+    return {"event": TAKEN_UP, "datasets": list(datasets), "releases": entered}
 
 
 def append(db: sqlite3.Connection, key: bytes, facts: Row, releases: Sequence[Row] = ()) -> None:
-    """Write an event, in the transaction that writes the rows it is about. `releases`: the rows of those that
-    it enters.
-    """
+    """Write an event, in the transaction that writes the rows it is about; it enters `releases`."""
     last = db.execute("SELECT head FROM events ORDER BY number DESC LIMIT 1").fetchone()
     text = canonical(facts)
-    head = next_head(last[0] if last is not None else START, text)
+    head = next_head(last[0] if last is not None else FIRST_HEAD, text)
     number = facts["release"]["id"] if facts["event"] == RESERVED else None
-    db.execute(
-        "INSERT INTO events VALUES (NULL, ?, ?, ?, ?)", (number, text, head, code_of(key, head, releases))
-    )
+    facts_of_it = (number, text, head, code_of(key, head, releases))
+    db.execute("INSERT INTO events VALUES (NULL, ?, ?, ?, ?)", facts_of_it)

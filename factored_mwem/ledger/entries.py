@@ -1,5 +1,6 @@
-"""Entries: what the rows of a ledger file mean. A row that is not as we write them is a ValueError: the file
-may be anybody's.
+"""Entries: what the rows of a ledger file mean.
+
+A row that is not as we write them is a ValueError: the file may be anybody's.
 """
 
 from __future__ import annotations
@@ -16,34 +17,47 @@ from factored_mwem.accounting.unit import Neighbours
 from factored_mwem.ledger.chain import Event, Row
 
 STATES = ("reserved", "spent", "finished", "failed")
-"""reserved: noise may have been drawn; spent: all of it was; finished: the files are in place; failed: ended
-by an error. All of them count.
+"""reserved: noise may have been drawn; spent: all of it was; finished: the files are in place; failed: it
+ended by an error. All of them count.
 """
+MAX_NAME_LENGTH = 200
+"""Characters of a dataset's name, or of a run id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """A table by the name that its owner gives it, and what may be spent on it. `contributions`: most rows of
-    one person that the cap is about.
-
-    `privacy_id`: the column that, as its owner says, names the person.
-    """
+    """A table by the name that its owner gives it, and what may be spent on it."""
 
     name: str
     cap: Cap
     neighbours: Neighbours
     contributions: int
+    """Most rows of one person that the cap is about."""
     privacy_id: str | None
+    """The column that, as its owner says, names the person."""
     limits: Limits | None
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """A release in the books.
+class Reservation:
+    """What is entered of a release before its first noise.
 
-    `files`: of each time it was finished, sha256 by role; `fingerprint`: keyed, of the input, where it has a
-    run id; `mark`: a number of its own.
+    `fingerprint`: keyed, of the input, where it has a run id; `mark`: a random number of its own, which is in
+    the head of its journal, too.
     """
+
+    dataset: str
+    cost: Cost
+    run_id: str | None
+    parameters: dict[str, Any]
+    fingerprint: bytes | None
+    tool_version: str
+    mark: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A release in the books; see Reservation. `files`: of each time it was finished, sha256 by role."""
 
     number: int
     run_id: str | None
@@ -66,12 +80,11 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All rows of a ledger as they stand in the file, which may be anybody's. `whole`: SQLite finds no fault
-    in the file itself.
-    """
+    """All rows of a ledger as they stand in the file, which may be anybody's."""
 
     version: int
     whole: bool
+    """SQLite finds no fault in the file itself."""
     datasets: list[Row]
     releases: list[Row]
     events: list[Event]
@@ -82,15 +95,12 @@ def dataset_of(row: Row) -> Dataset:
     if not all(value is None or isinstance(value, float) for value in numbers):
         raise ValueError("cap")
     epsilon, delta, rho = (None if value is None else Fraction(value) for value in numbers)
-    limits = (
-        None
-        if row["limit_rho"] is None
-        else Limits(fraction_of(row["limit_rho"]), fraction_of(row["limit_delta"]))
-    )
-    if limits is not None and not (
-        limits.delta == 0 or limits.delta < (delta or 0) or (rho is not None and limits.delta == delta)
-    ):
-        raise ValueError("limits")
+    limits = None
+    if row["limit_rho"] is not None:
+        limits = Limits(fraction_of(row["limit_rho"]), fraction_of(row["limit_delta"]))
+        all_of_delta = rho is not None and limits.delta == delta
+        if not (limits.delta == 0 or limits.delta < (delta or 0) or all_of_delta):
+            raise ValueError("limits")
     if not isinstance(row["name"], str) or not isinstance(row["privacy_id"], str | None):
         raise ValueError("names")
     cap = Cap(epsilon, delta or Fraction(0), rho)
@@ -107,36 +117,18 @@ def entry_of(row: Row) -> Entry:
     if row["state"] not in STATES:
         raise ValueError("state")
     facts, wrote = json.loads(row["parameters"]), json.loads(row["files"])
-    whole = (
-        isinstance(facts, dict) and isinstance(wrote, list) and all(isinstance(one, dict) for one in wrote)
-    )
-    version, begun, changed, run_id, mark = (
-        row[name] for name in ("tool_version", "reserved", "changed", "run_id", "mark")
-    )
-    if not whole or not all(
-        isinstance(text, str) for text in (version, begun, changed, run_id or "", mark or "")
-    ):
+    run_id, mark = row["run_id"], row["mark"]
+    texts = (row["tool_version"], row["reserved"], row["changed"], run_id or "", mark or "")
+    whole = isinstance(facts, dict) and isinstance(wrote, list) and all(isinstance(w, dict) for w in wrote)
+    if not whole or not all(isinstance(text, str) for text in texts):
         raise ValueError("entry")
-    return Entry(
-        row["id"],
-        run_id,
-        row["state"],
-        reserved,
-        spent,
-        facts,
-        row["fingerprint"],
-        mark,
-        wrote,
-        version,
-        begun,
-        changed,
-    )
+    version, begun, changed, *_ = texts
+    about = (facts, row["fingerprint"], mark, wrote, version, begun, changed)
+    return Entry(row["id"], run_id, row["state"], reserved, spent, *about)
 
 
 def fraction_of(text: Any) -> Fraction:
-    """A cost as we write it. Not Fraction's own grammar, in which "1e999999999" is a number that takes all
-    memory.
-    """
+    """A cost as we write it; in Fraction's own grammar "1e999999999" is a number that takes all memory."""
     if not isinstance(text, str) or len(text) > 1000 or not re.fullmatch("[0-9]+(/[0-9]+)?", text):
         raise ValueError("fraction")
     return Fraction(text)

@@ -1,5 +1,6 @@
-"""The ledger file: what all releases of a dataset have cost, in one SQLite file that its owner keeps private
-and on a local disk.
+"""The ledger file: what all releases of a dataset have cost, in one SQLite file.
+
+Its owner keeps it private and on a local disk.
 
 A release is an entry from before its first noise until for ever: nothing takes an entry or a cost back. Every
 change is one transaction, which looks at the cap and writes the entry in the same breath, so that jobs at the
@@ -16,53 +17,53 @@ import os
 import secrets
 import shlex
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Iterator
-from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
-from factored_mwem.accounting.cap import Cap, Cost, Limits, floor_digits
-from factored_mwem.accounting.conversion import Composition, epsilon_of
+from factored_mwem.accounting.cap import Cap, Cost
+from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Neighbours
 from factored_mwem.crashpoints import reach
-from factored_mwem.errors import BudgetExceeded, Busy, InputError
+from factored_mwem.errors import Busy, InputError
 from factored_mwem.ledger import chain
-from factored_mwem.ledger.entries import STATES, Dataset, Entry, Snapshot, dataset_of, entry_of, fraction_of
+from factored_mwem.ledger.admission import admit
+from factored_mwem.ledger.entries import (
+    MAX_NAME_LENGTH,
+    STATES,
+    Dataset,
+    Entry,
+    Reservation,
+    Snapshot,
+    dataset_of,
+    entry_of,
+    fraction_of,
+)
 from factored_mwem.ledger.form import (
     VERSION,
     check_form,
     clear,
+    connect,
     journals_of,
+    keeps_locks,
     lay_out,
     refuse_journals,
     rows,
     take_up,
+    transaction,
 )
-
-PATIENCE = 60.0
-"""Seconds to wait for another process's transaction, each of which takes milliseconds."""
-TRIES = """
-import sqlite3, sys
-try:
-    sqlite3.connect(sys.argv[1], timeout=0, isolation_level=None).execute("BEGIN IMMEDIATE")
-except sqlite3.OperationalError:
-    sys.exit(7)
-"""
-"""What another process does to find out whether the file system keeps locks: 7 where it is kept out."""
 
 
 class LedgerFile:
-    """An open ledger file. Every method is one transaction; InputError where the file is no ledger, Busy
-    where it stays locked.
+    """An open ledger file. Every method is one transaction.
+
+    InputError where the file is no ledger, Busy where it stays locked.
     """
 
     def __init__(self, path: Path) -> None:
         if not path.is_file():
+            make = f"`fmwem ledger init {shlex.quote(str(path))}`"
             raise InputError(
-                f"no ledger {path}; put it back, or, if there never was one, make it with `fmwem ledger init "
-                f"{shlex.quote(str(path))}`"
+                f"no ledger {path}; put it back, or, if there never was one, make it with {make}"
             )
         self.path = path
         self._place = path.absolute()  # a caller may change its folder
@@ -76,9 +77,7 @@ class LedgerFile:
 
     @classmethod
     def create(cls, path: Path) -> LedgerFile:
-        """A new, empty ledger, readable by its owner alone. InputError where there is a file, or the disk
-        keeps no locks.
-        """
+        """A new, empty ledger, readable by its owner alone. InputError on a disk that keeps no locks."""
         if not os.path.lexists(path):
             refuse_journals(path)
         try:
@@ -88,18 +87,11 @@ class LedgerFile:
         except OSError as error:
             raise InputError(f"cannot write {path}: {error.strerror}; choose another folder") from None
         try:
-            with clear(path), contextlib.closing(_connect(path)) as db, _transaction(db):
+            with clear(path), contextlib.closing(connect(path)) as db, transaction(db):
                 lay_out(db, secrets.token_bytes(32))
-                if (
-                    subprocess.run(
-                        [sys.executable, "-I", "-c", TRIES, str(path)], check=False, capture_output=True
-                    ).returncode
-                    != 7
-                ):
-                    raise InputError(
-                        f"{path.parent} is on a file system that keeps no locks; put the ledger on a local "
-                        "disk"
-                    )
+                if not keeps_locks(path):
+                    where = f"{path.parent} is on a file system that keeps no locks"
+                    raise InputError(f"{where}; put the ledger on a local disk")
         except BaseException:
             path.unlink(missing_ok=True)
             raise
@@ -108,11 +100,9 @@ class LedgerFile:
     def add(
         self, name: str, cap: Cap, neighbours: Neighbours, contributions: int, privacy_id: str | None = None
     ) -> None:
-        """Put a dataset on the books. InputError where its name is taken: a cap is set once. `privacy_id`:
-        the column that names the person.
-        """
-        if not name or len(name) > 200 or not name.isprintable():
-            raise InputError("a dataset's name must be 1 to 200 printable characters")
+        """Put a dataset on the books. InputError where its name is taken: a cap is set once."""
+        if not 0 < len(name) <= MAX_NAME_LENGTH or not name.isprintable():
+            raise InputError(f"a dataset's name must be 1 to {MAX_NAME_LENGTH} printable characters")
         if contributions < 1:
             raise InputError(f"contributions={contributions}: a person has at least one row")
         if privacy_id == "":
@@ -132,10 +122,7 @@ class LedgerFile:
 
     def datasets(self) -> list[Dataset]:
         with self._reading() as db:
-            return [
-                self._dataset(db, name)
-                for (name,) in db.execute("SELECT name FROM datasets ORDER BY rowid").fetchall()
-            ]
+            return [dataset_of(row) for row in rows(db, "datasets", "ORDER BY rowid")]
 
     def entries(self, dataset: str) -> list[Entry]:
         """All releases of a dataset, in order."""
@@ -144,8 +131,7 @@ class LedgerFile:
 
     def find(self, dataset: str, run_id: str) -> Entry | None:
         with self._reading() as db:
-            found = _entries(db, dataset, "AND run_id = ?", run_id)
-        return found[0] if found else None
+            return next(iter(_entries(db, dataset, "AND run_id = ?", run_id)), None)
 
     def marks(self) -> set[str]:
         """Those of all releases."""
@@ -153,14 +139,12 @@ class LedgerFile:
             return {mark for (mark,) in db.execute("SELECT mark FROM releases").fetchall()}
 
     def head(self, number: int) -> str | None:
-        """The head of the chain right after this release was reserved; None where that was before the ledger
-        kept a chain.
-        """
+        """The chain's head right after a release was reserved; None where the ledger kept no chain then."""
         with self._reading() as db:
             if check_form(db, self.path) < VERSION:
                 return None
-            found = db.execute("SELECT head FROM events WHERE reserved = ?", (number,)).fetchone()
-        return None if found is None else str(found[0])
+            row = db.execute("SELECT head FROM events WHERE reserved = ?", (number,)).fetchone()
+        return None if row is None else str(row[0])
 
     def snapshot(self) -> Snapshot:
         """All of it, as it is at one moment."""
@@ -175,58 +159,36 @@ class LedgerFile:
     def check(self, name: str, cost: Cost) -> None:
         """BudgetExceeded where a release of this cost would not be admitted now. Nothing is written."""
         with self._reading() as db:
-            self._admit(self._dataset(db, name), _costs(db, name), cost)
+            admit(self._dataset(db, name), _costs(db, name), cost)
 
-    def reserve(
-        self,
-        name: str,
-        cost: Cost,
-        *,
-        run_id: str | None,
-        mark: str | None = None,
-        parameters: dict[str, Any],
-        fingerprint: bytes | None,
-        tool_version: str,
-    ) -> int:
-        """Enter a release, before its first noise; its number. `mark`: a random number of its own, which is
-        in the head of its journal, too.
+    def reserve(self, asked: Reservation) -> int:
+        """Enter a release, before its first noise; its number.
 
         BudgetExceeded, with nothing written, where the cap does not admit it; Busy where another process has
         entered the same run.
         """
         reach("before reserve")
+        name, run_id, cost = asked.dataset, asked.run_id, asked.cost
         with self._writing() as db:
             if run_id is not None and _entries(db, name, "AND run_id = ?", run_id):
-                raise Busy(
-                    f"another process entered run {run_id!r} in the ledger {self.path} meanwhile; try again"
-                )
-            dataset = self._dataset(db, name)
-            limits = self._admit(dataset, _costs(db, name), cost)
+                what = f"another process entered run {run_id!r} in the ledger {self.path} meanwhile"
+                raise Busy(f"{what}; try again")
+            limits = admit(self._dataset(db, name), _costs(db, name), cost)
             db.execute(
                 "UPDATE datasets SET limit_rho = ?, limit_delta = ? WHERE name = ?",
                 (str(limits.rho), str(limits.delta), name),
             )
-            facts = (
-                name,
-                run_id,
-                "reserved",
-                cost.composition.value,
-                str(cost.amount),
-                str(cost.delta),
-                json.dumps(parameters),
-            )
+            facts = (name, run_id, cost.composition.value, str(cost.amount), str(cost.delta))
+            more = (json.dumps(asked.parameters), asked.fingerprint, asked.mark, asked.tool_version)
             number = db.execute(
-                "INSERT INTO releases VALUES (NULL, ?, ?, ?, ?, ?, ?, NULL, NULL, ?, ?, ?, '[]', ?, ?, ?)",
-                (*facts, fingerprint, mark or secrets.token_hex(16), tool_version, _now(), _now()),
+                "INSERT INTO releases VALUES (NULL, ?, ?, 'reserved', ?, ?, ?, NULL, NULL, ?, ?, ?, '[]', ?, "
+                "?, ?)",
+                (*facts, *more, _now(), _now()),
             ).lastrowid
             assert number is not None
             entered = rows(db, "releases", "WHERE id = ?", number)
-            chain.append(
-                db,
-                self.key,
-                chain.reserved(entered[0], rows(db, "datasets", "WHERE name = ?", name)[0]),
-                entered,
-            )
+            dataset = rows(db, "datasets", "WHERE name = ?", name)[0]
+            chain.append(db, self.key, chain.reserved(entered[0], dataset), entered)
         reach("after reserve")
         return number
 
@@ -237,21 +199,19 @@ class LedgerFile:
         *,
         spent: Cost | None = None,
         files: list[dict[str, str]] | None = None,
-        patience: float = PATIENCE,
+        patience: float | None = None,
     ) -> None:
-        """Move a release on: to spent, with what it cost, to finished, with its files, or to failed. What is
-        finished stays so.
+        """Move a release on: to spent, with its cost, to finished, with its files, or to failed.
+
+        What is finished stays so.
         """
         assert state in STATES
         with self._writing(patience) as db:
             before = rows(db, "releases", "WHERE id = ?", number)
             if spent is not None:
+                where = "WHERE id = ? AND spent_amount IS NULL"
                 facts = (str(spent.amount), str(spent.delta), number)
-                db.execute(
-                    "UPDATE releases SET spent_amount = ?, spent_delta = ? WHERE id = ? AND spent_amount IS "
-                    "NULL",
-                    facts,
-                )
+                db.execute(f"UPDATE releases SET spent_amount = ?, spent_delta = ? {where}", facts)
             if files is not None:
                 db.execute("UPDATE releases SET files = ? WHERE id = ?", (json.dumps(files), number))
             db.execute(
@@ -261,44 +221,22 @@ class LedgerFile:
             if (after := rows(db, "releases", "WHERE id = ?", number)) != before:
                 chain.append(db, self.key, chain.changed(after[0]))
 
-    def _admit(self, dataset: Dataset, costs: list[Cost], cost: Cost) -> Limits:
-        limits = dataset.limits or dataset.cap.limits(cost)
-        if dataset.cap.admits([*costs, cost], limits):
-            return limits
-        left = dataset.cap.left(costs, dataset.limits, pure=cost.pure)
-        unit = "epsilon" if cost.pure or dataset.cap.rho is None else "rho"
-        amounts = {"asked": cost.amount, "left": Fraction(left)}
-        if dataset.cap.rho is None and dataset.cap.delta == 0 and not cost.pure:
-            why = "its cap has delta 0, which admits pure releases only; use --delta 0"
-        elif left > 0 and cost.delta + sum(c.delta for c in costs) > limits.delta:
-            why = "the delta kept for learnt categories does not suffice; declare a domain or use a smaller --delta"
-        elif not left:
-            why = "nothing is left"
-        elif unit == "rho":
-            why = f"rho {left:g} is left; --epsilon {floor_digits(epsilon_of(Fraction(left), Fraction(1, 10**9))):g} at --delta 1e-9 would fit"
-        else:
-            why = f"--epsilon {left:g} at --delta {0 if cost.pure else float(dataset.cap.delta):g} is the most that would fit"
-        raise BudgetExceeded(
-            dataset.name,
-            **amounts,
-            message=f"dataset {dataset.name!r} does not admit this release: {why}. Nothing was spent",
-        )
-
     def _dataset(self, db: sqlite3.Connection, name: str) -> Dataset:
-        found = rows(db, "datasets", "WHERE name = ?", name)
-        if not found:
-            add = f"fmwem ledger add {shlex.quote(str(self.path))} --dataset {shlex.quote(name)} --epsilon E --delta D"
-            raise InputError(f"{self.path} has no dataset {name!r}; `{add}` adds it")
-        return dataset_of(found[0])
+        named = rows(db, "datasets", "WHERE name = ?", name)
+        if not named:
+            to_it = f"{shlex.quote(str(self.path))} --dataset {shlex.quote(name)}"
+            add = f"`fmwem ledger add {to_it} --epsilon E --delta D`"
+            raise InputError(f"{self.path} has no dataset {name!r}; {add} adds it")
+        return dataset_of(named[0])
 
     @contextlib.contextmanager
-    def _reading(self, patience: float = PATIENCE) -> Iterator[sqlite3.Connection]:
-        with clear(self.path), contextlib.closing(_connect(self._place, patience)) as db:
+    def _reading(self, patience: float | None = None) -> Iterator[sqlite3.Connection]:
+        with clear(self.path), contextlib.closing(connect(self._place, patience)) as db:
             yield db
 
     @contextlib.contextmanager
-    def _writing(self, patience: float = PATIENCE) -> Iterator[sqlite3.Connection]:
-        with self._reading(patience) as db, _transaction(db):
+    def _writing(self, patience: float | None = None) -> Iterator[sqlite3.Connection]:
+        with self._reading(patience) as db, transaction(db):
             if check_form(db, self.path) < VERSION:
                 take_up(db, self.key)
             yield db
@@ -306,42 +244,16 @@ class LedgerFile:
         reach("after commit")
 
 
-def _connect(path: Path, patience: float = PATIENCE) -> sqlite3.Connection:
-    db = sqlite3.connect(
-        f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=patience, isolation_level=None
-    )
-    db.execute("PRAGMA trusted_schema = OFF")
-    db.execute("PRAGMA synchronous = EXTRA")  # a commit is on disk, and so is the end of its rollback journal
-    return db
-
-
-@contextlib.contextmanager
-def _transaction(db: sqlite3.Connection) -> Iterator[None]:
-    """All or nothing; no other process writes meanwhile."""
-    db.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        db.execute("COMMIT")
-    except BaseException:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
-        raise
-
-
 def _entries(db: sqlite3.Connection, dataset: str, more: str = "", *values: str) -> list[Entry]:
-    return [
-        entry_of(row)
-        for row in rows(db, "releases", f"WHERE dataset = ? {more} ORDER BY id", dataset, *values)
-    ]
+    where = f"WHERE dataset = ? {more} ORDER BY id"
+    return [entry_of(row) for row in rows(db, "releases", where, dataset, *values)]
 
 
 def _costs(db: sqlite3.Connection, dataset: str) -> list[Cost]:
-    """What counts of every release, in order: what was spent once that is known, until then all that was
-    reserved.
-    """
+    """What counts of every release, in order; see `Entry.cost`."""
     fields = "composition, coalesce(spent_amount, amount), coalesce(spent_delta, delta)"
-    found = db.execute(f"SELECT {fields} FROM releases WHERE dataset = ? ORDER BY id", (dataset,)).fetchall()
-    return [Cost(Composition(kind), fraction_of(amount), fraction_of(delta)) for kind, amount, delta in found]
+    costs = db.execute(f"SELECT {fields} FROM releases WHERE dataset = ? ORDER BY id", (dataset,)).fetchall()
+    return [Cost(Composition(kind), fraction_of(amount), fraction_of(delta)) for kind, amount, delta in costs]
 
 
 def _now() -> str:

@@ -1,8 +1,9 @@
-"""What tells one input from another: keyed, for the private ledger alone."""
+"""Fingerprint: what tells one input from another. Keyed, for the private ledger alone."""
 
 from __future__ import annotations
 
 import hmac
+import io
 from typing import Any
 
 import pyarrow as pa
@@ -12,9 +13,7 @@ from factored_mwem.tables.source import Table
 
 
 def fingerprint(private: Table, key: bytes) -> bytes:
-    """What tells one input from another: keyed, for the private ledger alone. A file counts byte by byte,
-    anything else as an Arrow stream.
-    """
+    """A keyed code of an input: of a file byte by byte, of anything else as an Arrow stream."""
     code = hmac.new(key, digestmod="sha256")
     if isinstance(private.origin, InputFile):
         stream = private.origin.stream()
@@ -40,20 +39,15 @@ def _decoded(column: pa.Array) -> pa.Array:
     return column.dictionary.take(column.indices) if pa.types.is_dictionary(column.type) else column
 
 
-class _Into:
+class _Into(io.RawIOBase):
     """A file that only counts what is written."""
-
-    closed = False
 
     def __init__(self, code: Any) -> None:
         self._code = code
 
-    def write(self, data: bytes) -> int:
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
         self._code.update(data)
         return len(data)
-
-    def flush(self) -> None:
-        """Nothing waits."""
-
-    def close(self) -> None:
-        self.closed = True

@@ -1,4 +1,4 @@
-"""Form: what an SQLite file must hold to be a ledger, of which version, and how an older one is taken up."""
+"""Form: what an SQLite file must hold to be a ledger, how it is opened, and how an older one is taken up."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import contextlib
 import os
 import re
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,60 +15,97 @@ from factored_mwem.errors import Busy, FmwemError, InputError
 from factored_mwem.ledger import chain
 
 VERSION = 2
-MARK = 0x666D776C
-"""SQLite's application id of our files: "fmwl"."""
-ROWS = (
+APPLICATION_ID = 0x666D776C
+"""SQLite's mark of our files: "fmwl"."""
+BOOKS = (
     "CREATE TABLE secret (key BLOB NOT NULL)",
-    "CREATE TABLE datasets (name TEXT PRIMARY KEY, epsilon REAL, delta REAL NOT NULL, rho REAL, neighbours "
-    "TEXT NOT NULL, "
-    "contributions INTEGER NOT NULL, privacy_id TEXT, limit_rho TEXT, limit_delta TEXT, added TEXT NOT NULL)",
+    "CREATE TABLE datasets (name TEXT PRIMARY KEY, epsilon REAL, delta REAL NOT NULL, rho REAL, "
+    "neighbours TEXT NOT NULL, contributions INTEGER NOT NULL, privacy_id TEXT, limit_rho TEXT, "
+    "limit_delta TEXT, added TEXT NOT NULL)",
     "CREATE TABLE releases (id INTEGER PRIMARY KEY, dataset TEXT NOT NULL REFERENCES datasets, run_id TEXT, "
-    "state TEXT NOT NULL, "
-    "composition TEXT NOT NULL, amount TEXT NOT NULL, delta TEXT NOT NULL, spent_amount TEXT, spent_delta "
-    "TEXT, parameters TEXT NOT NULL, "
-    "fingerprint BLOB, mark TEXT, files TEXT NOT NULL, tool_version TEXT NOT NULL, reserved TEXT NOT NULL, "
-    "changed TEXT NOT NULL, "
+    "state TEXT NOT NULL, composition TEXT NOT NULL, amount TEXT NOT NULL, delta TEXT NOT NULL, "
+    "spent_amount TEXT, spent_delta TEXT, parameters TEXT NOT NULL, fingerprint BLOB, mark TEXT, "
+    "files TEXT NOT NULL, tool_version TEXT NOT NULL, reserved TEXT NOT NULL, changed TEXT NOT NULL, "
     "UNIQUE (dataset, run_id))",
 )
-CHAIN = "CREATE TABLE events (number INTEGER PRIMARY KEY, reserved INTEGER UNIQUE, event TEXT NOT NULL, head TEXT NOT NULL, code BLOB NOT NULL)"
-TABLES = {1: set(ROWS), 2: {*ROWS, CHAIN}}
+CHAIN = (
+    "CREATE TABLE events (number INTEGER PRIMARY KEY, reserved INTEGER UNIQUE, event TEXT NOT NULL, "
+    "head TEXT NOT NULL, code BLOB NOT NULL)"
+)
+TABLES = {1: set(BOOKS), 2: {*BOOKS, CHAIN}}
 """By version. Version 1 keeps no chain."""
-JOURNAL = re.compile(r"[0-9a-f]{32}\.journal")
-"""Names of journals. Whatever else lies in their folder, a system's own files among them, is not ours, and
-its name may not even be text.
+LOCK_SECONDS = 60.0
+"""How long to wait for another process's transaction, each of which takes milliseconds."""
+TRIES = """
+import sqlite3, sys
+try:
+    sqlite3.connect(sys.argv[1], timeout=0, isolation_level=None).execute("BEGIN IMMEDIATE")
+except sqlite3.OperationalError:
+    sys.exit(7)
 """
+"""What another process does to find out whether the file system keeps locks: 7 where it is kept out."""
+JOURNAL = re.compile(r"[0-9a-f]{32}\.journal")
+"""Names of journals. What else lies in their folder is not ours, and its name may not even be text."""
+
+
+def connect(path: Path, patience: float | None = None) -> sqlite3.Connection:
+    """The file, opened to be read and written; `patience` in seconds, LOCK_SECONDS where it is None."""
+    patience = LOCK_SECONDS if patience is None else patience
+    uri = f"{path.absolute().as_uri()}?mode=rw"
+    db = sqlite3.connect(uri, uri=True, timeout=patience, isolation_level=None)
+    db.execute("PRAGMA trusted_schema = OFF")
+    db.execute("PRAGMA synchronous = EXTRA")  # a commit is on disk, and so is the end of its rollback journal
+    return db
+
+
+@contextlib.contextmanager
+def transaction(db: sqlite3.Connection) -> Iterator[None]:
+    """All or nothing; no other process writes meanwhile."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+
+
+def keeps_locks(path: Path) -> bool:
+    """Whether another process is kept out of a file in whose transaction this one is."""
+    command = [sys.executable, "-I", "-c", TRIES, str(path)]
+    return subprocess.run(command, check=False, capture_output=True).returncode == 7
 
 
 def check_form(db: sqlite3.Connection, path: Path) -> int:
-    """The file's version. InputError where it is a later one, or holds more or less than our tables: a
-    trigger would change what is written.
+    """The file's version. InputError where it is a later one; ValueError where it holds other tables.
+
+    A trigger, for one, would change what is written.
     """
     mark, version = (
         db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
     )
-    if mark == MARK and version > VERSION:
+    if mark == APPLICATION_ID and version > VERSION:
         raise InputError(
             f"{path} is a ledger of version {version}, this program reads version {VERSION}; update it"
         )
-    found = {sql for kind, sql in db.execute("SELECT type, sql FROM sqlite_master") if sql is not None}
-    if mark != MARK or found != TABLES.get(version):
+    tables = {sql for kind, sql in db.execute("SELECT type, sql FROM sqlite_master") if sql is not None}
+    if mark != APPLICATION_ID or tables != TABLES.get(version):
         raise ValueError("form")
     return int(version)
 
 
 def lay_out(db: sqlite3.Connection, key: bytes) -> None:
     """The tables of a new ledger."""
-    for table in (*ROWS, CHAIN):
+    for table in (*BOOKS, CHAIN):
         db.execute(table)
     db.execute("INSERT INTO secret VALUES (?)", (key,))
     db.execute(f"PRAGMA user_version = {VERSION}")
-    db.execute(f"PRAGMA application_id = {MARK}")
+    db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
 
 
 def take_up(db: sqlite3.Connection, key: bytes) -> None:
-    """Begin the chain of a ledger of version 1, with all its rows as they are, in the transaction that first
-    writes to it again.
-    """
+    """Begin the chain of a ledger of version 1 with its rows, in the transaction that next writes to it."""
     db.execute(CHAIN)
     releases = rows(db, "releases", "ORDER BY id")
     chain.append(db, key, chain.taken_up(rows(db, "datasets", "ORDER BY rowid"), releases), releases)
@@ -75,8 +114,9 @@ def take_up(db: sqlite3.Connection, key: bytes) -> None:
 
 def rows(db: sqlite3.Connection, table: str, more: str, *values: str | int) -> list[chain.Row]:
     """Whole rows, by column."""
-    found = db.execute(f"SELECT * FROM {table} {more}", values)
-    return [dict(zip((name for name, *_ in found.description), row, strict=True)) for row in found.fetchall()]
+    cursor = db.execute(f"SELECT * FROM {table} {more}", values)
+    names = [name for name, *_ in cursor.description]
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
 @contextlib.contextmanager
@@ -99,10 +139,8 @@ def clear(path: Path) -> Iterator[None]:
             raise Busy(f"the ledger {path} is in use; try again") from None
         if "full" in text or "disk I/O" in text:
             raise Busy(f"no space left to write the ledger {path}; free some and try again") from None
-        raise InputError(
-            f"cannot read or write the ledger {path}: "
-            f"{'it is read-only' if 'readonly' in text else 'it is damaged or cannot be opened'}"
-        ) from None
+        why = "it is read-only" if "readonly" in text else "it is damaged or cannot be opened"
+        raise InputError(f"cannot read or write the ledger {path}: {why}") from None
     except (sqlite3.Error, ValueError, TypeError, ArithmeticError, RecursionError):
         raise InputError(
             f"{path} is not a ledger, or is damaged; put back a whole copy (a new or an older one forgets "
@@ -117,18 +155,15 @@ def journals_of(path: Path) -> Path:
 
 
 def refuse_journals(path: Path) -> None:
-    """InputError where there are journals of an earlier ledger: what they hold was paid for there, and a new
-    one would not know it.
-    """
+    """InputError where there are journals of an earlier ledger: a new one would not know what they cost."""
     folder = journals_of(path)
     try:
         left = any(JOURNAL.fullmatch(name) for name in os.listdir(folder))
     except FileNotFoundError:
         return
     except OSError as error:
-        raise InputError(
-            f"cannot read the journals in {folder}: {error.strerror}; choose another name"
-        ) from None
+        why = f"{error.strerror}; choose another name"
+        raise InputError(f"cannot read the journals in {folder}: {why}") from None
     if left:
         raise InputError(
             f"{folder} holds the journals of an earlier ledger; put that ledger back as {path}, or choose "

@@ -1,5 +1,4 @@
-"""Journal: every noisy draw of a run, on disk before anything uses it, so that a run that dies can go on
-without drawing twice.
+"""Journal: every noisy draw of a run, on disk before it is used: so a run can go on without drawing twice.
 
 A record is a line of JSON and an array of integers, in a frame with its number, its length and a code made
 with the ledger's key. Draws are noisy: what the journal holds was paid for. A draw whose record did not reach
@@ -30,14 +29,12 @@ from factored_mwem.privacy.noise import Noise
 MAGIC = b"fmwj"
 HEAD = struct.Struct("<4sQQ")
 """Magic, number of the record, length of what follows before its code."""
-CODE = 16
+CODE_BYTES = 16
 Record = tuple[dict[str, Any], np.ndarray]
 
 
 class Journal:
-    """The records of one run, in a file that this process has locked. Busy where another has; Lost where the
-    file is damaged.
-    """
+    """The records of one run, in a file that this process locks. Busy where another has; Lost if damaged."""
 
     def __init__(self, path: Path, key: bytes) -> None:
         self._key, self._written, self._end = key, 0, 0
@@ -52,10 +49,8 @@ class Journal:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(self._handle)
-            raise Busy(
-                "this run is under way in another process; wait for it (another --run-id is another release, "
-                "and pays again)"
-            ) from None
+            advice = "wait for it (another --run-id is another release, and pays again)"
+            raise Busy(f"this run is under way in another process; {advice}") from None
         try:
             self._records = self._read(path)
         except BaseException:
@@ -69,8 +64,9 @@ class Journal:
 
     @classmethod
     def glimpse(cls, path: Path, key: bytes) -> dict[str, Any] | None:
-        """The header of a journal that holds a whole draw, from no more of the file than that takes; None of
-        any other file. It may be in use.
+        """The header of a journal that holds a whole draw, read no further; None of any other file.
+
+        It may be in use.
         """
         reader = cls.__new__(cls)
         reader._key = key
@@ -84,7 +80,7 @@ class Journal:
         if len(head) < HEAD.size or head[: len(MAGIC)] != MAGIC or HEAD.unpack(head)[1] != number:
             return None
         left = os.fstat(file.fileno()).st_size - file.tell()  # a damaged length may be any number
-        return self._frame(head + file.read(min(HEAD.unpack(head)[2] + CODE, left)), 0)
+        return self._frame(head + file.read(min(HEAD.unpack(head)[2] + CODE_BYTES, left)), 0)
 
     def begin(self, header: dict[str, Any]) -> None:
         """Start a fresh journal: what a resumed run must repeat comes first."""
@@ -107,13 +103,14 @@ class Journal:
         return bool(self._records)
 
     def make_room(self, size: int) -> None:
-        """Space for a record of up to `size` bytes, before it is drawn: on a full disk it would depend on the
-        draw whether it is drawn again.
+        """Space for a record of up to `size` bytes, before it is drawn.
+
+        On a full disk it would depend on the draw whether it is drawn again.
         """
         try:
             os.ftruncate(self._handle, self._end)  # a torn record of an earlier attempt goes
             if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(self._handle, self._end, HEAD.size + size + CODE)
+                os.posix_fallocate(self._handle, self._end, HEAD.size + size + CODE_BYTES)
         except OSError as error:
             raise Busy(f"cannot write the journal: {error.strerror}; free some space") from None
 
@@ -127,10 +124,9 @@ class Journal:
             _write(self._handle, head + body[: len(body) // 2])
             reach("half journalled")
             _write(self._handle, body[len(body) // 2 :] + self._code(head, body))
-            end = self._end + len(head) + len(body) + CODE
-            os.ftruncate(
-                self._handle, end
-            )  # how much room was made is private: it grows with the keys that may be kept
+            end = self._end + len(head) + len(body) + CODE_BYTES
+            # How much room was made is private: it grows with the keys that may be kept.
+            os.ftruncate(self._handle, end)
             os.fsync(self._handle)
         except OSError as error:
             raise Busy(f"cannot write the journal: {error.strerror}; free some space") from None
@@ -138,42 +134,38 @@ class Journal:
         reach("after journal")
 
     def _code(self, head: bytes, body: bytes) -> bytes:
-        return hmac.new(self._key, head + body, hashlib.sha256).digest()[:CODE]
+        return hmac.new(self._key, head + body, hashlib.sha256).digest()[:CODE_BYTES]
 
     def _read(self, path: Path) -> list[Record]:
-        """All whole records. A torn last one is left out; Lost where something follows it, for that would be
-        drawn again. Nothing is changed yet.
+        """All whole records but a torn last one; Lost where something follows it, to be drawn again.
+
+        Nothing is changed yet.
         """
         data, at = _content(self._handle), 0
         records: list[Record] = []
         while (body := self._frame(data, at)) is not None and HEAD.unpack_from(data, at)[1] == len(records):
             records.append(_record(body, path))
-            at += HEAD.size + len(body) + CODE
+            at += HEAD.size + len(body) + CODE_BYTES
         later = data.find(MAGIC, at + 1)
         while later >= 0:
             if self._frame(data, later) is not None:
-                raise Lost(
-                    f"the journal {path} is damaged: this run cannot go on, and what it spent stays spent; "
-                    "give another --run-id"
-                )
+                what = "this run cannot go on, and what it spent stays spent; give another --run-id"
+                raise Lost(f"the journal {path} is damaged: {what}")
             later = data.find(MAGIC, later + 1)
         self._written, self._end = len(records), at
         return records
 
     def _frame(self, data: bytes, at: int) -> bytes | None:
         """The body of the record that begins at `at`, or None where there is no whole one."""
-        if len(data) - at < HEAD.size + CODE:
+        if len(data) - at < HEAD.size + CODE_BYTES:
             return None
         magic, _, length = HEAD.unpack_from(data, at)
         end = at + HEAD.size + length
-        if magic != MAGIC or end + CODE > len(data):
+        if magic != MAGIC or end + CODE_BYTES > len(data):
             return None
         body = data[at + HEAD.size : end]
-        return (
-            body
-            if hmac.compare_digest(self._code(data[at : at + HEAD.size], body), data[end : end + CODE])
-            else None
-        )
+        code = self._code(data[at : at + HEAD.size], body)
+        return body if hmac.compare_digest(code, data[end : end + CODE_BYTES]) else None
 
 
 def _record(body: bytes, path: Path) -> Record:
@@ -199,27 +191,26 @@ def _write(handle: int, data: bytes) -> None:
 
 
 class Journaled:
-    """Noise whose draws are journaled before they are used. On a resumed run the journal's draws come first,
-    as long as they fit what is charged.
+    """Noise whose draws are journaled before they are used; those of an earlier attempt come first.
 
-    Every draw follows a charge (`Access.open`), so the last entry of `ledger` says what is drawn; it and the
-    scale must be as they were.
+    Every draw follows a charge, so the last entry of the accountant says what is drawn; it and the scale must
+    be as they were.
     """
 
-    def __init__(self, noise: Noise, journal: Journal, ledger: Accountant, *, complete: bool) -> None:
-        """`complete`: an earlier attempt has drawn all there was to draw, so that nothing may be drawn any
-        more.
-        """
+    def __init__(self, noise: Noise, journal: Journal, accountant: Accountant, *, complete: bool) -> None:
+        """`complete`: an earlier attempt has drawn all there was to draw: nothing may be drawn any more."""
         self.composition = noise.composition
         self.replayed = 0
         self._complete = complete
-        self._noise, self._journal, self._ledger = noise, journal, ledger
+        self._noise, self._journal, self._accountant = noise, journal, accountant
 
     def select(self, scores: np.ndarray, *, scale: float) -> int:
         facts = self._facts("select", len(scores), scale)
-        return int(
-            self._draw(facts, 8, lambda: (facts, np.array([self._noise.select(scores, scale=scale)])))[1][0]
-        )
+
+        def draw() -> Record:
+            return facts, np.array([self._noise.select(scores, scale=scale)])
+
+        return int(self._draw(facts, 8, draw)[1][0])
 
     def add(self, values: np.ndarray, *, scale: float) -> np.ndarray:
         facts = self._facts("add", len(values), scale)
@@ -232,24 +223,18 @@ class Journaled:
             kept = self._noise.threshold(counts, scale=scale, threshold=threshold)
             return {**facts, "keys": list(kept)}, np.array(list(kept.values()), dtype=np.int64)
 
-        found, numbers = self._draw(facts, len(json.dumps(list(counts))) + 8 * len(counts), draw)
-        return dict(zip(found["keys"], numbers.tolist(), strict=True))
+        drawn, numbers = self._draw(facts, len(json.dumps(list(counts))) + 8 * len(counts), draw)
+        return dict(zip(drawn["keys"], numbers.tolist(), strict=True))
 
     def _facts(self, method: str, size: int, scale: float) -> dict[str, Any]:
-        e = self._ledger.entries[-1]
+        number, e = len(self._accountant.entries), self._accountant.entries[-1]
         what = [e.stage, e.mechanism.value, list(e.target), e.scale, e.sensitivity, str(e.delta)]
-        return {
-            "draw": method,
-            "size": size,
-            "scale": scale,
-            "number": len(self._ledger.entries),
-            "entry": what,
-        }
+        return {"draw": method, "size": size, "scale": scale, "number": number, "entry": what}
 
     def _draw(self, facts: dict[str, Any], size: int, draw: Callable[[], Record]) -> Record:
         """The journal's next draw, or a new one, whose numbers and keys take up to `size` bytes."""
-        found = self._journal.replay()
-        if found is None:
+        record = self._journal.replay()
+        if record is None:
             if self._complete:
                 raise Lost(
                     "the journal of this run has lost its end: nothing is drawn twice, so its files cannot "
@@ -257,20 +242,20 @@ class Journaled:
                 )
             self._journal.make_room(len(json.dumps(facts)) + 32 + size)
             reach("before draw")
-            found = draw()
-            self._journal.append(*found)
-            return found
-        expected = {"select": 1, "add": facts["size"]}.get(facts["draw"], len(found[0].get("keys", ())))
-        if {**found[0], **facts} != found[0] or len(found[1]) != expected:
+            record = draw()
+            self._journal.append(*record)
+            return record
+        then, numbers = record
+        expected = {"select": 1, "add": facts["size"]}.get(facts["draw"], len(then.get("keys", ())))
+        if {**then, **facts} != then or len(numbers) != expected:
             raise does_not_fit()
         self.replayed += 1
-        return found
+        return record
 
 
 def does_not_fit() -> Lost:
     """The journal and the mechanism disagree: another machine or library computed otherwise."""
     return Lost(
         "this run cannot go on from its journal: the libraries, the machine, --max-cells or --max-memory are "
-        "not what they were when it began; "
-        "make them so, or give another --run-id, which spends again"
+        "not what they were when it began; make them so, or give another --run-id, which spends again"
     )

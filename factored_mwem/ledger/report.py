@@ -1,8 +1,9 @@
-"""Books: what a ledger file says, as plain facts for people, scripts and auditors."""
+"""Report: what a ledger file says, as plain facts for people, scripts and auditors."""
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -12,40 +13,42 @@ from factored_mwem.ledger import chain
 from factored_mwem.ledger.entries import Dataset, Entry, dataset_of, entry_of
 from factored_mwem.ledger.file import LedgerFile
 from factored_mwem.ledger.form import clear
-from factored_mwem.ledger.journals import Unreadable, unknown
+from factored_mwem.ledger.journal_folder import Unreadable, unknown
+
+ADMISSION_RULE = (
+    "admitted while all are pure and their epsilons sum to at most epsilon, or while rhos (pure: epsilon^2 / "
+    "2) and deltas keep to the limits"
+)
 
 
 def books(path: Path) -> dict[str, Any]:
-    """Every dataset's cap, cost and rest, and a line for each release; and whether journals hold draws that
-    these books know nothing of.
+    """Every dataset's cap, cost and rest, and a line for each release.
 
-    None where the journals could not be looked at: what the books say can still be shown.
+    And whether journals hold draws that these books know nothing of: None where they could not be looked at,
+    for what the books say can still be shown.
     """
     file = LedgerFile(path)
-    found = []
-    for dataset in file.datasets():
-        entries = file.entries(dataset.name)
-        costs = [e.cost for e in entries]
-        found.append(
-            {
-                **_terms(dataset),
-                "spent": dataset.cap.spent(costs, dataset.limits),
-                "left": dataset.cap.left(costs, dataset.limits, pure=False),
-                "left_pure": dataset.cap.left(costs, dataset.limits, pure=True),
-                "releases": [_line(entry) for entry in entries],
-            }
-        )
+    datasets = [_account(dataset, file.entries(dataset.name)) for dataset in file.datasets()]
     older: bool | None = None
     with contextlib.suppress(Unreadable):
         older = bool(unknown(file))
-    return {"ledger": str(path), "datasets": found, "older_than_its_journals": older}
+    return {"ledger": str(path), "datasets": datasets, "older_than_its_journals": older}
+
+
+def _account(dataset: Dataset, entries: Sequence[Entry]) -> dict[str, Any]:
+    costs = [e.cost for e in entries]
+    return {
+        **_terms(dataset),
+        "spent": dataset.cap.spent(costs, dataset.limits),
+        "left": dataset.cap.left(costs, dataset.limits, pure=False),
+        "left_pure": dataset.cap.left(costs, dataset.limits, pure=True),
+        "releases": [_line(entry) for entry in entries],
+    }
 
 
 def export(path: Path) -> dict[str, Any]:
-    """All that is needed to add up the costs again, and to recompute the chain: exact fractions, limits and
-    parameters; events and heads.
-    """
-    found, kept = [], LedgerFile(path).snapshot()
+    """All that is needed to add up the costs again, exactly, and to recompute the chain."""
+    datasets, kept = [], LedgerFile(path).snapshot()
     with clear(path):
         for dataset in map(dataset_of, kept.datasets):
             limits = dataset.limits
@@ -60,13 +63,12 @@ def export(path: Path) -> dict[str, Any]:
                 for e in (entry_of(row) for row in kept.releases if row["dataset"] == dataset.name)
             ]
             limited = None if limits is None else {"rho": str(limits.rho), "delta": str(limits.delta)}
-            found.append({**_terms(dataset), "limits": limited, "releases": rows})
+            datasets.append({**_terms(dataset), "limits": limited, "releases": rows})
         events = [{"event": str(event.text), "head": str(event.head)} for event in kept.events]
-    rule = "admitted while all are pure and their epsilons sum to at most epsilon, or while rhos (pure: epsilon^2 / 2) and deltas keep to the limits"
     return {
         "ledger_version": kept.version,
-        "rule": rule,
-        "datasets": found,
+        "rule": ADMISSION_RULE,
+        "datasets": datasets,
         "chain_rule": chain.RULE,
         "chain": events,
     }
@@ -91,18 +93,18 @@ def _number(value: Fraction | None) -> float | None:
 def _line(entry: Entry) -> dict[str, Any]:
     """A release as people ask for it (`promised`), and what it counts in the books' own unit."""
     cost, policy = entry.cost, entry.parameters.get("policy")
-    unit = "epsilon" if cost.pure else "rho"
     asked = policy if isinstance(policy, dict) else {}
     kinds = {"epsilon": float, "delta": float, "privacy_id": str}
+    promised = {
+        name: asked[name] if isinstance(asked.get(name), kind) else None for name, kind in kinds.items()
+    }
     return {
         "number": entry.number,
         "run_id": entry.run_id,
         "state": entry.state,
-        unit: float(cost.amount),
+        "epsilon" if cost.pure else "rho": float(cost.amount),
         "delta": float(cost.delta),
-        "promised": {
-            name: asked[name] if isinstance(asked.get(name), kind) else None for name, kind in kinds.items()
-        },
+        "promised": promised,
         "tool_version": entry.tool_version,
         "reserved_at": entry.begun,
         "changed_at": entry.changed,

@@ -1,30 +1,27 @@
-"""Assumptions: what the guarantee takes for granted, each with whether the program made sure of it. Public
-facts only.
-"""
+"""Assumptions: what the guarantee takes for granted, and what of it the program made sure of."""
 
 from __future__ import annotations
+
+import itertools
 
 from pydantic import BaseModel, ConfigDict
 
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.policy import Policy
-from factored_mwem.tables.delimited import Form
+from factored_mwem.tables.text_form import Form
 
 
 class Assumption(BaseModel):
-    """A sentence that must be true for the guarantee to hold; `enforced`: whether this program made it so, or
-    checked it.
-    """
+    """A sentence that must be true for the guarantee to hold."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     statement: str
     enforced: bool
+    """Whether this program made it so, or checked it."""
 
 
 class Assumptions(BaseModel):
-    """All that the guarantee rests on beside the mechanism and its noise. Where a field is null there is
-    nothing to assume.
-    """
+    """All that the guarantee rests on beside mechanism and noise. Null: there is nothing to assume."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -53,39 +50,39 @@ class Assumptions(BaseModel):
 
     def taken_on_trust(self) -> list[tuple[str, str]]:
         """(name, statement) of those that nothing enforces."""
-        found = ((name, getattr(self, name)) for name in type(self).model_fields)
-        return [(name, one.statement) for name, one in found if one is not None and not one.enforced]
+        fields = ((name, getattr(self, name)) for name in type(self).model_fields)
+        return [(name, one.statement) for name, one in fields if one is not None and not one.enforced]
 
 
 def assumptions_of(policy: Policy, form: Form | None, *, learnt: bool, ledger: bool) -> Assumptions:
-    """What a release under `policy` rests on: of a text file of this `form`, or of a typed table; `ledger`:
-    whether its cost is in a ledger file.
-    """
+    """What a release rests on: of a text file of a `form`, or of a typed table; with or without a ledger."""
+    people = f"column {policy.privacy_id!r} names every person by one value of their own"
+    columns = "the names of the columns, on the header line, are public"
+    if form is None:
+        columns = (
+            "the names and types of the columns are public, also where a library chose a type by looking at "
+            "values"
+        )
+    domain = _trust("the domain was declared without looking at this table: it is public")
+    if learnt:
+        domain = _made_sure("the domain was learnt inside the budget")
+    releases = _trust("no other release of these records is counted: the epsilons of several add up")
+    if ledger:
+        releases = _made_sure("all releases of this dataset under its ledger keep to its cap together")
+    books = "every release of these records goes by this ledger, and no old copy of it is put back"
     return Assumptions(
         records=_records(form),
         contributions=_contributions(policy),
-        people=None
-        if policy.privacy_id is None
-        else _trust(f"column {policy.privacy_id!r} names every person by one value of their own"),
+        people=_trust(people) if policy.privacy_id is not None else None,
         rows=_rows(policy.unit),
-        columns=_trust(
-            "the names of the columns, on the header line, are public"
-            if form is not None
-            else "the names and types of the columns are public, also where a library chose a type by looking at values"
-        ),
+        columns=_trust(columns),
         readable=_trust(_readable(form)),
-        domain=_made_sure("the domain was learnt inside the budget")
-        if learnt
-        else _trust("the domain was declared without looking at this table: it is public"),
+        domain=domain,
         parameters=_trust(
             "columns, workload and all other settings were chosen without looking at this table"
         ),
-        releases=_made_sure("all releases of this dataset under its ledger keep to its cap together")
-        if ledger
-        else _trust("no other release of these records is counted: the epsilons of several add up"),
-        ledger=_trust("every release of these records goes by this ledger, and no old copy of it is put back")
-        if ledger
-        else None,
+        releases=releases,
+        ledger=_trust(books) if ledger else None,
         surroundings=_trust(
             "nobody but the table's keeper sees how long the run takes, its memory, its exit code, the "
             "terminal, the ledger and its journals"
@@ -94,17 +91,10 @@ def assumptions_of(policy: Policy, form: Form | None, *, learnt: bool, ledger: b
 
 
 def possible(policy: Policy, *, learnt: bool, ledger: bool) -> list[Assumptions]:
-    """What a release under `policy` may rest on, of a table of any form: whether it is a text file, how its
-    lines end, if it has one column.
-    """
-    kinds = [(end, names) for end in (b"\n", b"\r\n") for names in (("a",), ("a", "b"))]
-    forms = [
-        None,
-        *(
-            Form(names=names, delimiter=",", line_end=end, begins=0, gzip=False, records=policy.records)
-            for end, names in kinds
-        ),
-    ]
+    """What a release may rest on, of a table of any form: typed or text, of any line end, of one column."""
+    forms: list[Form | None] = [None]
+    for end, names in itertools.product((b"\n", b"\r\n"), (("a",), ("a", "b"))):
+        forms.append(Form(names, ",", end, begins=0, gzip=False, records=policy.records))
     return [assumptions_of(policy, form, learnt=learnt, ledger=ledger) for form in forms]
 
 
@@ -115,9 +105,8 @@ def _records(form: Form | None) -> Assumption:
     if form.records == "multiline":
         return _trust(
             f"a record ends with {line} outside quotes: whoever wrote the file put every cell that holds a "
-            "line break or a quote into quotes, and "
-            "doubled the quotes in it (that no quote stays open, and none is followed by text, was checked "
-            "before anything was spent)"
+            "line break or a quote into quotes, and doubled the quotes in it (that no quote stays open, and "
+            "none is followed by text, was checked before anything was spent)"
         )
     whole = (
         "whatever its quotes"
@@ -142,23 +131,25 @@ def _contributions(policy: Policy) -> Assumption:
 
 
 def _rows(unit: Unit) -> Assumption | None:
-    return (
-        _trust("the number of records is public: neighbours have the same") if unit.total_is_public else None
-    )
+    public = "the number of records is public: neighbours have the same"
+    return _trust(public) if unit.total_is_public else None
 
 
 def _readable(form: Form | None) -> str:
     if form is None:
-        return "that the table can be read is public: its file is whole, or its library made columns of one type each"
+        return (
+            "that the table can be read is public: its file is whole, or its library made columns of one "
+            "type each"
+        )
+    whole = "that the file can be read is public: it is whole"
     if form.records == "checked":
         return (
-            "that the file can be read is public: it is whole, and no line ends inside quotes, is longer "
-            "than a record may be, or holds a line end "
+            f"{whole}, and no line ends inside quotes, is longer than a record may be, or holds a line end "
             "of another kind (one person's line may, and then there is no release)"
         )
     if form.records == "multiline":
-        return "that the file can be read is public: it is whole, all its quotes are closed, and none is followed by text"
-    return "that the file can be read is public: it is whole"
+        return f"{whole}, all its quotes are closed, and none is followed by text"
+    return whole
 
 
 def _made_sure(statement: str) -> Assumption:

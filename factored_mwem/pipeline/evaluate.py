@@ -1,6 +1,4 @@
-"""Evaluation: NOT PRIVATE. It compares a synthetic table with the real one; its numbers must not be published
-with the release.
-"""
+"""Evaluate: NOT PRIVATE. A synthetic table against the real one; its numbers must not be published."""
 
 from __future__ import annotations
 
@@ -9,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,29 +16,37 @@ from factored_mwem.domain.levels import Levels
 from factored_mwem.errors import InputError
 from factored_mwem.privacy.counts import Rows
 from factored_mwem.tables.codec import encode_table, fit_columns
-from factored_mwem.tables.delimited import Records
 from factored_mwem.tables.draft import draft
-from factored_mwem.tables.source import TEXT_SUFFIXES, Table, open_table
+from factored_mwem.tables.source import Table, is_text_file, open_table
+from factored_mwem.tables.text_form import Records
 from factored_mwem.workload.queries.base import QueryRequest
 from factored_mwem.workload.workload import Workload
 
-WORST = 10
-MOST_CELLS = 2**26
-"""Cells of the table from which a question of a workload is answered, at most."""
+SHOWN_MARGINALS = 10
+"""How many of the worst are listed."""
+MAX_CELLS = 2**26
+"""Of the table from which a question of a workload is answered."""
+
+
+class RequestErrors(NamedTuple):
+    """NOT PRIVATE. What a workload asks for, in words, and its errors (of shares; a table's added up)."""
+
+    words: str
+    questions: int
+    mean: float
+    worst: float
 
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """NOT PRIVATE. L1 distances between normalised marginals of two tables (0 to 2): mean and worst of each
-    order, and the worst marginals.
-
-    `asked`: of each request of a workload, in words, how many questions it is, and the mean and the worst
-    error (of shares; a table's added up).
-    """
+    """NOT PRIVATE. L1 distances between normalised marginals of two tables (0 to 2)."""
 
     by_order: dict[int, tuple[float, float]]
+    """Mean and worst, by how many attributes a marginal has."""
     worst: tuple[tuple[Clique, float], ...]
-    asked: tuple[tuple[str, int, float, float], ...] = ()
+    """The worst marginals."""
+    asked: tuple[RequestErrors, ...] = ()
+    """Those of a workload."""
 
 
 def evaluate(
@@ -53,16 +59,14 @@ def evaluate(
     workload: Workload | None = None,
     records: Records = "checked",
 ) -> Errors:
-    """NOT PRIVATE. The errors of all marginals of 1 to `order` attributes, and of the cubes, ranges and
-    parities that `workload` asks for.
+    """NOT PRIVATE. The errors of all marginals of 1 to `order` attributes, and of what `workload` asks for.
 
     Without `domain` one is drafted from the real table. `records` says what a record of a text file is, see
     Policy.
     """
-    if records != "checked" and not any(map(_is_text_file, (real, synthetic))):
-        raise InputError(
-            f"--{records} says how the lines of a text file are read; leave it out with typed tables"
-        )
+    if records != "checked" and not any(map(is_text_file, (real, synthetic))):
+        how = f"--{records} says how the lines of a text file are read"
+        raise InputError(f"{how}; leave it out with typed tables")
     if domain is None:
         domain = draft(_open(real, records))
     elif not isinstance(domain, Domain):
@@ -73,56 +77,65 @@ def evaluate(
     if not 1 <= order <= len(domain):
         raise InputError(f"--marginals {order}: the tables share {len(domain)} attributes")
     ours, theirs = (_codes(_open(table, records), domain, columns) for table in (real, synthetic))
-    by_order, worst = {}, []
+    pair = _Pair(domain, ours, theirs)
+    by_order, errors = {}, list[tuple[tuple[int, ...], float]]()
     for k in range(1, order + 1):
-        found = [
-            (clique, _distance(ours, theirs, domain, clique))
-            for clique in itertools.combinations(range(len(domain)), k)
-        ]
-        values = [error for _, error in found]
+        cliques = list(itertools.combinations(range(len(domain)), k))
+        values = [pair.distance(clique) for clique in cliques]
         by_order[k] = (float(np.mean(values)), float(np.max(values)))
-        worst += found
-    worst.sort(key=lambda entry: -entry[1])
-    named = tuple((tuple(domain.names[p] for p in clique), error) for clique, error in worst[:WORST])
-    return Errors(
-        by_order, named, _errors_asked(workload, ours, theirs, domain) if workload is not None else ()
-    )
+        errors += zip(cliques, values, strict=True)
+    errors.sort(key=lambda entry: -entry[1])
+    worst = [(tuple(domain.names[p] for p in clique), error) for clique, error in errors[:SHOWN_MARGINALS]]
+    return Errors(by_order, tuple(worst), pair.errors_of(workload) if workload is not None else ())
 
 
-def _errors_asked(
-    workload: Workload, ours: list[np.ndarray], theirs: list[np.ndarray], domain: Domain
-) -> tuple[tuple[str, int, float, float], ...]:
-    """The errors of what a workload names, marginals first."""
-    workload.check(domain.names)
-    found = []
-    for clique in workload.named:
-        error = _distance(ours, theirs, domain, tuple(domain.index(name) for name in domain.clique(clique)))
-        found.append((f"marginal over {', '.join(clique)}", 1, error, error))
-    return (*found, *(_errors_of(request, ours, theirs, domain) for request in workload.asked))
+@dataclass(frozen=True, slots=True, repr=False)
+class _Pair:
+    """NOT PRIVATE. Two tables of one domain, as codes."""
 
+    domain: Domain
+    ours: list[np.ndarray]
+    theirs: list[np.ndarray]
 
-def _errors_of(
-    request: QueryRequest, ours: list[np.ndarray], theirs: list[np.ndarray], domain: Domain
-) -> tuple[str, int, float, float]:
-    cells = max(math.prod(domain[name].size for name in clique) for clique in request.targets(domain))
-    if cells > MOST_CELLS:
-        raise InputError(
-            f"a question over {cells:,} cells is too large to evaluate; {MOST_CELLS:,} is the most"
+    def errors_of(self, workload: Workload) -> tuple[RequestErrors, ...]:
+        """The errors of what a workload names, marginals first."""
+        workload.check(self.domain.names)
+        return (*map(self._of_marginal, workload.named), *map(self._of_request, workload.asked))
+
+    def _of_marginal(self, clique: Clique) -> RequestErrors:
+        error = self.distance(tuple(self.domain.index(name) for name in self.domain.clique(clique)))
+        return RequestErrors(f"marginal over {', '.join(clique)}", 1, error, error)
+
+    def _of_request(self, request: QueryRequest) -> RequestErrors:
+        domain = self.domain
+        cells = max(math.prod(domain[name].size for name in clique) for clique in request.targets(domain))
+        if cells > MAX_CELLS:
+            what = f"a question over {cells:,} cells is too large to evaluate"
+            raise InputError(f"{what}; {MAX_CELLS:,} is the most")
+        questions, levels, tables = (
+            request.questions(domain),
+            Levels.fine(domain.shape),
+            (self.ours, self.theirs),
         )
-    questions, levels = request.questions(domain), Levels.fine(domain.shape)
-    first, second = (questions.answers(Rows(codes, levels)) / len(codes[0]) for codes in (ours, theirs))
-    starts = np.cumsum(questions.cells) - questions.cells
-    errors = np.add.reduceat(np.abs(first - second), starts)
-    return request.in_words(), len(errors), float(errors.mean()), float(errors.max())
+        first, second = (questions.answers(Rows(codes, levels)) / len(codes[0]) for codes in tables)
+        starts = np.cumsum(questions.cells) - questions.cells
+        errors = np.add.reduceat(np.abs(first - second), starts)
+        return RequestErrors(request.in_words(), len(errors), float(errors.mean()), float(errors.max()))
+
+    def distance(self, clique: tuple[int, ...]) -> float:
+        """Of a marginal with any number of cells: only those that either table fills are touched."""
+        rows, others = len(self.ours[0]), len(self.theirs[0])
+        cell = np.zeros(rows + others, dtype=np.int64)
+        for p in clique:  # renumbered at every step, so that the number never exceeds rows x codes
+            code = np.concatenate([self.ours[p], self.theirs[p]])
+            filled, cell = np.unique(cell * self.domain.shape[p] + code, return_inverse=True)
+        first, second = (np.bincount(part, minlength=len(filled)) for part in (cell[:rows], cell[rows:]))
+        return float(np.abs(first / rows - second / others).sum())
 
 
 def _open(source: Any, records: Records) -> Table:
     """The table; `records` is for those of the two that are text files."""
-    return open_table(source, records if _is_text_file(source) else "checked")
-
-
-def _is_text_file(source: Any) -> bool:
-    return isinstance(source, str | Path) and str(source).lower().endswith(TEXT_SUFFIXES)
+    return open_table(source, records if is_text_file(source) else "checked")
 
 
 def _codes(table: Table, domain: Domain, columns: Sequence[str]) -> list[np.ndarray]:
@@ -131,19 +144,3 @@ def _codes(table: Table, domain: Domain, columns: Sequence[str]) -> list[np.ndar
     if not len(codes[0]):
         raise InputError("one of the tables has no rows; there is nothing to compare")
     return codes
-
-
-def _distance(
-    ours: list[np.ndarray], theirs: list[np.ndarray], domain: Domain, clique: tuple[int, ...]
-) -> float:
-    """Only the cells that either table fills are touched, so that a marginal may have any number of cells."""
-    cell = np.zeros(len(ours[0]) + len(theirs[0]), dtype=np.int64)
-    for p in clique:  # renumbered at every step, so that the number never exceeds rows x codes
-        filled, cell = np.unique(
-            cell * domain.shape[p] + np.concatenate([ours[p], theirs[p]]), return_inverse=True
-        )
-    first, second = cell[: len(ours[0])], cell[len(ours[0]) :]
-    gap = np.bincount(first, minlength=len(filled)) / len(first) - np.bincount(
-        second, minlength=len(filled)
-    ) / len(second)
-    return float(np.abs(gap).sum())

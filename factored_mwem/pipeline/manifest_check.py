@@ -1,12 +1,10 @@
-"""Auditing: whether a manifest is that of a release in the books, costs what they say, and promises what was
-asked for.
-"""
+"""Manifest check: whether manifests fit the books: the release, what it cost, and what was asked for."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,7 @@ from factored_mwem.accounting.accountant import price
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.errors import FmwemError
 from factored_mwem.files import sha256
-from factored_mwem.ledger.chain import Event
+from factored_mwem.ledger.consistency import inspect
 from factored_mwem.ledger.entries import Entry, Snapshot, entry_of, fraction_of
 from factored_mwem.pipeline.assumptions import possible
 from factored_mwem.pipeline.manifest import Manifest, statement, tool_version
@@ -25,10 +23,22 @@ NO_FILE = "the books list no file of this release: only its costs, policy, workl
 NO_WORDS = "it is of another version of this program: its statement and its assumptions were not compared"
 
 
+def check_books(path: Path, manifests: Sequence[Path] = ()) -> dict[str, Any]:
+    """Plain facts: what was looked at, `problems`, a line for each thing that does not fit, and `notes`."""
+    books = inspect(path)
+    checked = [check_manifest(books.kept, manifest) for manifest in manifests]
+    problems = [*books.problems, *(problem for _, more, _ in checked for problem in more)]
+    return {
+        **books.facts,
+        "manifests": [facts for facts, _, _ in checked],
+        "fits": not problems,
+        "problems": problems,
+        "notes": [note for _, _, more in checked for note in more],
+    }
+
+
 def check_manifest(kept: Snapshot, path: Path) -> tuple[dict[str, Any], list[str], list[str]]:
-    """What the manifest at `path` is of; a line for each thing in it that does not fit the books; and one for
-    each that could not be compared.
-    """
+    """What a manifest is of; a line for each thing that does not fit the books, or could not be compared."""
     facts: dict[str, Any] = {"manifest": str(path), "dataset": None, "release": None}
     try:
         manifest, digest = Manifest.model_validate_json(path.read_bytes()), sha256(path)
@@ -56,17 +66,16 @@ def check_manifest(kept: Snapshot, path: Path) -> tuple[dict[str, Any], list[str
 def _own(manifest: Manifest, cost: tuple[Fraction, Fraction] | None) -> Iterator[str]:
     """Where a manifest disagrees with itself; `cost`: its charges' exact sums, if it has any."""
     promise = manifest.guarantee
+    stated = f"it states spent_epsilon {promise.spent_epsilon:g}"
     try:
         _check(manifest, cost)
-        found = manifest.recompute()
-        if not math.isclose(
-            found, promise.spent_epsilon, rel_tol=1e-9
-        ):  # another machine may round otherwise
-            yield f"it states spent_epsilon {promise.spent_epsilon:g}, and its charges amount to {found:g}"
+        spent = manifest.recompute()
+        if not math.isclose(spent, promise.spent_epsilon, rel_tol=1e-9):  # other machines round otherwise
+            yield f"{stated}, and its charges amount to {spent:g}"
     except (ValueError, TypeError, ArithmeticError, FmwemError):
         yield "its charges cannot be added up"
     if not promise.spent_epsilon <= promise.epsilon:
-        yield f"it states spent_epsilon {promise.spent_epsilon:g}, more than the epsilon {promise.epsilon:g} that it promises"
+        yield f"{stated}, more than the epsilon {promise.epsilon:g} that it promises"
 
 
 def _check(manifest: Manifest, cost: tuple[Fraction, Fraction] | None) -> None:
@@ -76,23 +85,19 @@ def _check(manifest: Manifest, cost: tuple[Fraction, Fraction] | None) -> None:
     promise, delta = manifest.guarantee, cost[1]
     if any(charge.scale <= 0 or charge.sensitivity < 1 for charge in manifest.ledger):
         raise ValueError("charge")
-    if promise.composition is Composition.ZCDP and not (
-        1e-200 <= promise.delta < 1 and Fraction(promise.delta) - delta >= Fraction(1e-300)
-    ):
+    sound = 1e-200 <= promise.delta < 1 and Fraction(promise.delta) - delta >= Fraction(1e-300)
+    if promise.composition is Composition.ZCDP and not sound:
         raise ValueError("delta")
 
 
 def _cost(manifest: Manifest) -> tuple[Fraction, Fraction] | None:
-    """(amount, delta): the exact sums of its charges; None where they cannot be added up, which is the
-    manifest's fault and not the books'.
-    """
+    """(amount, delta): the exact sums of its charges; None where they cannot be added up."""
     amount = delta = Fraction(0)
     try:
         for charge in manifest.ledger:
             amount += price(charge.mechanism, scale=charge.scale, sensitivity=charge.sensitivity)
-            delta = fraction_of(
-                str(delta + fraction_of(charge.delta))
-            )  # the books could not hold a longer sum; one would take all time
+            # The books could not hold a longer sum; one would take all time.
+            delta = fraction_of(str(delta + fraction_of(charge.delta)))
     except (ValueError, TypeError, ArithmeticError):
         return None
     return amount, delta
@@ -103,23 +108,16 @@ def _release(kept: Snapshot, manifest: Manifest, digest: str) -> tuple[dict[str,
     event = next((event for event in kept.events if event.head == manifest.chain_head), None)
     if manifest.chain_head is not None:
         if event is None:
-            return (
-                None,
-                "its chain_head is not in the chain: it was entered in another ledger, or in a newer copy of "
-                "this one",
-            )
-        row = next(
-            (row for row in kept.releases if event.reserved is not None and row["id"] == event.reserved), None
-        )
+            where = "it was entered in another ledger, or in a newer copy of this one"
+            return None, f"its chain_head is not in the chain: {where}"
+        number = event.reserved
+        row = next((row for row in kept.releases if number is not None and row["id"] == number), None)
         return row, "its chain_head is not that of a release in the books"
     # A release that was entered before the ledger kept a chain has no head; by its files it can be known.
-    old = [row for row in kept.releases if not _has_head(kept.events, row["id"])]
+    chained = [event.reserved for event in kept.events]
+    old = [row for row in kept.releases if row["id"] not in chained]
     row = next((row for row in old if digest in _files(json.loads(row["files"]))), None)
     return row, "it has no chain_head, and no release from before the chain lists this file"
-
-
-def _has_head(events: list[Event], number: int) -> bool:
-    return any(event.reserved == number for event in events)
 
 
 def _files(listed: list[dict[str, str]]) -> set[str]:
@@ -142,16 +140,12 @@ def _against(
 
 
 def _same_words(entry: Entry) -> bool:
-    """Whether this version wrote the manifest's sentences, by what the books say: another may have put the
-    same into other words.
-    """
+    """Whether this version wrote the manifest's sentences: another may have put the same otherwise."""
     return entry.tool_version.split(", ")[0] == tool_version()
 
 
 def _asked(entry: Entry, manifest: Manifest) -> Iterator[str]:
-    """Where the manifest says other than what was asked for, as the books keep it. ValueError where they do
-    not keep that as we write it.
-    """
+    """Where the manifest says other than what was asked for; ValueError where the books are not ours."""
     asked, promise = entry.parameters, manifest.guarantee
     policy = Policy.model_validate(asked["policy"])
     said = {
@@ -175,9 +169,7 @@ def _asked(entry: Entry, manifest: Manifest) -> Iterator[str]:
 
 
 def _domain(entry: Entry, manifest: Manifest, privacy_id: str | None) -> Iterator[str]:
-    """Where the attributes are not those that were declared. What was learnt from the data is not in the
-    books.
-    """
+    """Where the attributes are not those that were declared; what was learnt is not in the books."""
     if entry.parameters["domain"] is None:
         return
     release = f"release {entry.number}"
@@ -202,16 +194,13 @@ def _domain(entry: Entry, manifest: Manifest, privacy_id: str | None) -> Iterato
 
 def _attributes(domain: Any) -> dict[str, dict[str, Any]]:
     """The fields of a domain by name. Whatever a domain that is handed in says of itself, it is declared."""
-    if (
-        not isinstance(domain, dict)
-        or not isinstance(fields := domain.get("fields"), list)
-        or not all(isinstance(field, dict) for field in fields)
-    ):
+    fields = domain.get("fields") if isinstance(domain, dict) else None
+    if not isinstance(fields, list) or not all(isinstance(field, dict) for field in fields):
         raise ValueError("domain")
-    found = {
+    by_name = {
         str(field.get("name")): {key: value for key, value in field.items() if key != "learnt"}
         for field in fields
     }
-    if len(found) < len(fields):
+    if len(by_name) < len(fields):
         raise ValueError("domain")
-    return found
+    return by_name

@@ -26,7 +26,7 @@ from factored_mwem.accounting.conversion import Composition
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import Levels, View
 from factored_mwem.errors import FmwemError, InputError, ResourceError
-from factored_mwem.files import check_target, replacing
+from factored_mwem.files import IfExists, check_target, replacing
 from factored_mwem.mechanisms.limits import memory_limit
 from factored_mwem.model.clique_tree import CliqueTree
 from factored_mwem.model.forest import Component, Forest
@@ -88,13 +88,11 @@ _DELTA = re.compile(r"\d{1,1000}(/[1-9]\d{0,999})?")
 def save(
     release: Release,
     path: Path,
-    *,
-    overwrite: bool,
-    same: bool = False,
+    exists: IfExists,
     before: Callable[[], None] = lambda: None,
 ) -> None:
-    """Write the model file, whole or not at all. `before`, `overwrite`, `same`: see `replacing`."""
-    check_target(path, overwrite=overwrite or same)
+    """Write the model file, whole or not at all. `exists`, `before`: see `replacing`."""
+    check_target(path, exists)
     model = release.model
     header = {
         "fmwem_model": VERSION,
@@ -123,7 +121,7 @@ def save(
         "header": _bytes(json.dumps(header).encode()),
         "schema": _bytes(release.schema.serialize().to_pybytes()),
     }
-    with replacing(path, before, overwrite=overwrite, same=same) as temporary, open(temporary, "wb") as file:
+    with replacing(path, exists, before) as temporary, open(temporary, "wb") as file:
         np.savez_compressed(file, allow_pickle=False, **arrays)
 
 

@@ -12,7 +12,7 @@ from factored_mwem.accounting.accountant import Accountant
 from factored_mwem.crashpoints import reach
 from factored_mwem.domain.domain import Domain
 from factored_mwem.kernels.warmup import warm_up
-from factored_mwem.ledger.run import Run
+from factored_mwem.ledger.run import Booking, Run
 from factored_mwem.mechanisms.limits import Machine
 from factored_mwem.mechanisms.plan import Plan, Scope
 from factored_mwem.mechanisms.registry import MECHANISMS
@@ -54,9 +54,9 @@ def release(
     request = Request.of(
         table, workload, policy, domain=domain, columns=columns, rows=rows, sample_seed=sample_seed, **choices
     )
-    with Run.begin(request, ledger, dataset, run_id, version=versions()) as run:
+    with Run.begin(request, Booking(ledger, dataset, run_id), version=versions()) as run:
         made = make(request, run, report)
-        run.finish({})
+        run.finish()
     return made
 
 

@@ -16,7 +16,7 @@ from factored_mwem.crashpoints import reach
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import View
 from factored_mwem.errors import InputError
-from factored_mwem.files import check_target, remove, write_text
+from factored_mwem.files import IfExists, check_target, remove, write_text
 from factored_mwem.model.forest import Forest
 from factored_mwem.model.sampling import aims_of, sample
 from factored_mwem.pipeline import model_file as store
@@ -78,32 +78,27 @@ class Release:
         """The synthetic table as a pandas data frame (pandas is imported here)."""
         return self.to_arrow().to_pandas()
 
-    def write(self, path: str | Path, *, overwrite: bool = False, same: bool = False) -> Manifest:
-        """Write the synthetic table (.parquet, .csv, .feather) and, last, its manifest beside it; returns
-        that manifest.
-
-        With `same`, files that are there must be the same, and stay.
-        """
-        path = Path(path)
+    def write(self, path: str | Path, *, overwrite: bool | IfExists = False) -> Manifest:
+        """Write the synthetic table (.parquet, .csv, .feather) and, last, its manifest, which is returned."""
+        path, exists = Path(path), IfExists(overwrite)
         check_format(path)
         beside = manifest_path(path)
         for target in (path, beside):
-            check_target(target, overwrite=overwrite or same)
+            check_target(target, exists)
         manifest = self.manifest.model_copy(update={"output": Output(file=path.name, rows=self.rows)})
         inside = manifest.model_dump_json() if path.suffix != ".csv" else None
-        kept = same and path.exists()
-        gone = (
-            (lambda: remove(beside)) if overwrite or same else (lambda: None)
-        )  # what an earlier release of this path said
-        digest = write_batches(
-            path, self.schema, self.batches(), metadata=inside, before=gone, overwrite=overwrite, same=same
-        )
-        manifest = manifest.model_copy(
-            update={"output": Output(file=path.name, rows=self.rows, sha256=digest)}
-        )
+        kept = exists is IfExists.VERIFY and path.exists()
+
+        def gone() -> None:  # what an earlier release of this path said
+            if exists is not IfExists.REFUSE:
+                remove(beside)
+
+        digest = write_batches(path, self.schema, self.batches(), metadata=inside, exists=exists, before=gone)
+        output = Output(file=path.name, rows=self.rows, sha256=digest)
+        manifest = manifest.model_copy(update={"output": output})
         try:
             reach("before manifest")
-            write_text(beside, manifest.model_dump_json(indent=1) + "\n", overwrite=overwrite, same=same)
+            write_text(beside, manifest.model_dump_json(indent=1) + "\n", exists)
         except BaseException:
             if not kept:
                 remove(path)  # data without its manifest is not a release
@@ -114,14 +109,13 @@ class Release:
         self,
         path: str | Path,
         *,
-        overwrite: bool = False,
-        same: bool = False,
+        overwrite: bool | IfExists = False,
         before: Callable[[], None] = lambda: None,
     ) -> None:
         """Write the model file, from which `Release.load` and `fmwem sample` draw more rows at no cost;
         `before` runs just before it appears.
         """
-        store.save(self, Path(path), overwrite=overwrite, same=same, before=before)
+        store.save(self, Path(path), IfExists(overwrite), before)
 
     @classmethod
     def load(cls, path: str | Path) -> Release:

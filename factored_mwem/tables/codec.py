@@ -17,8 +17,16 @@ import pyarrow.compute as pc
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
-from factored_mwem.tables.parsing import check_writable, is_number, is_text, plain, read_units
-from factored_mwem.tables.source import Table, spelt
+from factored_mwem.tables.parsing import (
+    check_writable,
+    is_number,
+    is_text,
+    plain,
+    read_units,
+    spelt,
+    value_type,
+)
+from factored_mwem.tables.source import Table
 
 OWN_TYPE = {
     "string": pa.string(),
@@ -32,26 +40,21 @@ OWN_TYPE = {
 
 
 def fit_columns(domain: Domain, table: Table, columns: Sequence[str] | None) -> tuple[Domain, pa.Schema]:
-    """The domain of the columns to release, in the table's order, and the types they come back in. Names and
-    types only.
+    """The domain of the columns to release, in the table's order, and the types they come back in.
 
-    InputError for a column that the domain or the table lacks, or whose type cannot hold the domain's values.
+    Reads names and types only. InputError for a column that the domain or the table lacks, or whose type
+    cannot hold the domain's values.
     """
     wanted = list(columns) if columns is not None else table.schema.names
     for name in wanted:
-        if name not in table.schema.names:
-            raise InputError(f"no column {name!r} in the table; it has {', '.join(table.schema.names[:12])}")
+        table.check_column(name)
         if name not in domain:
-            raise InputError(
-                f"column {name!r} is not in the domain; declare it there or leave it out with --columns"
-            )
-    if columns is None:
-        for name in domain.names:
-            if name not in table.schema.names:
-                raise InputError(
-                    f"the domain names {name!r}, but the table has no such column; correct the domain or use "
-                    "--columns"
-                )
+            how = "declare it there or leave it out with --columns"
+            raise InputError(f"column {name!r} is not in the domain; {how}")
+    unknown = [name for name in domain.names if columns is None and name not in table.schema.names]
+    if unknown:
+        how = "correct the domain or use --columns"
+        raise InputError(f"the domain names {unknown[0]!r}, but the table has no such column; {how}")
     fields = []
     for name in [n for n in table.schema.names if n in set(wanted)]:
         attribute = domain[name]
@@ -64,23 +67,24 @@ def fit_columns(domain: Domain, table: Table, columns: Sequence[str] | None) -> 
 
 
 def _released(attribute: Attribute, arrow: pa.DataType) -> pa.DataType:
-    """The type that a column comes back in: text as plain strings, dictionaries by 32-bit codes, all else as
-    it came.
+    """The type that a column comes back in: text as strings, dictionaries by 32-bit codes, else as it came.
 
     A library chooses wider codes, or longer offsets, where there are more values or more text: one more of
     them must not show.
     """
     if not pa.types.is_dictionary(arrow):
-        return pa.string() if is_text(arrow) else arrow
+        return _as_string(arrow)
     ordered = arrow.ordered and attribute.categories_ordered
-    return pa.dictionary(
-        pa.int32(), pa.string() if is_text(arrow.value_type) else arrow.value_type, ordered=ordered
-    )
+    return pa.dictionary(pa.int32(), _as_string(arrow.value_type), ordered=ordered)
+
+
+def _as_string(arrow: pa.DataType) -> pa.DataType:
+    return pa.string() if is_text(arrow) else arrow
 
 
 def check_type(attribute: Attribute, arrow: pa.DataType) -> None:
     """InputError where a typed column cannot be what the domain says, or cannot hold its values."""
-    value = arrow.value_type if pa.types.is_dictionary(arrow) else arrow
+    value = value_type(arrow)
     kinds = {
         "string": is_text(value),
         "boolean": pa.types.is_boolean(value) or pa.types.is_integer(value),
@@ -91,31 +95,24 @@ def check_type(attribute: Attribute, arrow: pa.DataType) -> None:
     }
     check_writable(attribute.name, arrow)
     if not (kinds[attribute.type] or is_text(value)):
-        raise InputError(
-            f"column {attribute.name!r} is {spelt(arrow)} in the table but {attribute.type} in the domain; "
-            "correct the domain"
-        )
+        types = f"{spelt(arrow)} in the table but {attribute.type} in the domain"
+        raise InputError(f"column {attribute.name!r} is {types}; correct the domain")
     try:
         fits = _survives(attribute, _typed(attribute, _extremes(attribute), arrow, safe=True))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         fits = False
     if not fits:
-        raise InputError(
-            f"column {attribute.name!r}: the domain's values do not fit its type {spelt(arrow)}; correct the "
-            "domain"
-        )
+        what = f"the domain's values do not fit its type {spelt(arrow)}"
+        raise InputError(f"column {attribute.name!r}: {what}; correct the domain")
 
 
 def _survives(attribute: Attribute, extremes: pa.Array) -> bool:
-    """Whether the column's type tells the extremes apart (0.5 is no integer, 99 no boolean) and holds them
-    (1e300 is no float32).
-    """
+    """Whether a type tells the extremes apart (0.5 is no integer) and holds them (1e300 is no float32)."""
     if attribute.type == "number" and not attribute.categorical:
         return not np.isinf(read_units(attribute, plain(extremes)).filled(0)).any()
     last = attribute.size - attribute.nullable - 1
-    return encode(attribute, extremes).tolist() == (
-        list(range(last + 1)) if attribute.categorical else [0, last]
-    )
+    codes = list(range(last + 1)) if attribute.categorical else [0, last]
+    return encode(attribute, extremes).tolist() == codes
 
 
 def _extremes(attribute: Attribute) -> pa.Array:
@@ -128,9 +125,7 @@ def _extremes(attribute: Attribute) -> pa.Array:
 
 
 def _listed(attribute: Attribute) -> pa.Array:
-    """The listed values in the attribute's own type: numbers may be written as integers, which Arrow takes
-    for doubles up to 2^53 only.
-    """
+    """The listed values in the attribute's own type; Arrow takes integers for doubles up to 2^53 only."""
     values = [float(value) for value in attribute.values] if attribute.type == "number" else attribute.values
     return pa.array(values, type=OWN_TYPE[attribute.type])
 
@@ -140,9 +135,8 @@ def encode(attribute: Attribute, column: pa.Array) -> np.ndarray:
     column = plain(column)
     if is_text(column.type):
         texts = ("",) if attribute.missing_values is None else attribute.missing_values
-        missing = pa.array(
-            [text for text in texts if text not in attribute.values], type=pa.string()
-        )  # a listed value is a value
+        unlisted = [text for text in texts if text not in attribute.values]  # a listed value is a value
+        missing = pa.array(unlisted, type=pa.string())
         null = pc.or_(pc.is_null(column), pc.is_in(column, value_set=missing))
     else:
         null = pc.is_null(column, nan_is_null=True)
@@ -155,8 +149,9 @@ def encode(attribute: Attribute, column: pa.Array) -> np.ndarray:
 
 
 def encode_table(domain: Domain, table: Table) -> list[np.ndarray]:
-    """uint[row] per attribute: the codes of the whole table, read batch by batch, two columns at a time:
-    pyarrow and numpy leave the lock.
+    """uint[row] per attribute: the codes of the whole table, read batch by batch.
+
+    Two columns at a time, for pyarrow and numpy leave the interpreter free.
     """
     parts: list[list[np.ndarray]] = [[] for _ in domain]
     with ThreadPoolExecutor(max_workers=2) as pool:
@@ -178,22 +173,16 @@ def _listed_codes(attribute: Attribute, column: pa.Array) -> np.ndarray:
         listed = pa.array(attribute.values, type=pa.string())
     else:
         original, units = column.type, read_units(attribute, column)
-        kind = (
-            np.int64 if attribute.type == "integer" else np.float64
-        )  # a float cannot tell integers beyond 2^53 apart
-        column = pa.array(
-            units.filled(0).astype(kind) + kind(0), mask=np.ma.getmaskarray(units)
-        )  # -0.0 + 0.0 is 0.0
+        # A float cannot tell integers beyond 2^53 apart; -0.0 + 0.0 is 0.0.
+        kind = np.int64 if attribute.type == "integer" else np.float64
+        column = pa.array(units.filled(0).astype(kind) + kind(0), mask=np.ma.getmaskarray(units))
         values = np.array(attribute.values, dtype=kind) + kind(0)
-        narrow = (
-            kind if is_text(original) or not pa.types.is_floating(original) else original.to_pandas_dtype()
-        )
-        with np.errstate(over="ignore"):  # what a narrow column cannot hold, it does not hold
-            listed = pa.array(
-                values.astype(narrow).astype(kind)
-            )  # 0.1 in a float32 column is the float32 nearest to 0.1
-    found = pc.index_in(column, value_set=listed, skip_nulls=True)
-    return pc.fill_null(found, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+        narrow = original.to_pandas_dtype() if pa.types.is_floating(original) else kind
+        # 0.1 in a float32 column is the float32 nearest to 0.1; what a column cannot hold, it does not hold.
+        with np.errstate(over="ignore"):
+            listed = pa.array(values.astype(narrow).astype(kind))
+    index = pc.index_in(column, value_set=listed, skip_nulls=True)
+    return pc.fill_null(index, -1).to_numpy(zero_copy_only=False).astype(np.int64)
 
 
 def _bin_codes(attribute: Attribute, column: pa.Array) -> np.ndarray:
@@ -201,36 +190,27 @@ def _bin_codes(attribute: Attribute, column: pa.Array) -> np.ndarray:
     units = read_units(attribute, column)
     unread = np.ma.getmaskarray(units)
     values = units.filled(0)
-    codes = np.clip(
-        np.searchsorted(attribute.cuts, values, side="right") - 1, 0, len(attribute.cuts) - 2
-    ).astype(np.int64)
+    bins = np.searchsorted(attribute.cuts, values, side="right") - 1
+    codes = np.clip(bins, 0, len(attribute.cuts) - 2).astype(np.int64)
     codes[unread] = -1
     return codes
 
 
 def decode(attribute: Attribute, codes: np.ndarray, field: pa.Field, rng: np.random.Generator) -> pa.Array:
-    """Values of `field`'s type for `codes: int[row]`: listed values as they are, numbers and moments uniform
-    inside their bin.
-    """
+    """Values of `field`'s type for `codes: int[row]`: listed ones, or uniform inside their bin."""
     codes = codes.astype(np.int64)
     null = codes == attribute.null_code if attribute.nullable else None
     if attribute.categorical:
         listed = _listed(attribute)
         if pa.types.is_dictionary(field.type):  # the same dictionary in every batch
-            return _dictionary(
-                pa.array(codes, mask=null),
-                _typed(attribute, listed, field.type.value_type, safe=False),
-                field.type,
-            )
+            values = _typed(attribute, listed, field.type.value_type, safe=False)
+            return _dictionary(pa.array(codes, mask=null), values, field.type)
         values = listed.take(pa.array(codes, mask=null))
     else:
         inside = np.where(null, 0, codes) if null is not None else codes
         lower, upper = attribute.cuts[inside], attribute.cuts[inside + 1]
-        drawn = (
-            _draw_numbers(lower, upper, field.type, rng)
-            if attribute.type == "number"
-            else rng.integers(lower, upper)
-        )
+        number = attribute.type == "number"
+        drawn = _draw_numbers(lower, upper, field.type, rng) if number else rng.integers(lower, upper)
         values = _from_units(attribute, drawn, null)
     return _typed(attribute, values, field.type, safe=False)
 
@@ -238,10 +218,8 @@ def decode(attribute: Attribute, codes: np.ndarray, field: pa.Field, rng: np.ran
 def _draw_numbers(
     lower: np.ndarray, upper: np.ndarray, arrow: pa.DataType, rng: np.random.Generator
 ) -> np.ndarray:
-    """float64[row]: uniform over the numbers of type `arrow` in [lower, upper); the nearest above `lower`
-    where there are none.
-    """
-    arrow = arrow.value_type if pa.types.is_dictionary(arrow) else arrow
+    """float64[row]: uniform over the numbers of a type in [lower, upper), or the next above `lower`."""
+    arrow = value_type(arrow)
     if pa.types.is_integer(arrow) or pa.types.is_decimal(arrow):
         steps = 10.0 ** (arrow.scale if pa.types.is_decimal(arrow) else 0)
         first, beyond = np.ceil(lower * steps), np.ceil(upper * steps)
@@ -262,10 +240,8 @@ def _from_units(attribute: Attribute, units: np.ndarray, null: np.ndarray | None
 def _typed(attribute: Attribute, values: pa.Array, arrow: pa.DataType, *, safe: bool) -> pa.Array:
     """`values` in another type; ArrowInvalid where `safe` and they do not fit."""
     if pa.types.is_dictionary(arrow):
-        plain = _typed(
-            attribute, values, pa.string() if is_text(arrow.value_type) else arrow.value_type, safe=safe
-        ).dictionary_encode()
-        return _dictionary(plain.indices, plain.dictionary, arrow)
+        encoded = _typed(attribute, values, _as_string(arrow.value_type), safe=safe).dictionary_encode()
+        return _dictionary(encoded.indices, encoded.dictionary, arrow)
     if pa.types.is_decimal(arrow):
         return _decimals(values, arrow, safe=safe)
     if is_text(arrow) and pa.types.is_temporal(values.type) and attribute.format not in ("default", "any"):
@@ -288,11 +264,8 @@ def _dictionary(indices: pa.Array, values: pa.Array, arrow: pa.DataType) -> pa.A
 
 
 def _decimals(values: pa.Array, arrow: pa.DataType, *, safe: bool) -> pa.Array:
-    """Numbers as decimals: Arrow refuses integers of fewer digits than the type could hold, and cuts floats
-    off.
-    """
+    """Numbers as decimals: Arrow refuses integers of fewer digits than the type has, and cuts floats off."""
     if pa.types.is_integer(values.type):
         return values.cast(pa.decimal128(38, 0)).cast(arrow, safe=safe)
-    return pa.array(
-        [None if v is None else round(v, arrow.scale) for v in values.to_pylist()], pa.float64()
-    ).cast(arrow, safe=safe)
+    rounded = [None if v is None else round(v, arrow.scale) for v in values.to_pylist()]
+    return pa.array(rounded, pa.float64()).cast(arrow, safe=safe)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -10,16 +11,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from factored_mwem.errors import Changed, InputError
-from factored_mwem.tables.parsing import is_text, plain
-from factored_mwem.tables.source import Table, spelt
+from factored_mwem.tables.parsing import is_text, plain, spelt, value_type
+from factored_mwem.tables.source import Table
 
 NOBODY = ("",)
 """Text that names no person, beside what a domain calls missing."""
 
 
 def bound_contributions(table: Table, privacy_id: str, most: int, missing: Sequence[str] = ()) -> Table:
-    """The table without column `privacy_id` and with at most `most` rows of each person: their first ones in
-    the table's order.
+    """The table without column `privacy_id` and with the first rows of each person, `most` at most.
 
     Whose rows are kept depends on that person's rows alone. Rows without an id (null, empty or one of
     `missing`) are left out: counted as one person's, one of them would make room for another's, and two rows
@@ -27,13 +27,8 @@ def bound_contributions(table: Table, privacy_id: str, most: int, missing: Seque
     """
     rest = without(table, privacy_id)
     empty = pa.array([], table.schema.field(privacy_id).type)
-    people = pa.concat_arrays(
-        [
-            _people(column, missing)
-            for column in (empty, *(batch.column(0) for batch in table.batches([privacy_id])))
-        ]
-    )
-    kept = _first_rows(people, most)
+    columns = itertools.chain([empty], (batch.column(0) for batch in table.batches([privacy_id])))
+    kept = _first_rows(pa.concat_arrays([_people(column, missing) for column in columns]), most)
 
     def read(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         at = 0
@@ -45,50 +40,34 @@ def bound_contributions(table: Table, privacy_id: str, most: int, missing: Seque
         else:
             if at == len(kept):
                 return
-        raise Changed(
-            "the table has another number of rows than when its people were counted; let nothing write to it "
-            "meanwhile"
-        )
+        what = "the table has another number of rows than when its people were counted"
+        raise Changed(f"{what}; let nothing write to it meanwhile")
 
     return replace(rest, read=read)
 
 
 def without(table: Table, privacy_id: str) -> Table:
-    """The table as if it had no such column. InputError where it has none, or of a type that does not name
-    people exactly.
-    """
-    if privacy_id not in table.schema.names:
-        raise InputError(
-            f"no column {privacy_id!r} for --privacy-id in the table; it has "
-            f"{', '.join(table.schema.names[:12])}"
-        )
+    """The table as if it had no such column; InputError where its type does not name people exactly."""
+    table.check_column(privacy_id, " for --privacy-id")
     kind = table.schema.field(privacy_id).type
-    value = kind.value_type if pa.types.is_dictionary(kind) else kind
+    value = value_type(kind)
+    what = f"--privacy-id {privacy_id!r} is a column of {spelt(kind)}"
     if pa.types.is_floating(value) or pa.types.is_nested(value):
-        raise InputError(
-            f"--privacy-id {privacy_id!r} is a column of {spelt(kind)}: one person may have several "
-            "spellings; make it text or integers"
-        )
+        raise InputError(f"{what}: one person may have several spellings; make it text or integers")
     try:
         pa.array([], value).dictionary_encode()
     except pa.ArrowNotImplementedError:
-        raise InputError(
-            f"--privacy-id {privacy_id!r} is a column of {spelt(kind)}, which cannot be grouped; make it "
-            "text or integers"
-        ) from None
+        raise InputError(f"{what}, which cannot be grouped; make it text or integers") from None
     return replace(table, schema=table.schema.remove(table.schema.get_field_index(privacy_id)))
 
 
 def _people(column: pa.Array, missing: Sequence[str]) -> pa.Array:
-    """The ids, null for nobody. As plain values: a dictionary may repeat one, or hold a null, and give one
-    person two codes.
-    """
+    """The ids, null for nobody. As plain values: a dictionary may give one person two codes."""
     column = plain(column)
     if not is_text(column.type):
         return column
-    named = pc.if_else(
-        pc.is_in(column, pa.array([*NOBODY, *missing], pa.string())), pa.scalar(None, pa.string()), column
-    )
+    nobody = pc.is_in(column, pa.array([*NOBODY, *missing], pa.string()))
+    named = pc.if_else(nobody, pa.scalar(None, pa.string()), column)
     return named.cast(pa.large_string())  # all of them together may be longer than a string column can be
 
 

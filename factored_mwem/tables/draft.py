@@ -1,6 +1,4 @@
-"""Draft: NOT PRIVATE. A first domain read off the data, for a person to review and correct before it is
-used.
-"""
+"""Draft: NOT PRIVATE. A first domain read off the data, for a person to review and correct."""
 
 from __future__ import annotations
 
@@ -9,28 +7,26 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from factored_mwem.domain.attribute import MOST, Attribute
+from factored_mwem.domain.attribute import MAX_NUMBER, Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
-from factored_mwem.tables.delimited import Records
 from factored_mwem.tables.profile import KINDS, NARROWER, ColumnProfile, kind_of, profile
 from factored_mwem.tables.source import open_table
+from factored_mwem.tables.text_form import Records
 
-MOST_CATEGORIES = 200
+MAX_CATEGORIES = 200
 """A text column with more values keeps its most frequent ones; the rest become `other`."""
 
 
 def draft(source: Any, columns: Sequence[str] | None = None, *, records: Records = "checked") -> Domain:
-    """NOT PRIVATE: categories, bounds and nulls are those of the data. Review every field, widen bounds to
-    what is publicly known.
+    """NOT PRIVATE: a domain with the categories, bounds and nulls of the data.
 
-    No release takes it before `Domain.reviewed()`, or before a person removes "draft" from its file.
-    `records`: see Policy.
+    Review every field, widen bounds to what is publicly known. No release takes it before
+    `Domain.reviewed()`, or before a person removes "draft" from its file. `records`: see Policy.
     """
     table = open_table(source, records)
     for name in columns or ():
-        if name not in table.schema.names:
-            raise InputError(f"no column {name!r} in the table; it has {', '.join(table.schema.names[:12])}")
+        table.check_column(name)
     names = [name for name in table.schema.names if columns is None or name in columns]
     profiles = profile(table, names)
     if not any(column.votes.sum() for column in profiles.values()):
@@ -51,8 +47,8 @@ def _attribute(name: str, column: ColumnProfile, typed: str | None) -> Attribute
     if kind == "boolean":
         return Attribute.model_validate(facts)
     if kind == "string":
-        values = [value for value, _ in column.texts.most_common(MOST_CATEGORIES)]
-        if len(column.texts) > MOST_CATEGORIES or not values:
+        values = [value for value, _ in column.texts.most_common(MAX_CATEGORIES)]
+        if len(column.texts) > MAX_CATEGORIES or not values:
             values = [*(v for v in values if v != "other"), "other"]
             facts["other"] = "other"
         return Attribute.model_validate({**facts, "categories": sorted(values)})
@@ -76,7 +72,7 @@ def _ends(kind: str, least: float, most: float) -> tuple[Any, Any]:
         first_whole, last_whole = (int(min(max(end, -(2**62 - 1024)), 2**62 - 1024)) for end in (least, most))
         return first_whole, last_whole
     if kind == "number":
-        least, most = (min(max(end, -MOST / 4), MOST / 4) for end in (least, most))
+        least, most = (min(max(end, -MAX_NUMBER / 4), MAX_NUMBER / 4) for end in (least, most))
         size = max(abs(least), abs(most), 1e-290)
         return (least, most) if most - least > 1e-9 * size else (least, least + max(size, 1.0))
     epoch = datetime.datetime(1970, 1, 1)

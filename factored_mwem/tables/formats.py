@@ -9,10 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from factored_mwem.errors import InputError
-from factored_mwem.files import replacing, sha256
-
-FORMATS = (".parquet", ".csv", ".feather", ".arrow")
-
+from factored_mwem.files import IfExists, replacing, sha256
 
 METADATA_KEY = b"fmwem.manifest"
 """Key of the manifest in a Parquet or Arrow file's own metadata."""
@@ -37,16 +34,13 @@ def write_batches(
     batches: Iterable[pa.RecordBatch],
     *,
     metadata: str | None = None,
+    exists: IfExists = IfExists.REFUSE,
     before: Callable[[], None] = lambda: None,
-    overwrite: bool = False,
-    same: bool = False,
 ) -> str:
-    """Write the batches in the format of `path`'s suffix, whole or not at all; returns the file's sha256. The
-    rest: see `replacing`.
-    """
+    """Write the batches in the format of `path`'s suffix; returns the file's sha256. See `replacing`."""
     if metadata is not None:
         schema = schema.with_metadata({**(schema.metadata or {}), METADATA_KEY: metadata.encode()})
-    with replacing(path, before, overwrite=overwrite, same=same) as temporary:
+    with replacing(path, exists, before) as temporary:
         _WRITERS[path.suffix](temporary, schema, batches)
         digest = sha256(temporary)
     return digest
@@ -63,9 +57,8 @@ def _write_parquet(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBat
 def _write_arrow(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
     options = pa.ipc.IpcWriteOptions(unify_dictionaries=True)
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema, options=options) as writer:
-        if any(
-            pa.types.is_dictionary(kind) for kind in schema.types
-        ):  # the format has room for one dictionary a column
+        # The format has room for one dictionary a column.
+        if any(pa.types.is_dictionary(kind) for kind in schema.types):
             writer.write_table(pa.Table.from_batches(batches, schema=schema))
             return
         for batch in batches:
@@ -76,9 +69,8 @@ def _write_csv(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch])
     import csv
 
     with open(path, "w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(
-            _Lines(file), lineterminator="\r\n"
-        )  # the characters of the line's end are those that it puts into quotes
+        # The characters of the line's end are those that it puts into quotes.
+        writer = csv.writer(_Lines(file), lineterminator="\r\n")
         writer.writerow(schema.names)
         for batch in batches:
             writer.writerows(zip(*(column.to_pylist() for column in batch.columns), strict=True))
@@ -100,3 +92,4 @@ _WRITERS: dict[str, Callable[[Path, Any, Iterable[pa.RecordBatch]], None]] = {
     ".feather": _write_arrow,
     ".arrow": _write_arrow,
 }
+FORMATS = tuple(_WRITERS)

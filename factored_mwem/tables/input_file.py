@@ -1,6 +1,4 @@
-"""InputFile: a private file, opened once. Every pass reads the very file that was opened, and `check` tells
-whether it is still what it was.
-"""
+"""InputFile: a private file, opened once: every pass reads it, and `check` tells whether it was changed."""
 
 from __future__ import annotations
 
@@ -16,8 +14,8 @@ import pyarrow as pa
 
 from factored_mwem.errors import Changed, InputError
 
-FOOTER_END = 8
-"""Bytes at the end of a Parquet file: the length of its footer, and its mark."""
+FOOTER_END_BYTES = 8
+"""At the end of a Parquet file: the length of its footer, and its mark."""
 
 
 class Origin(Protocol):
@@ -28,8 +26,7 @@ class Origin(Protocol):
 
 
 class InputFile:
-    """`path`, opened once; identity is its device, inode, size and time of writing and, with `footer`, the
-    footer of a Parquet file.
+    """`path`, opened once. What it is: device, inode, size, time of writing and, of Parquet, the footer.
 
     A file that another takes the place of, by a rename, is read on to its end; one that is written to is
     Changed. Not seen is one that is written over in its own size and given its old time again: who does that
@@ -38,9 +35,8 @@ class InputFile:
 
     def __init__(self, path: Path, *, footer: bool = False) -> None:
         if not stat.S_ISREG(os.stat(path).st_mode):  # before it is opened: a pipe would wait for a writer
-            raise InputError(
-                f"{path} is no regular file, and rows are read more than once; write it to a file first"
-            )
+            why = "rows are read more than once; write it to a file first"
+            raise InputError(f"{path} is no regular file, and {why}")
         self.path, self._footer = path, footer
         self._handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         weakref.finalize(self, os.close, self._handle)
@@ -48,10 +44,8 @@ class InputFile:
 
     def check(self) -> None:
         if self._look() != self._identity:
-            raise Changed(
-                f"{self.path} was changed while it was read; put back what it was, or release again what it "
-                "is now"
-            )
+            how = "put back what it was, or release again what it is now"
+            raise Changed(f"{self.path} was changed while it was read; {how}")
 
     def stream(self) -> io.RawIOBase:
         """The file's bytes from the start, whatever else reads it."""
@@ -67,8 +61,8 @@ class InputFile:
         return facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, footer
 
     def _footer_digest(self, size: int) -> bytes:
-        end = os.pread(self._handle, FOOTER_END, max(size - FOOTER_END, 0))
-        length = min(int.from_bytes(end[:4], "little") + FOOTER_END, size)
+        end = os.pread(self._handle, FOOTER_END_BYTES, max(size - FOOTER_END_BYTES, 0))
+        length = min(int.from_bytes(end[:4], "little") + FOOTER_END_BYTES, size)
         return hashlib.sha256(os.pread(self._handle, length, size - length)).digest()
 
 
@@ -93,6 +87,6 @@ class _Stream(io.RawIOBase):
         return self._at
 
     def read(self, size: int = -1) -> bytes:
-        found = os.pread(self._from, size if size >= 0 else os.fstat(self._from).st_size, self._at)
-        self._at += len(found)
-        return found
+        data = os.pread(self._from, size if size >= 0 else os.fstat(self._from).st_size, self._at)
+        self._at += len(data)
+        return data

@@ -1,5 +1,6 @@
-"""Reading: Arrow columns, text or typed, to numbers in the unit of an attribute's cuts. What cannot be read
-is masked, never an error.
+"""Parsing: Arrow columns, text or typed, to numbers in the unit of an attribute's cuts.
+
+What cannot be read is masked, never an error.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import pyarrow.compute as pc
 
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.errors import InputError
-from factored_mwem.tables.source import spelt
 
 WHOLE = r"^[+-]?[0-9]{1,18}$"
 DECIMAL = r"^[+-]?([0-9]{1,300}\.?[0-9]{0,300}|\.[0-9]{1,300})([eE][+-]?[0-9]{1,3})?$"
@@ -25,23 +25,33 @@ def is_text(arrow: pa.DataType) -> bool:
     return pa.types.is_string(arrow) or pa.types.is_large_string(arrow) or pa.types.is_string_view(arrow)
 
 
+def value_type(arrow: pa.DataType) -> pa.DataType:
+    """The type of a column's values, without its dictionary."""
+    return arrow.value_type if pa.types.is_dictionary(arrow) else arrow
+
+
+def spelt(arrow: pa.DataType) -> str:
+    """A type in words, in one line: the names of nested fields may be anything."""
+    try:
+        text = str(arrow)
+    except UnicodeDecodeError:
+        return "of a type whose names are no text"
+    return text if text.isprintable() else ascii(text)
+
+
 def is_number(arrow: pa.DataType) -> bool:
     return pa.types.is_integer(arrow) or pa.types.is_floating(arrow) or pa.types.is_decimal(arrow)
 
 
 def check_writable(name: str, arrow: pa.DataType) -> None:
-    """InputError where values of a column's type could not be written again: a public fact, to be told before
-    anything is spent.
-    """
-    value = arrow.value_type if pa.types.is_dictionary(arrow) else arrow
+    """InputError where values of a column's type, which is public, could not be written again."""
+    value = value_type(arrow)
     if pa.types.is_timestamp(value) and not _known_zone(value):
-        raise InputError(
-            f"column {name!r} is {spelt(arrow)}, of a time zone that is not known here; convert it to UTC"
-        )
+        why = "of a time zone that is not known here; convert it to UTC"
+        raise InputError(f"column {name!r} is {spelt(arrow)}, {why}")
     if pa.types.is_decimal(value) and value.scale < 0:
-        raise InputError(
-            f"column {name!r} is {spelt(arrow)}, which Parquet cannot hold; convert it to whole numbers"
-        )
+        why = "which Parquet cannot hold; convert it to whole numbers"
+        raise InputError(f"column {name!r} is {spelt(arrow)}, {why}")
 
 
 def _known_zone(moment: pa.DataType) -> bool:
@@ -76,35 +86,24 @@ def read_units(attribute: Attribute, column: pa.Array) -> np.ma.MaskedArray:
         if column.type == pa.uint64():
             column = pc.min_element_wise(column, pa.scalar(2**62, pa.uint64()), skip_nulls=False)
         return masked(column.cast(pa.int64()), np.int64)
-    numbers = masked(
-        column.cast(pa.float64(), safe=False)
-        if not pa.types.is_boolean(column.type)
-        else column.cast(pa.int8()),
-        np.float64,
-    )
+    truth = pa.types.is_boolean(column.type)
+    numbers = masked(column.cast(pa.int8()) if truth else column.cast(pa.float64(), safe=False), np.float64)
     numbers = np.ma.masked_where(np.isnan(numbers.filled(np.nan)), numbers)
     return np.ma.floor(np.ma.clip(numbers, -(2.0**62), 2.0**62)) if attribute.type == "integer" else numbers
 
 
 def _read_ticks(column: pa.Array) -> np.ma.MaskedArray:
-    """Microseconds since 1970 of dates and timestamps; a moment that 64 bits cannot hold is clipped, as
-    Arrow's cast would not do.
-    """
-    if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
-        return masked(column.cast(pa.int64()), np.int64) // 1000
-    unit = (
-        "day"
-        if pa.types.is_date32(column.type)
-        else "ms"
-        if pa.types.is_date64(column.type)
-        else column.type.unit
-    )
+    """Microseconds since 1970; clipped, as Arrow's cast would not do, where 64 bits cannot hold them."""
+    if pa.types.is_date32(column.type):
+        unit, ticks = "day", masked(column.cast(pa.int32()), np.int64)
+    else:
+        unit = "ms" if pa.types.is_date64(column.type) else column.type.unit
+        ticks = masked(column.cast(pa.int64()), np.int64)
+    if unit == "ns":
+        return ticks // 1000
     micros = {"day": 86_400_000_000, "s": 1_000_000, "ms": 1000, "us": 1}[unit]
     most = (2**63 - 1) // micros
-    return (
-        np.ma.clip(masked(column.cast(pa.int32() if unit == "day" else pa.int64()), np.int64), -most, most)
-        * micros
-    )
+    return np.ma.clip(ticks, -most, most) * micros
 
 
 def masked(column: pa.Array, dtype: type) -> np.ma.MaskedArray:
@@ -123,25 +122,21 @@ def _read_boolean(attribute: Attribute, column: pa.Array) -> pa.Array:
 
 
 def _read_number(column: pa.Array, *, whole: bool) -> np.ma.MaskedArray:
-    if whole:
-        exact = pc.if_else(
-            pc.match_substring_regex(column, WHOLE), pc.replace_substring_regex(column, r"^\+", ""), None
-        ).cast(pa.int64())
-        rest = pc.if_else(pc.is_null(exact), column, None)
-        rounded = np.ma.floor(np.ma.clip(_read_number(rest, whole=False), -(2.0**62), 2.0**62))
-        found = masked(exact, np.int64)
-        merged = np.where(np.ma.getmaskarray(found), rounded.filled(0).astype(np.int64), found.filled(0))
-        return np.ma.MaskedArray(merged, mask=np.ma.getmaskarray(found) & np.ma.getmaskarray(rounded))
-    decimal = pc.if_else(
-        pc.match_substring_regex(column, DECIMAL), pc.replace_substring_regex(column, r"^\+", ""), None
-    )
-    return masked(decimal.cast(pa.float64()), np.float64)
+    unsigned = pc.replace_substring_regex(column, r"^\+", "")
+    matches = pc.match_substring_regex(column, WHOLE if whole else DECIMAL)
+    exact = pc.if_else(matches, unsigned, None).cast(pa.int64() if whole else pa.float64())
+    if not whole:
+        return masked(exact, np.float64)
+    rest = pc.if_else(pc.is_null(exact), column, None)
+    rounded = np.ma.floor(np.ma.clip(_read_number(rest, whole=False), -(2.0**62), 2.0**62))
+    integers = masked(exact, np.int64)
+    missing = np.ma.getmaskarray(integers)
+    merged = np.where(missing, rounded.filled(0).astype(np.int64), integers.filled(0))
+    return np.ma.MaskedArray(merged, mask=missing & np.ma.getmaskarray(rounded))
 
 
 def _read_moment(attribute: Attribute, column: pa.Array) -> np.ma.MaskedArray:
-    """Days (date) or microseconds (datetime) since 1970 from ISO 8601 text, or from the attribute's strptime
-    `format`.
-    """
+    """Days (date) or microseconds (datetime) since 1970 of text: ISO 8601, or the attribute's `format`."""
     if attribute.format not in ("default", "any"):
         moment = pc.strptime(column, format=attribute.format, unit="us", error_is_null=True)
         micros = masked(moment.cast(pa.int64()), np.int64)
@@ -151,26 +146,19 @@ def _read_moment(attribute: Attribute, column: pa.Array) -> np.ma.MaskedArray:
             pc.struct_field(parts, name) for name in ("day", "hour", "minute", "second", "part", "zone")
         )
         parsed = pc.strptime(day, format="%Y-%m-%d", unit="us", error_is_null=True)
-        real = pc.equal(
-            pc.strftime(parsed, format="%Y-%m-%d"), day
-        )  # the parser turns 31 February into 2 March
+        # The parser turns 31 February into 2 March.
+        real = pc.equal(pc.strftime(parsed, format="%Y-%m-%d"), day)
         micros = masked(pc.if_else(real, parsed, None).cast(pa.int64()), np.int64)
         micros = micros + (_whole(hour) * 3600 + _whole(minute) * 60 + _whole(second)) * 1_000_000
-        micros = (
-            micros
-            + _whole(pc.utf8_slice_codeunits(pc.utf8_rpad(pc.fill_null(part, ""), 6, "0"), 0, 6))
-            - _offset(zone)
-        )
+        six_digits = pc.utf8_slice_codeunits(pc.utf8_rpad(pc.fill_null(part, ""), 6, "0"), 0, 6)
+        micros = micros + _whole(six_digits) - _offset(zone)
     return micros // 86_400_000_000 if attribute.type == "date" else micros
 
 
 def _whole(text: pa.Array) -> np.ndarray:
     """int64[row]: digits as a number, 0 where there are none."""
-    return (
-        pc.if_else(pc.equal(pc.fill_null(text, ""), ""), "0", text)
-        .cast(pa.int64())
-        .to_numpy(zero_copy_only=False)
-    )
+    digits = pc.if_else(pc.equal(pc.fill_null(text, ""), ""), "0", text)
+    return digits.cast(pa.int64()).to_numpy(zero_copy_only=False)
 
 
 def _offset(zone: pa.Array) -> np.ndarray:

@@ -1,10 +1,12 @@
-"""Profile: what a pass over the rows finds out about each column. Private: `discover` reads it through the
-ledger, `draft` says NOT PRIVATE.
+"""Profile: what a pass over the rows finds out about each column.
+
+Private: `discover` reads it through the accountant, `draft` says NOT PRIVATE.
 """
 
 from __future__ import annotations
 
 import datetime
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from factored_mwem.accounting.conversion import float_down
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.errors import InputError, ResourceError
 from factored_mwem.tables.parsing import (
@@ -25,12 +26,14 @@ from factored_mwem.tables.parsing import (
     is_text,
     plain,
     read_units,
+    spelt,
+    value_type,
 )
-from factored_mwem.tables.source import Private, Table, spelt
+from factored_mwem.tables.source import Private, Table
 
 KINDS = ("null", "boolean", "integer", "number", "date", "datetime", "code", "string")
-"""What a value can look like; a column of text takes votes over these. A code is digits after a zero: "0311"
-would lose it as a number.
+"""What a value can look like; a column of text takes votes over these. A code is digits after a zero, which
+"0311" would lose as a number.
 """
 NARROWER = {
     "boolean": ("boolean",),
@@ -42,7 +45,7 @@ NARROWER = {
 """The kinds of value that a column of each kind may hold; everything else is text."""
 MISSING = ("",)
 """Text that counts as null where no domain says otherwise."""
-MOST_COLUMNS = 2**14
+MAX_COLUMNS = 2**14
 """Columns that are profiled at a time, each of which takes up to 150 kB."""
 _PATTERNS = {
     "boolean": r"(?i)^(true|false)$",
@@ -66,8 +69,8 @@ def _first_days(months: Sequence[int]) -> np.ndarray:
 
 
 GRIDS = {"number": _number_grid(np.arange(10, 100) / 10), "month": _first_days(range(1, 13))}
-"""Public candidates for bounds: numbers of two digits at every magnitude, and the first days of months (in
-days since 1970).
+"""Public candidates for bounds: numbers of two digits at every magnitude, and first days of months (days
+since 1970).
 """
 COARSE = {
     "number": _number_grid(np.array([1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0])),
@@ -78,9 +81,7 @@ COARSE = {
 
 @dataclass(slots=True, eq=False, repr=False)
 class ColumnProfile(Private):
-    """Counts over one column: votes for each kind, values below and above every grid point, and distinct
-    text.
-    """
+    """Counts over a column: votes for each kind, values below and above every grid point, distinct text."""
 
     kinds: tuple[str, ...]
     votes: np.ndarray = field(default_factory=lambda: np.zeros(len(KINDS), dtype=np.int64))
@@ -139,19 +140,16 @@ class ColumnProfile(Private):
         self.most[grid] = max(float(values.max()), self.most.get(grid, -np.inf))
 
     def lower_and_higher(self, grid: str) -> tuple[np.ndarray, np.ndarray]:
-        """int64[grid point] each: how many values lie strictly below, and strictly above, every grid
-        point.
-        """
+        """int64[grid point] each: how many values lie strictly below, and above, every grid point."""
         none = np.zeros(len(GRIDS[grid]) + 1, dtype=np.int64)
-        return np.cumsum(self.below.get(grid, none))[:-1], np.cumsum(self.above.get(grid, none)[::-1])[::-1][
-            1:
-        ]
+        higher = np.cumsum(self.above.get(grid, none)[::-1])[::-1]
+        return np.cumsum(self.below.get(grid, none))[:-1], higher[1:]
 
 
 def _count(counts: dict[str, np.ndarray], grid: str, places: np.ndarray) -> None:
     """Add to a grid's counts, which a column of another kind never needs."""
-    found = np.bincount(places, minlength=len(GRIDS[grid]) + 1)
-    counts[grid] = counts[grid] + found if grid in counts else found
+    more = np.bincount(places, minlength=len(GRIDS[grid]) + 1)
+    counts[grid] = counts[grid] + more if grid in counts else more
 
 
 def _count_whole(column: pa.Array) -> int:
@@ -162,39 +160,31 @@ def _count_whole(column: pa.Array) -> int:
 
 def _reader(kind: str) -> Attribute:
     """An attribute that reads values of a kind; its bounds do not matter."""
-    ends = (
-        {"minimum": "2000-01-01", "maximum": "2001-01-01"}
-        if kind in ("date", "datetime")
-        else {"minimum": 0, "maximum": 1}
-    )
-    return Attribute.model_validate({"name": "x", "type": kind, "constraints": ends})
+    ends = ("2000-01-01", "2001-01-01") if kind in ("date", "datetime") else (0, 1)
+    constraints = dict(zip(("minimum", "maximum"), ends, strict=True))
+    return Attribute.model_validate({"name": "x", "type": kind, "constraints": constraints})
 
 
 def profile(table: Table, columns: Sequence[str]) -> dict[str, ColumnProfile]:
-    """The profile of each column, in one pass. InputError for a type that no domain can describe,
-    ResourceError for too many columns.
+    """The profile of each column, in one pass.
+
+    InputError for a type that no domain can describe, ResourceError for too many columns.
     """
-    if len(columns) > MOST_COLUMNS:
-        raise ResourceError(
-            f"a domain can be learnt for up to {MOST_COLUMNS:,} columns, not {len(columns):,}; declare it, "
-            "or use --columns"
-        )
-    found = {
-        name: ColumnProfile(KINDS[1:] if table.text else (kind_of(table.schema.field(name)),))
-        for name in columns
-    }
+    if len(columns) > MAX_COLUMNS:
+        most = f"a domain can be learnt for up to {MAX_COLUMNS:,} columns, not {len(columns):,}"
+        raise ResourceError(f"{most}; declare it, or use --columns")
+    kinds = {name: KINDS[1:] if table.text else (kind_of(table.schema.field(name)),) for name in columns}
+    profiles = {name: ColumnProfile(kinds[name]) for name in columns}
     for batch in table.batches(columns):
         for name, column in zip(columns, batch.columns, strict=True):
-            found[name].add(column)
-    return found
+            profiles[name].add(column)
+    return profiles
 
 
 def kind_of(field: pa.Field) -> str:
-    """What a typed column holds, from its type alone (public). InputError where no domain can describe it, or
-    nothing can write it.
-    """
+    """What a typed column holds, from its type alone (public). InputError where no domain can describe it."""
     check_writable(field.name, field.type)
-    arrow = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    arrow = value_type(field.type)
     if is_text(arrow):
         return "string"
     if pa.types.is_boolean(arrow):
@@ -203,20 +193,20 @@ def kind_of(field: pa.Field) -> str:
         return "integer" if pa.types.is_integer(arrow) else "number"
     if pa.types.is_date(arrow) or pa.types.is_timestamp(arrow):
         return "date" if pa.types.is_date(arrow) else "datetime"
-    raise InputError(
-        f"column {field.name!r} has type {spelt(field.type)}, which fmwem cannot release; leave it out with "
-        "--columns"
-    )
+    what = f"column {field.name!r} has type {spelt(field.type)}, which fmwem cannot release"
+    raise InputError(f"{what}; leave it out with --columns")
 
 
 def limits_of(field: pa.Field) -> tuple[float, float]:
     """The least and the greatest number a typed column can hold, from its type alone (public)."""
-    arrow = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    arrow = value_type(field.type)
     if pa.types.is_integer(arrow):
         info = np.iinfo(arrow.to_pandas_dtype())
         return float(info.min), float(info.max)
     if pa.types.is_decimal(arrow):
-        most = float_down(Fraction(10) ** (arrow.precision - arrow.scale) - Fraction(10) ** -arrow.scale)
+        exact = Fraction(10) ** (arrow.precision - arrow.scale) - Fraction(10) ** -arrow.scale
+        most = float(exact)
+        most = most if most <= exact else math.nextafter(most, -math.inf)
         return -most, most
     if pa.types.is_float16(arrow):
         return -65504.0, 65504.0
@@ -224,10 +214,8 @@ def limits_of(field: pa.Field) -> tuple[float, float]:
 
 
 def most_whole(field: pa.Field) -> float:
-    """Up to which size a typed column holds every whole number that its bounds admit, from its type alone
-    (public).
-    """
-    arrow = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-    return (
-        float(2 ** (np.finfo(arrow.to_pandas_dtype()).nmant + 1)) if pa.types.is_floating(arrow) else np.inf
-    )
+    """Up to which size a typed column holds every whole number within its bounds, from its type alone."""
+    arrow = value_type(field.type)
+    if not pa.types.is_floating(arrow):
+        return np.inf
+    return float(2 ** (np.finfo(arrow.to_pandas_dtype()).nmant + 1))

@@ -1,7 +1,6 @@
-"""The verifier: a release is recorded and replayed on neighbours of its table, below the library that draws
-the noise. NOT PRIVATE, all of it.
+"""The verifier: a release is recorded, and replayed on neighbours of its table, below the noise library.
 
-Reading order: `tap` (what the sampler received), `watch` (what was charged for it), `hostile` (cells that
-break programs), `sheet` (a table that can be written again), `edits` (bases and neighbours), `verify` (pairs,
-ratios, failures).
+NOT PRIVATE, all of it. Reading order: `tap` (what the sampler received), `comparison` (with what was charged
+for it), `watch` (the transcript and its replay), `hostile` (cells that break programs), `sheet` (a table that
+can be written again), `edits` (bases and neighbours), `verify` (pairs, ratios, failures).
 """

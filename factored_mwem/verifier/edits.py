@@ -1,8 +1,7 @@
-"""Edits: tables to start from, and neighbours of them, as orders of a sheet's rows. NOT PRIVATE: for `fmwem
-verify` alone.
+"""Edits: tables to start from, and neighbours of them, as orders of a sheet's rows.
 
-Who is a neighbour is said here once more, on purpose without a look at privacy/neighbours.py: one person's
-rows come, go, or are exchanged.
+NOT PRIVATE: for `fmwem verify` alone. Who is a neighbour is said here once more, on purpose without a look at
+accounting/unit.py: one person's rows come, go, or are exchanged.
 """
 
 from __future__ import annotations
@@ -16,7 +15,8 @@ from numpy.random import Generator
 from factored_mwem.accounting.unit import Neighbours
 from factored_mwem.policy import Policy
 from factored_mwem.tables.source import Private
-from factored_mwem.verifier.sheet import Sheet, Stranger
+from factored_mwem.verifier.sheet import Sheet
+from factored_mwem.verifier.stranger import Stranger
 
 STRANGERS = 40
 """Persons beside a table, who may join it."""
@@ -26,20 +26,17 @@ PRIMED = 6
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Person(Private):
-    """A stranger's rows, and what they are in words; `breaks` where a reader may refuse a whole table over
-    them.
-    """
+    """A stranger's rows, and what they are in words."""
 
     words: str
     rows: tuple[int, ...]
     breaks: bool
+    """Whether a reader may refuse a whole table over them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Base(Private):
-    """A table to start from: `order` of the sheet's rows, the persons who may join, and the policy that says
-    who is a neighbour.
-    """
+    """A table to start from: `order` of the sheet's rows, who may join, and who is a neighbour (`policy`)."""
 
     sheet: Sheet
     order: list[int]
@@ -56,8 +53,9 @@ class Edit(Private):
 
 
 def based(sheet: Sheet, rows: int, policy: Policy, rng: Generator, *, primed: bool) -> Base:
-    """A base of the sheet's `rows` rows. Primed, it has hostile rows of several persons and k copies of some,
-    for a hostile row to act upon.
+    """A base of the sheet's `rows` rows.
+
+    Primed, it has hostile rows of several persons and k copies of some, for a hostile row to act upon.
     """
     grown, persons = _strangers(sheet, rows, policy, rng)
     order = list(range(rows))
@@ -91,17 +89,13 @@ def _strangers(sheet: Sheet, rows: int, policy: Policy, rng: Generator) -> tuple
         own = range(at, at + (size if kind == "several" else 1))
         at = own.stop
         numbers = tuple(rows + i for i in own) if kind == "several" else (rows + own.start,) * size
-        if any(
-            breaks[i] for i in own
-        ):  # such a row may lose its id, so there may not be more of them than a person without an id has
+        broken = any(breaks[i] for i in own)
+        if broken:  # such a row may lose its id: no more of them than a person without an id may have
             numbers = numbers[:k]
-        named = " without an id" if policy.privacy_id is not None and grown.owners[numbers[0]] is None else ""
-        told = (
-            ", ".join(words[i] for i in own[:3])
-            + (f" ({len(numbers)} times)" if kind != "several" and len(numbers) > 1 else "")
-            + named
-        )
-        persons.append(Person(told, numbers, any(breaks[i] for i in own)))
+        nameless = policy.privacy_id is not None and grown.owners[numbers[0]] is None
+        said = ", ".join(words[i] for i in own[:3])
+        said += f" ({len(numbers)} times)" if kind != "several" and len(numbers) > 1 else ""
+        persons.append(Person(said + " without an id" * nameless, numbers, broken))
     return grown, persons
 
 
@@ -118,9 +112,7 @@ def edited(base: Base, rng: Generator) -> Edit:
 
 
 def _replaced(base: Base, rng: Generator) -> Edit:
-    """One person's rows for another's: in their place, or anywhere, for the order of a table is no
-    promise.
-    """
+    """One person's rows for another's: in their place, or anywhere, for a table's order is no promise."""
     leaving, words = _leaving(base, rng)
     person = base.persons[rng.integers(len(base.persons))]
     if len(leaving) == len(person.rows) and rng.random() < 0.5:
@@ -142,17 +134,16 @@ def _leaving(base: Base, rng: Generator) -> tuple[list[int], str]:
     if base.policy.privacy_id is not None:
         owner = owners[order[place]]
         if owner is not None:
-            found = [at for at, row in enumerate(order) if owners[row] == owner]
-            return found, f"a person of {len(found)} rows"
+            places = [at for at, row in enumerate(order) if owners[row] == owner]
+            return places, f"a person of {len(places)} rows"
         return [place], "a row without an id"
     same = _same(order, k)
     if same and rng.random() < 0.4:
-        places = same[rng.integers(len(same))]
-        return [int(at) for at in rng.choice(places, size=k, replace=False)], f"{k} identical rows"
+        alike = same[rng.integers(len(same))]
+        return [int(at) for at in rng.choice(alike, size=k, replace=False)], f"{k} identical rows"
     size = min(k if rng.random() < 0.75 else int(rng.integers(1, k + 1)), len(order) - 1)
-    return [
-        int(at) for at in rng.choice(len(order), size=size, replace=False)
-    ], f"{size} rows" if size > 1 else "a row"
+    places = [int(at) for at in rng.choice(len(order), size=size, replace=False)]
+    return places, f"{size} rows" if size > 1 else "a row"
 
 
 def _same(order: Sequence[int], k: int) -> list[np.ndarray]:
@@ -167,14 +158,12 @@ def _without(order: Sequence[int], places: Sequence[int]) -> list[int]:
 
 
 def _insert(order: Sequence[int], rows: Sequence[int], rng: Generator) -> tuple[list[int], str]:
-    """The order with `rows` among the others: first, last, together somewhere, or each at a place of its
-    own.
-    """
+    """The order with `rows` among the others: first, last, together, or each at a place of its own."""
     how = ("first", "last", "together", "among the others")[rng.integers(4)]
     if how == "among the others":
-        found = list(order)
+        mixed = list(order)
         for row in rows:
-            found.insert(int(rng.integers(len(found) + 1)), row)
-        return found, how
+            mixed.insert(int(rng.integers(len(mixed) + 1)), row)
+        return mixed, how
     at = {"first": 0, "last": len(order)}.get(how, int(rng.integers(len(order) + 1)))
     return [*order[:at], *rows, *order[at:]], how

@@ -1,5 +1,4 @@
-"""Hostile: cells and lines that a program may trip over, for `fmwem verify`. Each comes with words that say
-what it is.
+"""Hostile: cells and lines that a program may trip over, with words for each. For `fmwem verify` alone.
 
 A cell is made from one that is there, so that it lies close to it: `male` and a NUL beside `male`.
 """
@@ -19,25 +18,21 @@ from factored_mwem.tables.parsing import is_text
 Text = TypeVar("Text", str, bytes)
 Family = list[tuple[str, Text]]
 """Cells of one sort: what each is, and how it lies in the file."""
-LONG = 10_000
+LONG_TEXT = 10_000
+"""Characters of a text that is long."""
 PYTHON_DATES = (-719_162, 2_932_896)
 """The days that Python's dates can be, from 1970 on."""
 TEXTS = 40
 """Hostile texts that a typed column has to choose from."""
 NUMBERS = (
-    "1e308", "-1e308", "5e-324", "-5e-324", "1e999", "-1e999", "9223372036854775808", "-9223372036854775809", "9223372036854775807", "NaN", "nan",
-    "inf", "-inf", "Infinity", "-0", "0", "007", "1.0", "1.", "1,5", "0x10", "1_000", " 3", "3 ", "+3",
+    "1e308", "-1e308", "5e-324", "-5e-324", "1e999", "-1e999", "9223372036854775808", "-9223372036854775809",
+    "9223372036854775807", "NaN", "nan", "inf", "-inf", "Infinity", "-0", "0", "007", "1.0", "1.", "1,5",
+    "0x10", "1_000", " 3", "3 ", "+3",
 )  # fmt: skip
 MOMENTS = (
-    "2023-02-31",
-    "0000-00-00",
-    "9999-12-31",
-    "99999-01-01",
-    "-0001-01-01",
-    "1600-01-01T00:00:00",
-    "2020-01-01T25:61:61",
-    "2020-01-01T00:00:00+99:99",
-)
+    "2023-02-31", "0000-00-00", "9999-12-31", "99999-01-01", "-0001-01-01", "1600-01-01T00:00:00",
+    "2020-01-01T25:61:61", "2020-01-01T00:00:00+99:99",
+)  # fmt: skip
 WORDS = ("", "other", "Other", "OTHER", "null", "None", "NA", "?", "true", "FALSE", " ", "\t")
 
 
@@ -56,7 +51,7 @@ def texts(existing: str) -> list[Family[str]]:
             ("a value in upper case", existing.upper()),
             ("a value in lower case", existing.lower()),
             ("a value that is rare", existing + "~"),
-            (f"{LONG:,} characters", "x" * LONG),
+            (f"{LONG_TEXT:,} characters", "x" * LONG_TEXT),
         ],
         [
             ("a zero-width space", existing + "\u200b"),
@@ -73,14 +68,13 @@ def texts(existing: str) -> list[Family[str]]:
 
 
 def raw_cells(existing: bytes, delimiter: bytes) -> list[Family[bytes]]:
-    """Cells of a text file whose lines are its records: some are no proper cells at all, which must be their
-    own person's matter.
+    """Cells of a text file whose lines are its records.
+
+    Some are no proper cells at all, which must be their own person's matter.
     """
+    families = texts(existing.decode("utf-8", "replace"))
     return [
-        *(
-            [(words, _plain(text, delimiter)) for words, text in family]
-            for family in texts(existing.decode("utf-8", "replace"))
-        ),
+        *([(words, _quoted(text, delimiter)) for words, text in family] for family in families),
         [
             ("an open quote", b'"' + existing),
             ("an open quote after a blank", b' "' + existing),
@@ -130,14 +124,13 @@ def quoted_cells(existing: bytes) -> list[Family[bytes]]:
         ("a separator", plain + ",;\t"),
         ("a line with separators", plain + '\n1,2,"3",4\n'),
     ]
+
+    def quoted(text: str) -> bytes:
+        return b'"' + text.replace('"', '""').encode() + b'"'
+
     families = [breaks, marks, *texts(plain)]
-    return [
-        *(
-            [(words, b'"' + text.replace('"', '""').encode() + b'"') for words, text in family]
-            for family in families
-        ),
-        invalid_cells(existing),
-    ]
+    cells = ([(words, quoted(text)) for words, text in family] for family in families)
+    return [*cells, invalid_cells(existing)]
 
 
 def choose(families: Sequence[Family[Any]], rng: Generator) -> tuple[str, Any]:
@@ -148,7 +141,7 @@ def choose(families: Sequence[Family[Any]], rng: Generator) -> tuple[str, Any]:
 
 def lines(existing: bytes, delimiter: bytes, fields: int) -> Family[bytes]:
     """Whole lines with too few or too many fields."""
-    found = [
+    many = [
         ("a line with a field more", existing + delimiter + b"x"),
         ("a line with many fields", existing + delimiter * 50),
         ("a line of separators", delimiter * (fields - 1)),
@@ -159,13 +152,11 @@ def lines(existing: bytes, delimiter: bytes, fields: int) -> Family[bytes]:
         ("a line of one quote", b'"'),
         ("a line with one field", b"x"),
     ]
-    return found + few if fields > 1 else found
+    return many + few if fields > 1 else many
 
 
 def breaks_lines(cell: bytes) -> bool:
-    """Whether a reader may refuse a file with this cell, or find its end elsewhere: quotes that are not
-    plain, bytes that are no text.
-    """
+    """Whether a reader may refuse a file with this cell, or find its end elsewhere."""
     try:
         cell.decode("utf-8")
     except UnicodeDecodeError:
@@ -173,7 +164,7 @@ def breaks_lines(cell: bytes) -> bool:
     return b'"' in cell or b"\r" in cell
 
 
-def _plain(text: str, delimiter: bytes) -> bytes:
+def _quoted(text: str, delimiter: bytes) -> bytes:
     """Text as a cell, in quotes where it holds the separator."""
     raw = text.encode()
     return b'"' + raw + b'"' if delimiter in raw else raw
@@ -182,13 +173,13 @@ def _plain(text: str, delimiter: bytes) -> bytes:
 def typed_cells(
     column: pa.Array, *, nullable: bool, frame: bool, rng: Generator
 ) -> tuple[list[str], pa.Array]:
-    """Values of a column's type: what they are, and the values. `column` is without dictionaries; a pandas
-    `frame` holds dates as Python's.
+    """Values of a column's type, with words for each.
+
+    `column` is without dictionaries; a pandas `frame` holds dates as Python's.
     """
     kind = column.type
-    words, values = (
-        _extremes(PYTHON_DATES, pa.int32()) if frame and pa.types.is_date32(kind) else _of_type(column, rng)
-    )
+    dates = frame and pa.types.is_date32(kind)
+    words, values = _extremes(PYTHON_DATES, pa.int32()) if dates else _of_type(column, rng)
     values = values.view(kind) if values.type != kind else values
     if nullable:
         words, values = ["a null", *words], pa.concat_arrays([pa.nulls(1, kind), values])
@@ -199,35 +190,27 @@ def _of_type(column: pa.Array, rng: Generator) -> tuple[list[str], pa.Array]:
     kind = column.type
     if is_text(kind):
         existing = column.drop_null().unique().to_pylist() or [""]
-        found = [choose(texts(existing[rng.integers(len(existing))]), rng) for _ in range(TEXTS)]
-        return [words for words, _ in found], pa.array([text for _, text in found], kind)
+        chosen = [choose(texts(existing[rng.integers(len(existing))]), rng) for _ in range(TEXTS)]
+        return [words for words, _ in chosen], pa.array([text for _, text in chosen], kind)
     if pa.types.is_floating(kind):
-        big, tiny = (
-            float(np.finfo(kind.to_pandas_dtype()).max),
-            float(np.finfo(kind.to_pandas_dtype()).smallest_subnormal),
-        )
+        dtype = kind.to_pandas_dtype()
+        big, tiny = float(np.finfo(dtype).max), float(np.finfo(dtype).smallest_subnormal)
         numbers = [big, -big, tiny, -tiny, -0.0, float("inf"), float("-inf"), float("nan"), 0.1]
-        return [f"the number {number:g}" for number in numbers], pa.array(
-            np.array(numbers, dtype=kind.to_pandas_dtype())
-        )
+        return [f"the number {number:g}" for number in numbers], pa.array(np.array(numbers, dtype=dtype))
     if pa.types.is_integer(kind):
-        least, most = np.iinfo(kind.to_pandas_dtype()).min, np.iinfo(kind.to_pandas_dtype()).max
-        return _extremes([least, most, 0, 1, most - 1], kind)
+        bounds = np.iinfo(kind.to_pandas_dtype())
+        return _extremes([bounds.min, bounds.max, 0, 1, bounds.max - 1], kind)
     if pa.types.is_decimal128(kind):
         nines = decimal.Decimal((0, (9,) * kind.precision, -kind.scale))
-        return ["the greatest number", "the least number", "zero"], pa.array(
-            [nines, -nines, decimal.Decimal(0)], kind
-        )
+        words = ["the greatest number", "the least number", "zero"]
+        return words, pa.array([nines, -nines, decimal.Decimal(0)], kind)
     if pa.types.is_boolean(kind):
         return ["true", "false"], pa.array([True, False])
-    width = {"date32": 32, "time32": 32, "date64": 64, "time64": 64, "timestamp": 64, "duration": 64}.get(
-        str(kind).partition("[")[0], 0
-    )
-    if width and not pa.types.is_time(kind) and not pa.types.is_date64(kind):
-        words, ticks = _extremes(
-            [-(2 ** (width - 1)) + 1, 2 ** (width - 1) - 1, 0, -1], pa.int32() if width == 32 else pa.int64()
-        )
-        return words, ticks.view(kind)
+    if pa.types.is_date32(kind) or pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
+        ticks = pa.int32() if pa.types.is_date32(kind) else pa.int64()
+        most = 2 ** (ticks.bit_width - 1) - 1
+        words, values = _extremes([-most, most, 0, -1], ticks)
+        return words, values.view(kind)
     return [], pa.array([], kind)
 
 

@@ -1,5 +1,4 @@
-"""Tap: what the library's sampler was handed and what it gave back, below its Python binding. NOT PRIVATE:
-for `fmwem verify` alone.
+"""Tap: what the library's sampler was handed and gave back, below its Python binding. NOT PRIVATE.
 
 The binding turns our values into the library's own objects, and something may be lost there (a text ends at
 its first NUL). So the call that crosses into the library is watched, and its objects are read back by the
@@ -22,18 +21,14 @@ INVOKE = "opendp_core__measurement_invoke"
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Call(Private):
-    """One call of the sampler: what it received, what it returned (None where it failed), and the measurement
-    that it is.
-    """
+    """One call of the sampler, `measurement`; it `returned` None where it failed."""
 
     received: Any
     returned: Any
     measurement: Any
 
     def loss(self, distance: Any) -> Any:
-        """What the library's own privacy map says of this very sampler, with the scale it really had, for
-        inputs so far apart.
-        """
+        """What the library's own map says of this very sampler, with its real scale, at a distance."""
         return self.measurement.map(distance)
 
 

@@ -1,11 +1,12 @@
-"""Verify: NOT PRIVATE. Whether one person's rows move anything that a release shows by more than was charged,
-on the owner's own table.
+"""Verify: NOT PRIVATE. Whether one person's rows move what a release shows by more than was charged.
 
-The real mechanism runs on the table with real noise; its transcript is replayed on neighbours of the table
-(`edits.py`), and what reached the sampler is compared draw by draw with what was charged (`watch.py`). It is
-a search for mistakes, not a proof: what it finds is one, and what it does not find may be there. Nothing of
-it may be published. Neighbours of a table that is a file are files, too: copies of it, in a private folder
-that goes at the end; what a killed run leaves, the next one removes.
+The real mechanism runs on the owner's own table with real noise; its transcript is replayed on neighbours of
+the table (`edits.py`), and what reached the sampler is compared draw by draw with what was charged
+(`watch.py`, `comparison.py`). It is a search for mistakes, not a proof: what it finds is one, and what it
+does not find may be there. Nothing of it may be published.
+
+Neighbours of a table that is a file are files, too: copies of it, in a private folder that goes at the end;
+what a killed run leaves, the next one removes.
 """
 
 from __future__ import annotations
@@ -31,35 +32,32 @@ from factored_mwem.pipeline.result import Release
 from factored_mwem.policy import Policy
 from factored_mwem.request import Request
 from factored_mwem.tables.source import Private
+from factored_mwem.verifier.comparison import Draw, Finding
 from factored_mwem.verifier.edits import Base, Edit, based, edited
 from factored_mwem.verifier.sheet import Sheet, sheet_of
 from factored_mwem.verifier.tap import Tap, tapped
-from factored_mwem.verifier.watch import Draw, Finding, Parted, Watched
+from factored_mwem.verifier.watch import Parted, Watched
 from factored_mwem.workload.workload import Workload
 
 SLACK = 2.0**-30
-"""Losses and distances are floats, rounded a few times each, and sums of them: what uses up all of a charge
-may seem to use more.
-"""
-A_BASE = 25
+"""Losses and distances are sums of rounded floats: what uses up all of a charge may seem to use more."""
+PAIRS_OF_A_BASE = 25
 """Neighbours of a base before another is drawn: its noise decides what is asked, so there should be many."""
 FOLDER = "fmwem-verify-"
 """How the name of the folder of the neighbours begins; the process's number follows."""
-SHOWN = 10
-"""Failures that are told in full."""
-SAMPLED = 100
-"""Synthetic rows that are compared."""
+MAX_TOLD_FAILURES = 10
+MAX_COMPARED_ROWS = 100
+"""Synthetic rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The draws of one stage: how many were compared, and the worst share of what was charged for one that
-    was used up.
-    """
+    """The draws of one stage."""
 
     name: str
     compared: int
     worst: float
+    """The largest share of what was charged for one that was used up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,18 +71,17 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """NOT PRIVATE. `refused`: neighbours of a text file that were refused, as a record's end was not clear,
-    before anything was drawn, as documented.
-
-    `failed` counts all tables with a failure, that of a base run among them; `failures` has the first.
-    """
+    """NOT PRIVATE. What was compared, and what was found."""
 
     pairs: int
     draws: int
     stages: tuple[Stage, ...]
     refused: int
+    """Neighbours of a text file refused before anything was drawn, as a record's end was not clear."""
     failed: int
+    """All tables with a failure, that of a base run among them."""
     failures: tuple[Failure, ...]
+    """The first of them."""
 
     @property
     def holds(self) -> bool:
@@ -98,11 +95,10 @@ class Verified:
     @property
     def facts(self) -> dict[str, Any]:
         """The same as JSON; null for a ratio that is infinite."""
-        stages = [
-            {**asdict(stage), "worst": stage.worst if math.isfinite(stage.worst) else None}
-            for stage in self.stages
-        ]
-        return {"private": False, "holds": self.holds, **asdict(self), "stages": stages}
+        facts = asdict(self)
+        for stage in facts["stages"]:
+            stage["worst"] = stage["worst"] if math.isfinite(stage["worst"]) else None
+        return {"private": False, "holds": self.holds, **facts, "stages": list(facts["stages"])}
 
 
 def verify(
@@ -117,8 +113,7 @@ def verify(
     report: Callable[[int], None] = lambda _: None,
     **choices: Any,
 ) -> Verified:
-    """NOT PRIVATE. What `pairs` neighbours of the table say of a release with these arguments, which are
-    those of `release`.
+    """NOT PRIVATE. What `pairs` neighbours of the table say of a release with these arguments.
 
     `seed` decides which neighbours, not the noise, which has none. While it runs, no other thread should
     release anything. `report` hears of every pair. Raises what a release of the table itself would raise.
@@ -131,9 +126,8 @@ def verify(
     rng = np.random.default_rng(seed)
     sweep()
     with tempfile.TemporaryDirectory(prefix=f"{FOLDER}{os.getpid()}-") as folder, tapped() as tap:
-        make(
-            request, Watched(tap), lambda _: None
-        )  # what a release refuses is refused in its words, before there are neighbours
+        # What a release refuses is refused in its words, before there are neighbours.
+        make(request, Watched(tap), lambda _: None)
         sheet = sheet_of(table, request, Path(folder))
         rows = len(sheet.owners)
         if rows <= request.policy.contributions:
@@ -142,9 +136,7 @@ def verify(
 
 
 def sweep() -> None:
-    """Remove what runs of this user that were killed left in TMPDIR: copies of their tables. Their process's
-    number is in the name.
-    """
+    """Remove the copies of tables that killed runs of this user left in TMPDIR, by the process they name."""
     for left in Path(tempfile.gettempdir()).glob(f"{FOLDER}*"):
         process = re.fullmatch(rf"{FOLDER}([0-9]{{1,9}})-.*", left.name)
         if process is None:
@@ -189,7 +181,7 @@ class _Search(Private):
         while self.pairs < pairs:
             base = based(self.sheet, self.rows, self.request.policy, self.rng, primed=primed)
             transcript = self._begin(base, primed)
-            for _ in range(min(A_BASE, pairs - self.pairs)):
+            for _ in range(min(PAIRS_OF_A_BASE, pairs - self.pairs)):
                 if transcript is not None:
                     self._compare(transcript, base.sheet, edited(base, self.rng))
                 self.pairs += 1
@@ -199,9 +191,7 @@ class _Search(Private):
         return Verified(self.pairs, self.draws, stages, self.refused, self.failed, tuple(self.failures))
 
     def _begin(self, base: Base, primed: bool) -> _Transcript | None:
-        """The base run. None where a table that is only primed cannot be released, which is a failure: the
-        table itself can be.
-        """
+        """The base run. None where a primed table cannot be released: a failure, for the table itself can."""
         run, source = Watched(self.tap), base.sheet.source(base.order)
         try:
             made = self._make(source, run)
@@ -215,16 +205,13 @@ class _Search(Private):
 
     def _make(self, source: Any, run: Watched) -> Release:
         r = self.request
-        asked = Request.of(
-            source,
-            r.workload,
-            r.policy,
-            domain=r.declared,
-            columns=r.columns,
-            rows=r.rows,
-            sample_seed=r.sample_seed,
-        )
-        return make(asked, run, lambda _: None)
+        given: dict[str, Any] = {
+            "domain": r.declared,
+            "columns": r.columns,
+            "rows": r.rows,
+            "sample_seed": r.sample_seed,
+        }
+        return make(Request.of(source, r.workload, r.policy, **given), run, lambda _: None)
 
     def _compare(self, base: _Transcript, sheet: Sheet, edit: Edit) -> None:
         """One pair: the neighbour goes the base run's way to its end, or the pair fails."""
@@ -232,28 +219,21 @@ class _Search(Private):
         try:
             made = self._make(source, run)
         except Parted:
-            pass
+            self._note(run.findings, edit.words)
         except Ambiguous as error:
             if run.draws or self.request.policy.records != "checked":
                 self._fail([Failure("reading", edit.words, _refusal(error))])
             else:
                 self.refused += 1
-            return
         except MemoryError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, it did not happen on the base
             self._note(run.findings, edit.words, [Failure("release", edit.words, _refusal(error))])
-            return
         else:
-            found = public(made)
-            different = [name for name, value in base.public.items() if found[name] != value]
-            wrong = [
-                Failure("release", edit.words, f"the released {name} depends on one person's rows")
-                for name in different
-            ]
-            self._note(run.findings, edit.words, wrong)
-            return
-        self._note(run.findings, edit.words)
+            shown = public(made)
+            different = [name for name, value in base.public.items() if shown[name] != value]
+            why = [f"the released {name} depends on one person's rows" for name in different]
+            self._note(run.findings, edit.words, [Failure("release", edit.words, w) for w in why])
 
     def _note(self, findings: Sequence[Finding], words: str, more: Sequence[Failure] = ()) -> None:
         """Count the findings of a run; those beyond what was charged are failures."""
@@ -263,26 +243,21 @@ class _Search(Private):
             seen[0] += 1
             seen[1] = max(seen[1], finding.ratio)
             if not finding.ratio <= 1 + SLACK:
-                wrong.append(
-                    Failure(
-                        finding.stage,
-                        words,
-                        finding.wrong or f"moved by {finding.ratio:.6g} times what was charged",
-                    )
-                )
+                why = finding.wrong or f"moved by {finding.ratio:.6g} times what was charged"
+                wrong.append(Failure(finding.stage, words, why))
         self.draws += len(findings)
         self._fail([*wrong, *more])
 
     def _fail(self, failures: Sequence[Failure]) -> None:
         if failures:
             self.failed += 1
-            if len(self.failures) < SHOWN:
+            if len(self.failures) < MAX_TOLD_FAILURES:
                 self.failures.append(failures[0])
 
 
 def public(made: Release) -> dict[str, Any]:
     """All that a release shows, by name, and some of the rows that may be drawn from it."""
-    rows = min(made.rows, SAMPLED)
+    rows = min(made.rows, MAX_COMPARED_ROWS)
     return {
         "schema": made.schema.serialize().to_pybytes(),
         "domain": made.domain.to_dict(),
@@ -293,9 +268,7 @@ def public(made: Release) -> dict[str, Any]:
 
 
 def _refusal(error: Exception) -> str:
-    text = (
-        re.sub(rf"\S*{FOLDER}[^/]*/", "", str(error))
-        if isinstance(error, FmwemError)
-        else f"an unexpected {type(error).__name__}"
-    )
+    text = f"an unexpected {type(error).__name__}"
+    if isinstance(error, FmwemError):
+        text = re.sub(rf"\S*{FOLDER}[^/]*/", "", str(error))
     return f"one person's row decides whether there is a release: {text}"

@@ -28,8 +28,8 @@ from factored_mwem.accounting.accountant import Accountant
 from factored_mwem.accounting.cap import Cap
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.ledger.file import LedgerFile
-from factored_mwem.ledger.journal import CODE, HEAD, MAGIC, Journal, Journaled
-from factored_mwem.ledger.run import Run
+from factored_mwem.ledger.journal import CODE_BYTES, HEAD, MAGIC, Journal, Journaled
+from factored_mwem.ledger.run import Booking, Run
 from factored_mwem.pipeline.result import Release
 from factored_mwem.privacy.counts import PrivateRows
 from factored_mwem.privacy.noise import Noise
@@ -139,11 +139,11 @@ def attempted(request: Request, ledger: Path, noise: Noise, place: tuple[str, st
     """The release, or None where the attempt died."""
     r = request
     try:
-        with dying(noise, place), Run.begin(r, ledger, NAME, ID, version="audit") as run:
+        with dying(noise, place), Run.begin(r, Booking(ledger, NAME, ID), version="audit") as run:
             made = make(
                 Request(r.private, r.workload, r.policy, r.declared, None, None, None), run, noise=noise
             )
-            run.finish({})
+            run.finish()
         return made
     except Crash:
         return None
@@ -180,5 +180,5 @@ def records(path: Path) -> list[np.ndarray]:
         line, _, numbers = data[at + HEAD.size : at + HEAD.size + length].partition(b"\n")
         if json.loads(line).get("draw"):
             found.append(np.frombuffer(numbers, dtype="<i8"))
-        at += HEAD.size + length + CODE
+        at += HEAD.size + length + CODE_BYTES
     return found

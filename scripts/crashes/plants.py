@@ -8,8 +8,10 @@ from pathlib import Path
 
 from factored_mwem import crashpoints as faults
 from factored_mwem import files as output
+from factored_mwem.files import IfExists
 from factored_mwem.ledger import file as ledger_file
 from factored_mwem.ledger import journal, run
+from factored_mwem.tables import formats
 
 
 def no_journal() -> None:
@@ -44,7 +46,7 @@ def in_place() -> None:
 
     @contextlib.contextmanager
     def straight(
-        path: Path, before: Callable[[], None] = lambda: None, *, overwrite: bool = False, same: bool = False
+        path: Path, exists: IfExists = IfExists.REFUSE, before: Callable[[], None] = lambda: None
     ) -> Iterator[Path]:
         before()
         with open(path, "wb") as file:
@@ -53,7 +55,7 @@ def in_place() -> None:
         yield path
         faults.reach("after rename")
 
-    output.replacing = straight
+    output.replacing = formats.replacing = straight
 
 
 PLANTS = {"no-journal": no_journal, "refund": refund, "late-books": late_books, "in-place": in_place}

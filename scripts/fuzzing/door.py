@@ -28,9 +28,9 @@ from factored_mwem.errors import Ambiguous, InputError
 from factored_mwem.tables import delimited
 from factored_mwem.tables.codec import encode_table, fit_columns
 from factored_mwem.tables.contributions import bound_contributions
-from factored_mwem.tables.delimited import Records
 from factored_mwem.tables.parsing import is_text
 from factored_mwem.tables.source import Table, open_table
+from factored_mwem.tables.text_form import Records
 from fuzzing import hostile, tables
 from fuzzing.target import Target
 
@@ -148,7 +148,7 @@ def run_lines(path: Path) -> bool:
     texts[at:at] = [line + end for line in lines]
     before = _encoded_others(suffix, crlf, records, contributions, path.parent)
     block = random.choice(
-        (300, 3000, delimited.BLOCK) if len(data) < 10**5 else (delimited.BLOCK,)
+        (300, 3000, delimited.BLOCK_BYTES) if len(data) < 10**5 else (delimited.BLOCK_BYTES,)
     )  # any line may be the first of one
     try:
         with blocks_of(block):
@@ -166,11 +166,11 @@ def run_lines(path: Path) -> bool:
 @contextlib.contextmanager
 def blocks_of(size: int) -> Iterator[None]:
     """Text read in blocks of that many bytes."""
-    before, delimited.BLOCK = delimited.BLOCK, size
+    before, delimited.BLOCK_BYTES = delimited.BLOCK_BYTES, size
     try:
         yield
     finally:
-        delimited.BLOCK = before
+        delimited.BLOCK_BYTES = before
 
 
 def _written(line: bytes, suffix: str, random: Random) -> bytes:

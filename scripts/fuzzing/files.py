@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import secrets
 import sqlite3
 import zipfile
 from collections.abc import Sequence
@@ -22,10 +23,12 @@ from factored_mwem.accounting.cap import Cap, Cost
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Neighbours
 from factored_mwem.errors import Busy
-from factored_mwem.ledger import check as book_check
+from factored_mwem.files import IfExists
 from factored_mwem.ledger import report as books
+from factored_mwem.ledger.entries import Reservation
 from factored_mwem.ledger.file import LedgerFile
 from factored_mwem.ledger.journal import Journal
+from factored_mwem.pipeline import manifest_check
 from factored_mwem.tables.formats import write_batches
 from fuzzing import hostile
 from fuzzing.target import Target, allowed
@@ -44,7 +47,7 @@ def run_model(path: Path) -> bool:
         made.schema,
         made.batches(10),
         metadata=made.manifest.model_dump_json(),
-        overwrite=True,
+        exists=IfExists.REPLACE,
     )
     return True
 
@@ -180,14 +183,12 @@ def run_ledger(path: Path) -> bool:
     file = allowed(lambda: LedgerFile(path))
     if file is None:
         return False
-    for say in (books.books, books.export, book_check.check_books):
+    for say in (books.books, books.export, manifest_check.check_books):
         said = allowed(lambda say=say: say(path))
         json.dumps(said)
     for name in ("people", "others"):
         number = allowed(
-            lambda name=name: file.reserve(
-                name, COST, run_id=None, parameters={}, fingerprint=None, tool_version="0"
-            )
+            lambda name=name: file.reserve(Reservation(name, COST, None, {}, None, "0", secrets.token_hex(16)))
         )
         if number is not None:
             allowed(
@@ -206,7 +207,7 @@ def _ledger_corpus(folder: Path) -> list[bytes]:
     file.add("others", Cap.of(None, 1e-9, 0.5), Neighbours.REPLACE, 3)
     for i in range(3):
         number = file.reserve(
-            "people", COST, run_id=f"r{i}", parameters={"epsilon": 1.0}, fingerprint=KEY, tool_version="0.1"
+            Reservation("people", COST, f"r{i}", {"epsilon": 1.0}, KEY, "0.1", secrets.token_hex(16))
         )
         file.change(number, ("spent", "finished", "failed")[i], spent=COST, files=[{"output": "00"}])
     return [*found, path.read_bytes()]

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from factored_mwem import Domain, FmwemError, release
 from factored_mwem.domain.attribute import Attribute
+from factored_mwem.files import IfExists
 from factored_mwem.tables.codec import decode, encode_table, fit_columns
 from factored_mwem.tables.formats import write_batches
 from factored_mwem.tables.profile import profile
@@ -182,8 +183,8 @@ def back(domain: Domain, schema: pa.Schema, path: Path) -> None:
             decode(a, np.arange(most) % a.size, field, rng) for a, field in zip(domain, schema, strict=True)
         ]
         batch = pa.RecordBatch.from_arrays(columns, schema=schema)
-        write_batches(path.with_name("back.parquet"), schema, [batch], overwrite=True)
-        write_batches(path.with_name("back.csv"), schema, [batch], overwrite=True)
+        write_batches(path.with_name("back.parquet"), schema, [batch], exists=IfExists.REPLACE)
+        write_batches(path.with_name("back.csv"), schema, [batch], exists=IfExists.REPLACE)
     except FmwemError as error:
         raise AssertionError(f"refused too late: {error}") from error
 

@@ -21,8 +21,8 @@ import pyarrow.compute as pc
 from factored_mwem import request
 from factored_mwem.accounting.accountant import Accountant, Charge
 from factored_mwem.accounting.unit import Unit
-from factored_mwem.pipeline import release as flow
-from factored_mwem.privacy import discover, noise
+from factored_mwem.mechanisms import plan
+from factored_mwem.privacy import counts, discover, noise
 from factored_mwem.privacy.noise import OpenDPNoise
 from factored_mwem.tables.contributions import without
 from factored_mwem.tables.source import Table, open_table
@@ -106,14 +106,14 @@ def one_nobody() -> AbstractContextManager[Any]:
 
         return Table(rest.schema, table.text, read)
 
-    return mock.patch.object(flow, "bound_contributions", bound)
+    return mock.patch.object(plan, "bound_contributions", bound)
 
 
 def codes_of_the_input() -> AbstractContextManager[Any]:
     """A released dictionary has codes as wide as the input's, which grow with the categories that there
     are.
     """
-    honest = flow.fit_columns
+    honest = plan.fit_columns
 
     def fit(domain: Any, table: Table, columns: Sequence[str] | None) -> Any:
         fitted, schema = honest(domain, table, columns)
@@ -128,7 +128,7 @@ def codes_of_the_input() -> AbstractContextManager[Any]:
                 )
         return fitted, schema
 
-    return mock.patch.object(flow, "fit_columns", fit)
+    return mock.patch.object(plan, "fit_columns", fit)
 
 
 def of_unit(name: str, value: Callable[[Unit], int]) -> Callable[[], AbstractContextManager[Any]]:
@@ -185,14 +185,14 @@ def exact_afterwards() -> Iterator[None]:
 @contextlib.contextmanager
 def past_the_ledger() -> Iterator[None]:
     """Somebody else draws noise for the number of rows, and charges nothing."""
-    honest = flow.encode_table
+    honest = counts.encode_table
 
     def encode(domain: Any, table: Table) -> list[np.ndarray]:
         codes = honest(domain, table)
         OpenDPNoise(noise.Composition.PURE).add(np.array([len(codes[0])]), scale=1.0)
         return codes
 
-    with mock.patch.object(flow, "encode_table", encode):
+    with mock.patch.object(counts, "encode_table", encode):
         yield
 
 

@@ -5,6 +5,7 @@ drawn.
 from __future__ import annotations
 
 import math
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -134,6 +135,26 @@ def test_sums_are_exact_for_awkward_epsilons(epsilon: float, delta: float, parts
         scale = scale_for(mechanism, ledger.budget.amount / 1000, sensitivity=2)
         ledger.charge(Charge("measure", mechanism, (), scale, 2))
     assert len(ledger.entries) == parts  # a refused entry leaves no trace
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-9])
+def test_an_overdraft_is_told_in_epsilon(delta: float) -> None:
+    """As a user gave it: half of the budget's rho is more than half of its epsilon."""
+    accountant = Accountant(Budget.of(2.0, delta))
+    mechanism = additive(accountant.budget.composition)
+    scale = scale_for(mechanism, accountant.budget.amount / 2, sensitivity=1)
+    charge = Charge("measure", mechanism, ("a",), scale, 1)
+    for _ in range(2):
+        accountant.charge(charge)
+    with pytest.raises(BudgetExceeded) as caught:
+        accountant.charge(charge)
+    text = str(caught.value)
+    assert caught.value.asked == charge.cost and caught.value.left == accountant.left
+    costs, left = (float(number) for number in re.findall(r"epsilon ([0-9.e-]+)", text))
+    assert 0.99 < costs < 1.01 if delta == 0 else 1.3 < costs < 1.5
+    assert 0 <= left < 1e-4 and "rho" not in text and ("at delta 1e-09" in text) == bool(delta)
+    release_of_that = Budget.of(costs, delta).amount if delta else Fraction(costs)
+    assert abs(float(release_of_that / charge.cost) - 1) < 1e-4
 
 
 def test_pure_budget_is_epsilon_itself() -> None:

@@ -18,7 +18,7 @@ from support.commands import JOB, Fmwem, killed_at, shown
 from factored_mwem import crashpoints as faults
 from factored_mwem.cli import exits as endings
 from factored_mwem.errors import Busy, InputError, Stopped, told
-from factored_mwem.files import replacing
+from factored_mwem.files import IfExists, replacing
 from factored_mwem.ledger.file import LedgerFile
 from factored_mwem.policy import Policy
 
@@ -217,7 +217,7 @@ def test_a_file_that_appeared_meanwhile_is_not_replaced(
     with replacing(path) as temporary:
         temporary.write_text("one")
     assert os.listdir(tmp_path) == ["a"] and path.read_text() == "one"
-    with replacing(path, overwrite=True) as temporary:
+    with replacing(path, IfExists.REPLACE) as temporary:
         temporary.write_text("two")
     assert path.read_text() == "two"
     path.unlink()

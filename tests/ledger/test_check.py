@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import secrets
 import shutil
 import sqlite3
 import time
@@ -28,12 +29,13 @@ from factored_mwem.errors import BudgetExceeded, InputError
 from factored_mwem.ledger import chain
 from factored_mwem.ledger import file as ledger_file
 from factored_mwem.ledger.chain import Row
-from factored_mwem.ledger.check import check_books
+from factored_mwem.ledger.entries import Reservation
 from factored_mwem.ledger.file import LedgerFile
 from factored_mwem.ledger.form import CHAIN
 from factored_mwem.ledger.report import books as read_books
 from factored_mwem.ledger.report import export
 from factored_mwem.pipeline.manifest import Manifest
+from factored_mwem.pipeline.manifest_check import check_books
 
 HALF = Cost(Composition.PURE, Fraction(1, 2))
 OLD = (
@@ -67,9 +69,9 @@ def enter(
     run_id: str | None = None,
     fingerprint: bytes | None = None,
 ) -> int:
-    return file.reserve(
-        dataset, cost, run_id=run_id, parameters={"k": [1, True]}, fingerprint=fingerprint, tool_version="1"
-    )
+    parameters = {"k": [1, True]}
+    mark = secrets.token_hex(16)
+    return file.reserve(Reservation(dataset, cost, run_id, parameters, fingerprint, "1", mark))
 
 
 @pytest.fixture
@@ -219,7 +221,7 @@ def test_who_only_reads_is_not_told_of_writing(two: Path, monkeypatch: pytest.Mo
     def connect(path: Path, patience: float) -> sqlite3.Connection:
         raise sqlite3.OperationalError("unable to open database file")
 
-    monkeypatch.setattr(ledger_file, "_connect", connect)
+    monkeypatch.setattr(ledger_file, "connect", connect)
     with pytest.raises(InputError, match="cannot read or write the ledger"):
         check_books(two)
 
@@ -788,7 +790,7 @@ def read_only(monkeypatch: pytest.MonkeyPatch) -> None:
     def connect(path: Path, patience: float) -> sqlite3.Connection:
         return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
 
-    monkeypatch.setattr(ledger_file, "_connect", connect)
+    monkeypatch.setattr(ledger_file, "connect", connect)
 
 
 def test_an_old_ledger_is_read_without_being_written(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:

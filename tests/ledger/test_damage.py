@@ -21,11 +21,12 @@ from factored_mwem.accounting.cap import Cap, Cost
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Neighbours
 from factored_mwem.errors import BudgetExceeded, FmwemError
-from factored_mwem.ledger import file as ledger_file
-from factored_mwem.ledger.check import check_books
+from factored_mwem.ledger import form
+from factored_mwem.ledger.entries import Reservation
 from factored_mwem.ledger.file import LedgerFile
 from factored_mwem.ledger.journal import Journal
 from factored_mwem.ledger.report import books, export
+from factored_mwem.pipeline.manifest_check import check_books
 
 CASES = int(os.environ.get("FMWEM_FUZZ_CASES", "150"))
 fuzzed = settings(
@@ -64,14 +65,8 @@ def ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
         file.add(name, Cap.of(1.0, 1e-9), Neighbours.ADD_REMOVE, 1)
     for i in range(6):
         cost = Cost(Composition.PURE, Fraction(1, 6))
-        number = file.reserve(
-            "one",
-            cost,
-            run_id=f"r{i}",
-            parameters={"a": list(range(50))},
-            fingerprint=b"f" * 32,
-            tool_version="1",
-        )
+        parameters = {"a": list(range(50))}
+        number = file.reserve(Reservation("one", cost, f"r{i}", parameters, b"f" * 32, "1", f"mark {i}"))
         file.change(number, "finished", spent=cost, files=[{"data": "0" * 64}])
     return file.path
 
@@ -88,8 +83,7 @@ def test_a_damaged_ledger_is_read_or_refused(ledger: Path, changes: list[tuple[f
     """
     path = ledger.with_name("changed")
     path.write_bytes(edited(ledger.read_bytes(), changes))
-    connect = ledger_file._connect
-    ledger_file._connect = lambda path, *_: connect(path, 0.1)
+    form.LOCK_SECONDS, patience = 0.1, form.LOCK_SECONDS
     try:
         file = LedgerFile(path)
         books(path), export(path)
@@ -101,7 +95,7 @@ def test_a_damaged_ledger_is_read_or_refused(ledger: Path, changes: list[tuple[f
     except FmwemError as error:
         assert one_line(error)
     finally:
-        ledger_file._connect = connect
+        form.LOCK_SECONDS = patience
         for left in path.parent.glob("changed-*"):
             left.unlink()
 

@@ -5,6 +5,7 @@ own tables in it.
 from __future__ import annotations
 
 import os
+import secrets
 import sqlite3
 import stat
 from fractions import Fraction
@@ -19,6 +20,8 @@ from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Neighbours
 from factored_mwem.errors import BudgetExceeded, Busy, InputError
 from factored_mwem.ledger import file as ledger_file
+from factored_mwem.ledger import form
+from factored_mwem.ledger.entries import Reservation
 from factored_mwem.ledger.file import LedgerFile
 from factored_mwem.ledger.report import books, export
 from factored_mwem.policy import Policy
@@ -34,9 +37,8 @@ def file(tmp_path: Path) -> LedgerFile:
 
 
 def enter(file: LedgerFile, run_id: str | None = None, cost: Cost = PURE) -> int:
-    return file.reserve(
-        "adult", cost, run_id=run_id, parameters={"k": [1]}, fingerprint=b"f", tool_version="1"
-    )
+    mark = secrets.token_hex(16)
+    return file.reserve(Reservation("adult", cost, run_id, {"k": [1]}, b"f", "1", mark))
 
 
 def test_a_new_ledger_is_private_and_never_overwritten(tmp_path: Path) -> None:
@@ -143,8 +145,7 @@ def test_a_commit_waits_for_the_disk(file: LedgerFile) -> None:
 
 
 def test_a_lock_that_stays_is_said(file: LedgerFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    connect = ledger_file._connect
-    monkeypatch.setattr(ledger_file, "_connect", lambda path, *_: connect(path, 0.05))
+    monkeypatch.setattr(form, "LOCK_SECONDS", 0.05)
     holder = sqlite3.connect(file.path, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     with pytest.raises(Busy, match="in use") as refused:
@@ -156,23 +157,21 @@ def test_a_lock_that_stays_is_said(file: LedgerFile, monkeypatch: pytest.MonkeyP
 
 
 def test_a_full_disk_is_said_and_writes_nothing(file: LedgerFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    connect = ledger_file._connect
+    connect = ledger_file.connect
 
     def no_room(path: Path, patience: float) -> sqlite3.Connection:
         db = connect(path, patience)
         db.execute(f"PRAGMA max_page_count = {db.execute('PRAGMA page_count').fetchone()[0]}")
         return db
 
-    monkeypatch.setattr(ledger_file, "_connect", no_room)
+    monkeypatch.setattr(ledger_file, "connect", no_room)
     with pytest.raises(Busy, match="no space left"):
-        file.reserve(
-            "adult", PURE, run_id=None, parameters={"k": "x" * 100_000}, fingerprint=None, tool_version="1"
-        )
+        file.reserve(Reservation("adult", PURE, None, {"k": "x" * 100_000}, None, "1", "mark"))
     assert file.entries("adult") == []
 
 
 def test_a_file_system_without_locks_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ledger_file, "TRIES", "pass")  # another process that gets in
+    monkeypatch.setattr(form, "TRIES", "pass")  # another process that gets in
     with pytest.raises(InputError, match="keeps no locks"):
         LedgerFile.create(tmp_path / "books")
     assert os.listdir(tmp_path) == []

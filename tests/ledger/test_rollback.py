@@ -20,12 +20,12 @@ from factored_mwem.accounting.cap import Cap
 from factored_mwem.accounting.unit import Neighbours
 from factored_mwem.cli.console import books_text
 from factored_mwem.errors import InputError, RolledBack
-from factored_mwem.ledger import journals
-from factored_mwem.ledger.check import check_books
+from factored_mwem.ledger import journal_folder
 from factored_mwem.ledger.file import LedgerFile
 from factored_mwem.ledger.journal import HEAD, MAGIC, Journal
-from factored_mwem.ledger.journals import unknown
+from factored_mwem.ledger.journal_folder import unknown
 from factored_mwem.ledger.report import books as show
+from factored_mwem.pipeline.manifest_check import check_books
 
 
 def everything(folder: Path) -> dict[str, bytes]:
@@ -140,7 +140,7 @@ def test_a_torn_first_draw_is_no_proof(books: Path) -> None:
 def test_a_run_beside_this_one_is_no_alarm(books: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another process reserves and draws between the two looks of this one, whichever of them is first."""
     died(books, "before draw", 3, run_id="first", epsilon=0.3)
-    looks = {"files": journals._files, "marks": LedgerFile.marks}
+    looks = {"files": journal_folder._files, "marks": LedgerFile.marks}
 
     def then_another(look: str) -> Any:
         def looked(file: LedgerFile) -> Any:
@@ -151,7 +151,7 @@ def test_a_run_beside_this_one_is_no_alarm(books: Path, monkeypatch: pytest.Monk
 
         return looked
 
-    monkeypatch.setattr(journals, "_files", then_another("files"))
+    monkeypatch.setattr(journal_folder, "_files", then_another("files"))
     monkeypatch.setattr(LedgerFile, "marks", then_another("marks"))
     go(books, epsilon=0.3)
     assert [entry.run_id for entry in LedgerFile(books).entries("t")] == ["first", "beside", "r"]

@@ -24,12 +24,13 @@ from factored_mwem.accounting.accountant import Accountant, Budget, Charge, Mech
 from factored_mwem.accounting.cap import Cap
 from factored_mwem.accounting.unit import Neighbours, Unit
 from factored_mwem.errors import BudgetExceeded, Busy, FmwemError, InputError, Lost
+from factored_mwem.files import ReleaseFiles
 from factored_mwem.ledger import file as ledger_file
 from factored_mwem.ledger import journal as journal_module
 from factored_mwem.ledger import run as run_module
 from factored_mwem.ledger.file import LedgerFile
 from factored_mwem.ledger.journal import Journal
-from factored_mwem.ledger.run import Run
+from factored_mwem.ledger.run import Booking, Run
 from factored_mwem.mechanisms.registry import MECHANISMS
 from factored_mwem.pipeline.release import make
 from factored_mwem.policy import Policy
@@ -119,7 +120,10 @@ def test_another_run_under_the_same_id_is_refused(books: Path, word: str, change
 def test_another_version_does_not_go_on(books: Path) -> None:
     died(books, "before draw", 2)
     request = Request.of(table(), 2, domain=DOMAIN, epsilon=1.0, engine="mwem", rounds=4)
-    with pytest.raises(InputError, match="another version"), Run.begin(request, books, "t", "r", version="2"):
+    with (
+        pytest.raises(InputError, match="another version"),
+        Run.begin(request, Booking(books, "t", "r"), version="2"),
+    ):
         pass
 
 
@@ -141,7 +145,7 @@ def test_files_count_byte_by_byte_and_frames_by_their_values(tmp_path: Path) -> 
 
 def test_two_processes_do_not_share_a_run(books: Path) -> None:
     request = Request.of(table(), 2, domain=DOMAIN, epsilon=1.0, engine="mwem", rounds=4)
-    with Run.begin(request, books, "t", "r", version="1"):
+    with Run.begin(request, Booking(books, "t", "r"), version="1"):
         with pytest.raises(Busy, match="under way") as refused:
             go(books)
         assert refused.value.retryable and not refused.value.budget_spent
@@ -196,7 +200,7 @@ def test_the_room_is_enough(books: Path, monkeypatch: pytest.MonkeyPatch, choice
     monkeypatch.setattr(Journal, "append", appended)
     source = pa.table({"a": ["x", "yy"] * 200, "b": ["u", "v"] * 200}) if "domain" in choices else None
     go(books, source=source, **choices)
-    frame = journal_module.HEAD.size + journal_module.CODE
+    frame = journal_module.HEAD.size + journal_module.CODE_BYTES
     assert asked and all(size + frame >= wrote for size, wrote in zip(asked, written[1:], strict=True))
     (path,) = Path(f"{books}.journals").iterdir()
     assert path.stat().st_size == sum(written), (
@@ -271,7 +275,10 @@ def test_a_journal_that_does_not_fit_ends_the_run(books: Path, monkeypatch: pyte
     go(books)
     monkeypatch.setitem(MECHANISMS, "mwem", lambda *given: (_ for _ in ()).throw(AssertionError))
     request = Request.of(table(), 2, domain=DOMAIN, epsilon=1.0, engine="mwem", rounds=4)
-    with pytest.raises(Lost, match="cannot go on"), Run.begin(request, books, "t", "r", version="1") as run:
+    with (
+        pytest.raises(Lost, match="cannot go on"),
+        Run.begin(request, Booking(books, "t", "r"), version="1") as run,
+    ):
         run.drawn(None)  # type: ignore[arg-type]  # a run that asks for less than was drawn
 
 
@@ -433,7 +440,7 @@ def test_what_was_asked_cannot_be_changed_after_the_first_noise(books: Path) -> 
     r = Request.of(source, Workload.marginals(1) + Workload.ranges("a"), epsilon=1.0)
     with (
         pytest.raises(InputError, match="no order") as refused,
-        Run.begin(r, books, "t", "r", version="1") as run,
+        Run.begin(r, Booking(books, "t", "r"), version="1") as run,
     ):
         make(
             Request(r.private, r.workload, r.policy, r.declared, r.columns, r.rows, r.sample_seed),
@@ -451,21 +458,21 @@ def test_a_finished_run_needs_no_journal_and_no_same_version(books: Path, tmp_pa
     out = tmp_path / "out"
     out.write_text("rows")
     request = Request.of(table(), 2, domain=DOMAIN, epsilon=1.0, engine="mwem", rounds=4)
-    with Run.begin(request, books, "t", "r", version="1") as run:
+    with Run.begin(request, Booking(books, "t", "r"), version="1") as run:
         r = request
         make(
             Request(r.private, r.workload, r.policy, r.declared, r.columns, r.rows, r.sample_seed),
             run,
             noise=FakeNoise(),
         )
-        run.finish({"data": out})
+        run.finish(ReleaseFiles(out, out))
     for change in (lambda: None, lambda: shutil.rmtree(f"{books}.journals")):
         change()
-        with Run.begin(request, books, "t", "r", version="2") as again:
-            assert again.reusable({"data": out})
+        with Run.begin(request, Booking(books, "t", "r"), version="2") as again:
+            assert again.reusable(ReleaseFiles(out, out))
         with (
             pytest.raises(Lost, match="another version"),
-            Run.begin(request, books, "t", "r", version="2") as again,
+            Run.begin(request, Booking(books, "t", "r"), version="2") as again,
         ):
             again.pin({})
     with pytest.raises(Lost, match="gone") as refused:
@@ -551,7 +558,7 @@ def test_a_child_process_does_not_keep_the_run(books: Path) -> None:
     child.
     """
     request = Request.of(table(), 2, domain=DOMAIN, epsilon=1.0, engine="mwem", rounds=4)
-    with Run.begin(request, books, "t", "r", version="1"):
+    with Run.begin(request, Booking(books, "t", "r"), version="1"):
         child = os.fork()
         if not child:
             time.sleep(60)
@@ -693,3 +700,15 @@ def test_a_run_of_before_a_field_came_has_its_default() -> None:
     then = {name: value for name, value in now.items() if name != "records"}
     assert run_module._split({"policy": then}) == run_module._split({"policy": now})
     assert run_module._split({"policy": {**then, "records": "lines"}}) != run_module._split({"policy": now})
+
+
+def test_a_program_that_listens_hears_of_the_entry_and_of_what_was_resumed(
+    books: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="factored_mwem")
+    before = died(books, "after fit", 1)
+    go(books)
+    assert [record.getMessage() for record in caplog.records if record.name == "factored_mwem"] == [
+        "entered as release 1 of dataset 't' in the ledger",
+        f"resumed: {len(before.calls)} draws came from the journal of an earlier attempt",
+    ]

@@ -333,7 +333,7 @@ def test_the_hand_example() -> None:
     assert start - after >= (1 / 8) ** 2
     # The complementary cell moves as well, so one step on the marginal (3, 1) is the query's step taken
     # twice.
-    once = update(factor, [measured((0,), [3, 1])], 4, sweeps=1, rule=PAPER).weights
+    once = update(factor, [measured((0,), [3, 1])], 4, sweeps=1).weights
     assert once[0] / once[1] == pytest.approx(math.exp(0.25), rel=1e-12)
 
 
@@ -343,7 +343,7 @@ def test_the_hand_example_replayed_a_hundred_times() -> None:
     for _ in range(100):
         oracle.reweight((0,), [math.exp((3 - oracle.answer((0,), 4)[0]) / 8), 1.0])
     assert oracle.answer((0,), 4) == pytest.approx([2.999966, 1.000034], abs=1e-6)
-    both = update(Factor.uniform((0,), (2,)), [measured((0,), [3, 1])], 4, sweeps=50, rule=PAPER)
+    both = update(Factor.uniform((0,), (2,)), [measured((0,), [3, 1])], 4, sweeps=50)
     assert both.weights * 4 == pytest.approx([3, 1], abs=1e-4)
 
 
@@ -365,7 +365,7 @@ def test_lemma_a3_and_what_the_clip_is_for() -> None:
             rng.uniform(-20 * n, 20 * n, size=size) if rng.random() < 0.5 else rng.uniform(0, n, size=size)
         )
         factor = Factor((0, 1, 2), shape, start)
-        after = update(factor, [measured(positions, noisy.tolist())], n, sweeps=1, rule=PAPER).weights
+        after = update(factor, [measured(positions, noisy.tolist())], n, sweeps=1).weights
         answers, real = (
             factor.shares(positions) * n,
             Factor((0, 1, 2), shape, truth).marginal(positions) * n,
@@ -400,14 +400,13 @@ def test_a_step_does_not_see_how_cells_are_named() -> None:
     rng = np.random.default_rng(9)
     weights, noisy = rng.dirichlet(np.ones(8)), rng.integers(0, 40, size=4).astype(float)
     plain = update(
-        Factor((0, 1, 2), (2, 2, 2), weights), [measured((0, 2), noisy.tolist())], 40.0, sweeps=9, rule=PAPER
+        Factor((0, 1, 2), (2, 2, 2), weights), [measured((0, 2), noisy.tolist())], 40.0, sweeps=9
     )
     mirrored = update(
         Factor((0, 1, 2), (2, 2, 2), weights[::-1].copy()),
         [measured((0, 2), noisy[::-1].tolist())],
         40.0,
         sweeps=9,
-        rule=PAPER,
     )
     np.testing.assert_allclose(plain.weights, mirrored.weights[::-1], rtol=1e-12)
 
@@ -437,7 +436,7 @@ def test_without_noise_the_replay_ends_at_the_maximum_entropy_fit(
         measured(p, count(rows, domain.shape, p)) for p in itertools.combinations(range(len(domain)), order)
     ]
     factor = update(
-        Factor.uniform(range(len(domain)), domain.shape), measurements, len(rows), sweeps=3000, rule=PAPER
+        Factor.uniform(range(len(domain)), domain.shape), measurements, len(rows), sweeps=3000
     )
     fit = Dense(domain.shape, dict(zip(cells_of(domain.shape), factor.weights.tolist(), strict=True)))
     truth = dict(

@@ -32,18 +32,18 @@ from factored_mwem import (
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.cli.console import say, visible
 from factored_mwem.errors import Changed, InputError
-from factored_mwem.ledger.check import check_books
 from factored_mwem.mechanisms.registry import MECHANISMS
 from factored_mwem.model import sampling as sample
 from factored_mwem.pipeline import release as flow
 from factored_mwem.pipeline.assumptions import assumptions_of
 from factored_mwem.pipeline.manifest import Manifest
+from factored_mwem.pipeline.manifest_check import check_books
 from factored_mwem.pipeline.release import make
 from factored_mwem.privacy.discover import discover
 from factored_mwem.privacy.noise import OpenDPNoise
 from factored_mwem.request import Request
-from factored_mwem.tables.delimited import Form
 from factored_mwem.tables.source import open_table
+from factored_mwem.tables.text_form import Form
 
 HOSTILE = [
     "male",

@@ -40,7 +40,7 @@ from factored_mwem.errors import FmwemError, InputError
 from factored_mwem.mechanisms import plan
 from factored_mwem.mechanisms import tree as engine
 from factored_mwem.privacy.counts import PrivateCounts, PrivateRows, Rows, Tables
-from factored_mwem.tables import codec, delimited, formats
+from factored_mwem.tables import arrow_input, codec, delimited, formats
 from factored_mwem.tables import source as table
 from factored_mwem.tables.profile import ColumnProfile
 from factored_mwem.tables.source import open_table
@@ -426,16 +426,16 @@ def test_the_check_sees_an_exception_that_quotes_a_row(
     monkeypatch.setattr(table, "read_delimited", failing)
     assert not leaks(told_by(refusal_of(source)))
     with monkeypatch.context() as patch:
-        patch.setattr(table, "_reason", lambda error, *_: str(error))
+        patch.setattr(arrow_input, "reason", lambda error, *_: str(error))
         assert leaks(told_by(refusal_of(source)))
 
     def carrying(path: Any, start: Callable[[], Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
         try:
             yield from start()
-        except table.BROKEN:
+        except arrow_input.UNREADABLE:
             raise InputError("cannot read it") from None
 
-    monkeypatch.setattr(table, "_readable", carrying)
+    monkeypatch.setattr(table, "readable", carrying)
     found = told_by(refusal_of(source))
     assert leaks(found) and "CANARY" not in found["traceback"]
 

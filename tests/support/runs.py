@@ -13,7 +13,7 @@ from support.fakes import FakeNoise
 
 from factored_mwem import crashpoints as faults
 from factored_mwem.ledger.file import LedgerFile
-from factored_mwem.ledger.run import Run
+from factored_mwem.ledger.run import Booking, Run
 from factored_mwem.pipeline.release import make
 from factored_mwem.pipeline.result import Release
 from factored_mwem.request import Request
@@ -48,13 +48,13 @@ def go(
     noise = noise or FakeNoise(offset=lambda values, _: values + np.arange(len(values)) % 3)
     settings = {"domain": DOMAIN, "epsilon": 1.0, "engine": "mwem", "rounds": 4, **choices}
     r = Request.of(table() if source is None else source, 2, **settings)
-    with Run.begin(r, books, "t", run_id, version="1") as run:
+    with Run.begin(r, Booking(books, "t", run_id), version="1") as run:
         made = make(
             Request(r.private, r.workload, r.policy, r.declared, r.columns, r.rows, r.sample_seed),
             run,
             noise=noise,
         )
-        run.finish({})
+        run.finish()
     return made, run, noise
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from factored_mwem import Release
 from factored_mwem.errors import InputError, ResourceError
-from factored_mwem.files import check_target
+from factored_mwem.files import IfExists, check_target
 from factored_mwem.tables import formats
 from factored_mwem.tables.formats import write_batches
 
@@ -27,7 +27,7 @@ def test_a_read_only_folder(tmp_path: Path) -> None:
         pytest.skip("this machine may not mount")
     try:
         with pytest.raises(InputError, match="read-only file system"):
-            check_target(tmp_path / "t.parquet", overwrite=False)
+            check_target(tmp_path / "t.parquet", IfExists.REFUSE)
     finally:
         subprocess.run(["umount", tmp_path], check=True)
 

@@ -39,7 +39,7 @@ from factored_mwem import Domain, Policy, Release, Workload, release
 from factored_mwem.cli import jobs as job
 from factored_mwem.cli.settings import read_config
 from factored_mwem.errors import FmwemError, InputError
-from factored_mwem.files import MOST_TEXT
+from factored_mwem.files import MAX_TEXT_BYTES
 from factored_mwem.tables import source as table
 from factored_mwem.tables.source import open_table
 
@@ -460,7 +460,7 @@ def test_many_columns_are_looked_at_in_time(tmp_path: Path) -> None:
 
 TEXTS: list[tuple[str, Callable[[Path], Any], bytes, str]] = [
     ("d.json", Domain.load, b"[" * 10**6, "is not JSON"),
-    ("d.json", Domain.load, b" " * (MOST_TEXT + 1), "is larger than 32 MB"),
+    ("d.json", Domain.load, b" " * (MAX_TEXT_BYTES + 1), "is larger than 32 MB"),
     ("d.json", Domain.load, b'{"a": 1000000000000}', "less than or equal to 10000000"),
     (
         "d.json",

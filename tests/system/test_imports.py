@@ -36,7 +36,7 @@ binary = pa.table({f"b{i}": pa.array(rng.random(500) < 0.5) for i in range(16)})
 a, b, c = rng.integers(0, 50, 500), rng.normal(size=500), rng.choice(["x", "y", "z"], 500)
 mixed = pa.table({"a": a, "b": b, "c": c})
 mwem = {"engine": "mwem"}
-paper = {"neighbours": "replace", "step": "paper", "initial": "histogram", **mwem}
+paper = {"neighbours": "replace", "initial": "histogram", **mwem}
 for table, choices in ((binary, {}), (mixed, {}), (binary, mwem), (mixed, paper)):
     release(table, 2, epsilon=9.0, rounds=3, **choices).to_arrow()
 release(mixed, 3, epsilon=9.0, rounds=3, initial="none", replay=False, **mwem).to_arrow()
@@ -126,87 +126,6 @@ for shape, choices in (((2,) * 16, mwem), ((3, 1, 300), public), ((3, 1, 300), {
     plan = Plan(request, domain, None, candidates, limits=limits)
     MECHANISMS[policy.engine](session, plan, lambda _: None)
 everything = {}
-for module in (counting, dense, graph, joint, rows, scoring, tree):
-    everything |= vars(module)
-for name, kernel in everything.items():
-    if hasattr(kernel, "signatures"):
-        print(name, len(kernel.signatures))
-"""
-
-
-def test_every_kernel_has_one_compiled_signature_after_a_run() -> None:
-    """A second signature means that a wrapper hands over other types: it is compiled again, on a user's
-    time.
-    """
-    found = subprocess.run([sys.executable, "-c", RUN], capture_output=True, text=True, check=True)
-    counts = {name: int(count) for name, count in (line.split() for line in found.stdout.splitlines())}
-    called = {
-        alias.name
-        for module, text in sources().items()
-        for node in ast.walk(ast.parse(text))
-        if not module.startswith("kernels")
-        and isinstance(node, ast.ImportFrom)
-        and (node.module or "").startswith("factored_mwem.kernels.")
-        for alias in node.names
-    }
-    assert {name: count for name, count in counts.items() if name in called} == dict.fromkeys(
-        called & set(counts), 1
-    )
-    assert (
-        max(counts.values()) == 1
-    )  # kernels that only kernels call count as 0 when they came from the disk cache
-    assert len(called & set(counts)) >= 14
-
-
-COUNTING = """
-import numpy as np
-from factored_mwem.privacy.counting import count_all
-from factored_mwem.kernels import counting
-read_only = np.zeros(70, dtype=np.uint8)
-read_only.flags.writeable = False
-columns = [read_only, np.zeros(140, dtype=np.uint16)[::2]]
-columns += [np.zeros(70, dtype=np.uint32), np.zeros(70, dtype=np.uint8)]
-members = np.array([[0, -1], [1, -1], [2, -1], [3, -1], [0, 3], [1, 2]], dtype=np.int32)
-count_all(columns, np.array([2, 300, 20, 5]), members, np.array([0, 2, 302, 322, 327, 337, 6337]))
-count_all([c.copy() for c in columns[::3]], np.array([1, 2]), members[:1], np.array([0, 1]))
-print(*(len(getattr(counting, name).signatures) for name in ("add_rows", "add_bits", "complete")))
-"""
-
-
-def test_every_kernel_of_counting_is_compiled_once() -> None:
-    output = subprocess.run(
-        [sys.executable, "-c", COUNTING], check=True, capture_output=True, text=True
-    ).stdout
-    assert output.split() == ["1", "1", "1"]
-
-
-KERNELS = """
-import numpy as np
-from factored_mwem.kernels import counting, dense, graph, joint, scoring, tree
-from factored_mwem.privacy.counts import PrivateCounts, PrivateRows
-from factored_mwem.domain.domain import Domain
-from factored_mwem.mechanisms.limits import Machine, limits_of
-from factored_mwem.policy import Policy
-from factored_mwem.accounting.accountant import Budget, Accountant
-from factored_mwem.accounting.unit import Unit
-from factored_mwem.privacy.noise import OpenDPNoise
-from factored_mwem.workload.workload import Workload
-
-rng = np.random.default_rng(0)
-for shape, order, known in (((2,) * 16, 2, None), ((3, 1, 300), 2, 100)):
-    domain = Domain.from_dict({f"a{i}": s for i, s in enumerate(shape)})
-    candidates = Workload.marginals(order).candidates(domain)
-    codes = [rng.integers(0, s, size=100).astype(np.uint8 if s < 256 else np.uint16) for s in shape]
-    budget = Budget.of(1.0, 0.0)
-    session = Session(Accountant(budget), Unit(), OpenDPNoise(budget.composition))
-    policy = Policy.of(delta=0.0, engine="mwem")
-    mwem(PrivateCounts(codes, candidates), candidates, policy, session=session, known_total=known)
-    session = Session(Accountant(budget), Unit(), OpenDPNoise(budget.composition))
-    policy = Policy.of(delta=0.0, rounds=12)
-    limits = limits_of(candidates, policy, Machine(1e12, 0.0))
-    rows = PrivateRows(codes, candidates.domain)
-    fit_forest(rows, candidates, policy, session=session, known_total=5000, limits=limits)
-everything = {}
 for module in (counting, dense, graph, joint, scoring, tree):
     everything |= vars(module)
 for name, kernel in everything.items():
@@ -232,7 +151,7 @@ def test_every_kernel_has_one_signature() -> None:
         "rebuild",
         "descend",
         "fill_conditionals",
-        "choose_medians",
+        "choose_meeting_cliques",
     }
     called |= {"joint_marginals", "add_bits", "add_rows", "complete"}
     assert {name: found[name] for name in called} == dict.fromkeys(called, 1)

@@ -13,13 +13,13 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from factored_mwem.ledger.check import check_books
 from support.commands import FMWEM, JOB, Fmwem, shown
 from support.runs import go, make_old
 
 from factored_mwem import crashpoints as faults
 from factored_mwem.accounting.cap import Cap
 from factored_mwem.accounting.unit import Neighbours
-from factored_mwem.ledger.check import check_books
 from factored_mwem.ledger.file import LedgerFile
 
 
@@ -66,27 +66,27 @@ def file(tmp_path: Path) -> LedgerFile:
 
 
 RACE = """
-import sys
+import secrets, sys
 from fractions import Fraction
 from pathlib import Path
 from factored_mwem.ledger import file as ledger_file
+from factored_mwem.ledger.entries import Reservation
 from factored_mwem.errors import BudgetExceeded
 from factored_mwem.accounting.cap import Cost
 from factored_mwem.accounting.conversion import Composition
 path, attempts, plant = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 if plant == "unlocked":
     import contextlib, time
-    transaction = ledger_file._transaction
-    admit = ledger_file.LedgerFile._admit
-    ledger_file._transaction = lambda db: contextlib.nullcontext()
-    ledger_file.LedgerFile._admit = lambda *given: (admit(*given), time.sleep(0.002))[0]
+    admit = ledger_file.admit
+    ledger_file.transaction = lambda db: contextlib.nullcontext()
+    ledger_file.admit = lambda *given: (admit(*given), time.sleep(0.002))[0]
 file, won = ledger_file.LedgerFile(path), 0
 print("ready", flush=True)
 sys.stdin.readline()
 for _ in range(attempts):
     try:
         cost = Cost(Composition.PURE, Fraction(1, 40))
-        file.reserve("adult", cost, run_id=None, parameters={}, fingerprint=None, tool_version="1")
+        file.reserve(Reservation("adult", cost, None, {}, None, "1", secrets.token_hex(16)))
         won += 1
     except BudgetExceeded:
         pass

@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 
 from factored_mwem.errors import Ambiguous, InputError
 from factored_mwem.tables import delimited
-from factored_mwem.tables.delimited import Records, read_delimited, read_form
+from factored_mwem.tables.delimited import read_delimited
 from factored_mwem.tables.input_file import InputFile
 from factored_mwem.tables.source import open_table
+from factored_mwem.tables.text_form import Records, read_form
 
 Row = tuple[str | None, ...]
 REFUSED = "refused"
@@ -111,12 +112,12 @@ def test_any_file_is_read_by_the_definition(
         + b"".join(chance.choices(PIECES, k=chance.randrange(25)))
     )
     path.write_bytes(text)
-    block = delimited.BLOCK
-    delimited.BLOCK = chance.choice((1, 3, 7, 20, block))
+    block = delimited.BLOCK_BYTES
+    delimited.BLOCK_BYTES = chance.choice((1, 3, 7, 20, block))
     try:
         assert records_of(path, records) == by_definition(text, records, width), (text, records, width)
     finally:
-        delimited.BLOCK = block
+        delimited.BLOCK_BYTES = block
 
 
 def _written(rows: Sequence[Sequence[str]], end: str) -> bytes:
@@ -126,13 +127,13 @@ def _written(rows: Sequence[Sequence[str]], end: str) -> bytes:
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-@pytest.mark.parametrize("block", [1, 5, 64, delimited.BLOCK])
+@pytest.mark.parametrize("block", [1, 5, 64, delimited.BLOCK_BYTES])
 def test_a_conforming_writers_file_comes_back_with_multiline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str, block: int
 ) -> None:
     rows = [["a", "b"], ["1", "x\ny"], ['"', 'q"\r\n"r'], ["", "\n"], ["\n,\n", "é"], ["plain", "row"]]
     (tmp_path / "t.csv").write_bytes(_written(rows, end))
-    monkeypatch.setattr(delimited, "BLOCK", block)
+    monkeypatch.setattr(delimited, "BLOCK_BYTES", block)
     assert records_of(tmp_path / "t.csv", "multiline") == [tuple(row) for row in rows[1:]]
     assert records_of(tmp_path / "t.csv", "checked") == REFUSED
 
@@ -170,9 +171,9 @@ def test_a_record_that_is_too_long_is_malformed_wherever_it_lies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where it lies in a block depends on the lines of others."""
-    monkeypatch.setattr(delimited, "LONGEST", 20)
+    monkeypatch.setattr(delimited, "MAX_RECORD_BYTES", 20)
     for block in (1, 7, 16, 40, 200):
-        monkeypatch.setattr(delimited, "BLOCK", block)
+        monkeypatch.setattr(delimited, "BLOCK_BYTES", block)
         for before in range(0, 60, 7):
             lines = ["x,y"] * (before // 4) + ["a," + "b" * 18, "a," + "b" * 19, "c" * 200, "1,2"]
             (tmp_path / "t.csv").write_text("a,b\n" + "\n".join(lines) + "\n")
@@ -205,7 +206,7 @@ def test_the_fast_path_is_taken_for_clean_text(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("records", ["checked", "lines", "multiline"])
-@pytest.mark.parametrize("block", [1, 8, 64, delimited.BLOCK])
+@pytest.mark.parametrize("block", [1, 8, 64, delimited.BLOCK_BYTES])
 def test_a_byte_order_mark_is_a_part_of_its_cell(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: Records, block: int
 ) -> None:
@@ -216,7 +217,7 @@ def test_a_byte_order_mark_is_a_part_of_its_cell(
     (tmp_path / "t.csv").write_text(
         f"{mark}a,b\n{mark}x,1\nz,2\n{mark}x,3\n{mark}{mark}x,4\n{mark},5\n", encoding="utf-8"
     )
-    monkeypatch.setattr(delimited, "BLOCK", block)
+    monkeypatch.setattr(delimited, "BLOCK_BYTES", block)
     assert records_of(tmp_path / "t.csv", records) == [
         (f"{mark}x", "1"),
         ("z", "2"),

@@ -36,12 +36,14 @@ from factored_mwem.errors import Ambiguous
 from factored_mwem.privacy.noise import OpenDPNoise
 from factored_mwem.request import Request
 from factored_mwem.tables.source import Table, open_table
+from factored_mwem.verifier.comparison import Draw, losses, unfaithful
 from factored_mwem.verifier.edits import based, edited
 from factored_mwem.verifier.hostile import choose, lines, quoted_cells, raw_cells, texts
-from factored_mwem.verifier.sheet import Stranger, sheet_of
+from factored_mwem.verifier.sheet import sheet_of
+from factored_mwem.verifier.stranger import Stranger
 from factored_mwem.verifier.tap import tapped
 from factored_mwem.verifier.verify import sweep
-from factored_mwem.verifier.watch import Draw, Parted, Recorder, losses, unfaithful
+from factored_mwem.verifier.watch import Parted, Recorder
 
 TIGHT = 0.999
 

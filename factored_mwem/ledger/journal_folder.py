@@ -1,5 +1,4 @@
-"""Journals: the folder beside a ledger, with a file for each of its runs; and what they prove where an old
-copy of the ledger was put back.
+"""The folder of journals beside a ledger, and what they prove where an old copy of it was put back.
 
 A run's mark is in the books before it draws. So a journal that holds a draw under a mark which the books do
 not know was written with a newer copy of the ledger. One that holds no draw proves nothing: a crash between
@@ -22,9 +21,8 @@ SUFFIX = ".journal"
 
 def place_of(file: LedgerFile, dataset: str, run_id: str) -> Path:
     """Where a run's journal lies: its name tells nobody without the key which run that is."""
-    return file.journals / (
-        hmac.digest(file.key, f"{dataset}\0{run_id}".encode(), "sha256").hex()[:32] + SUFFIX
-    )
+    name = hmac.digest(file.key, f"{dataset}\0{run_id}".encode(), "sha256").hex()[:32]
+    return file.journals / f"{name}{SUFFIX}"
 
 
 def key_of(file: LedgerFile, path: Path) -> bytes:
@@ -37,20 +35,17 @@ class Unreadable(InputError):
 
     def __init__(self, file: LedgerFile, error: OSError) -> None:
         self.why = f"{file.journals}: {error.strerror}"
-        super().__init__(
-            f"cannot read the journals in {self.why}; nothing is spent before they can be looked at"
-        )
+        what = f"cannot read the journals in {self.why}"
+        super().__init__(f"{what}; nothing is spent before they can be looked at")
 
 
 def unknown(file: LedgerFile) -> list[Path]:
-    """The journals that hold draws of releases which the books do not know. Unreadable where they cannot be
-    looked at.
-    """
+    """The journals that hold draws which the books do not know. Unreadable where they cannot be looked at."""
     # Journals first, books second: what another process enters meanwhile is in the books before it is in its
     # journal. The other way round, its journal would be taken for one of a newer copy.
-    found = [(path, mark) for path in _files(file) if (mark := _mark(file, path)) is not None]
-    known = file.marks() if found else set()
-    return [path for path, mark in found if mark not in known]
+    marks = {path: mark for path in _files(file) if (mark := _mark(file, path)) is not None}
+    known = file.marks() if marks else set()
+    return [path for path, mark in marks.items() if mark not in known]
 
 
 def refuse_older(file: LedgerFile) -> None:

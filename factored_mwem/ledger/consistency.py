@@ -1,8 +1,7 @@
-"""Verification: whether a ledger's chain, its rows, its journals and the manifests of its releases say the
-same. It names what does not fit.
+"""Consistency: whether a ledger's chain, its rows and its journals say the same, and what does not fit.
 
 Whoever can write the ledger can write a chain to go with it: against that only the heads in published
-manifests help.
+manifests help, which `pipeline/manifest_check.py` compares.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import json
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from factored_mwem.accounting.cap import Cost, Total
 from factored_mwem.accounting.conversion import Composition
@@ -20,42 +19,36 @@ from factored_mwem.ledger import chain
 from factored_mwem.ledger.chain import Row, canonical
 from factored_mwem.ledger.entries import Dataset, Entry, Snapshot, dataset_of, entry_of
 from factored_mwem.ledger.file import LedgerFile
-from factored_mwem.ledger.journals import Unreadable, unknown
-from factored_mwem.pipeline.manifest_check import check_manifest
+from factored_mwem.ledger.journal_folder import Unreadable, unknown
 
 DAMAGED = (KeyError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError, FmwemError)
 """What a row or an event that is not as we write it may raise."""
 
 
-def check_books(path: Path, manifests: Sequence[Path] = ()) -> dict[str, Any]:
-    """Plain facts: what was looked at, `problems`, a line for each thing that does not fit, and `notes`.
-    Nothing is written.
-    """
+class Inspected(NamedTuple):
+    """A ledger that was looked at: its rows, facts about it, and a line for each thing that does not fit."""
+
+    kept: Snapshot
+    facts: dict[str, Any]
+    problems: list[str]
+
+
+def inspect(path: Path) -> Inspected:
+    """What a ledger says, and where it contradicts itself. Nothing is written."""
     file = LedgerFile(path)
     journals = list(_journals(file))  # before the books are read: see `unknown`
     kept = file.snapshot()
     sums, wrong = _sums(kept)
     problems = [] if kept.whole else ["SQLite finds the file damaged"]
-    problems += [*_broken(kept, file.key), *_differing(kept), *wrong]
-    problems += journals
-    found = [check_manifest(kept, manifest) for manifest in manifests]
-    problems += [problem for _, more, _ in found for problem in more]
-    notes = [note for _, _, more in found for note in more]
-    head = str(kept.events[-1].head) if kept.events else None
+    problems += [*_broken(kept, file.key), *_differing(kept), *wrong, *journals]
     facts = {
         "ledger": str(path),
         "ledger_version": kept.version,
         "events": len(kept.events),
-        "head": head,
+        "head": str(kept.events[-1].head) if kept.events else None,
         "datasets": sums,
     }
-    return {
-        **facts,
-        "manifests": [said for said, _, _ in found],
-        "fits": not problems,
-        "problems": problems,
-        "notes": notes,
-    }
+    return Inspected(kept, facts, problems)
 
 
 def _journals(file: LedgerFile) -> Iterator[str]:
@@ -73,7 +66,7 @@ def _journals(file: LedgerFile) -> Iterator[str]:
 
 def _broken(kept: Snapshot, key: bytes) -> Iterator[str]:
     """Where an event, its head or its code is not what it should be."""
-    before, rows = chain.START, {row["id"]: row for row in kept.releases}
+    before, rows = chain.FIRST_HEAD, {row["id"]: row for row in kept.releases}
     for place, event in enumerate(kept.events, start=1):
         name = f"event {place} of the chain"
         try:
@@ -85,19 +78,16 @@ def _broken(kept: Snapshot, key: bytes) -> Iterator[str]:
                 yield f"{name}: the release beside it is not the one that it enters"
             if event.head != chain.next_head(before, event.text):
                 yield f"{name}: its head does not follow from the event and the head before it"
-            elif event.code != chain.code_of(
-                key, event.head, [rows[number] for number in entered if number in rows]
-            ):
-                which = (
-                    " or the fingerprint of "
-                    f"{f'release {entered[0]}' if len(entered) == 1 else 'one of its releases'}"
-                    if entered
-                    else ""
-                )
+                continue
+            known = [rows[number] for number in entered if number in rows]
+            if event.code != chain.code_of(key, event.head, known):
+                whose = f"release {entered[0]}" if len(entered) == 1 else "one of its releases"
+                which = f" or the fingerprint of {whose}" if entered else ""
                 yield f"{name}: its code does not fit: the ledger's key{which} was changed"
         except DAMAGED:
             yield f"{name}: it is not as this program writes events"
-        before = event.head
+        finally:
+            before = event.head
 
 
 def _entered(facts: Row) -> list[int]:
@@ -128,10 +118,8 @@ class _Replay:
             release = facts["release"]
             dataset = self.datasets[release["dataset"]]
             _must(release["id"] not in self.releases and release["spent_amount"] is None)
-            _must(
-                dataset["limit_rho"] is None
-                or all(dataset[name] == value for name, value in facts["limits"].items())
-            )
+            limits = facts["limits"].items()
+            _must(dataset["limit_rho"] is None or all(dataset[name] == value for name, value in limits))
             self.datasets[release["dataset"]] = {**dataset, **facts["limits"]}
             self.releases[release["id"]] = release
         elif kind == chain.CHANGED:
@@ -142,10 +130,8 @@ class _Replay:
     def _change(self, later: Row) -> None:
         before = self.releases[later["id"]]
         _must(set(later) == {"id", *chain.LATER})
-        _must(
-            before["spent_amount"] is None
-            or all(later[name] == before[name] for name in ("spent_amount", "spent_delta"))
-        )
+        spent = ("spent_amount", "spent_delta")
+        _must(before["spent_amount"] is None or all(later[name] == before[name] for name in spent))
         _must(before["state"] != "finished" or later["state"] == "finished")
         _must(later["files"][: len(before["files"])] == before["files"])
         self.releases[later["id"]] = {**before, **later}
@@ -173,10 +159,8 @@ def _differing(kept: Snapshot) -> Iterator[str]:
 def _facts(row: Row) -> Row:
     try:
         return chain.release_facts(row)
-    except DAMAGED:
-        return {
-            name: value for name, value in row.items() if name != "fingerprint"
-        }  # no JSON: it differs from the chain's
+    except DAMAGED:  # no JSON: it differs from the chain's
+        return {name: value for name, value in row.items() if name != "fingerprint"}
 
 
 def _compared(what: str, rows: dict[Any, Row], known: dict[Any, Row]) -> Iterator[str]:
@@ -186,14 +170,11 @@ def _compared(what: str, rows: dict[Any, Row], known: dict[Any, Row]) -> Iterato
         elif name not in rows:
             yield f"{what} {name!r}: it is in the chain, and not in the books"
         else:
-            columns = [*rows[name], *(column for column in known[name] if column not in rows[name])]
-            other = [
-                column
-                for column in columns
-                if _text(rows[name].get(column)) != _text(known[name].get(column))
-            ]
-            if other:
-                said = ", ".join(column if column in rows[name] else repr(column) for column in other)
+            row, other = rows[name], known[name]
+            columns = [*row, *(column for column in other if column not in row)]
+            wrong = [c for c in columns if _text(row.get(c)) != _text(other.get(c))]
+            if wrong:
+                said = ", ".join(column if column in row else repr(column) for column in wrong)
                 yield f"{what} {name!r}: {said} in the books is not what the chain says"
 
 
@@ -206,17 +187,13 @@ def _text(value: Any) -> str:
 
 
 def _sums(kept: Snapshot) -> tuple[list[dict[str, Any]], list[str]]:
-    """What the releases of each dataset add up to, exactly; and where the cap does not admit them in their
-    order, under its limits.
-    """
+    """What the releases of each dataset add up to, exactly; and where its cap does not admit them."""
     sums, problems = [], []
     for row in kept.datasets:
         name = f"dataset {row['name']!r}"
         try:
-            dataset, entries = (
-                dataset_of(row),
-                [entry_of(one) for one in kept.releases if one["dataset"] == row["name"]],
-            )
+            dataset = dataset_of(row)
+            entries = [entry_of(one) for one in kept.releases if one["dataset"] == row["name"]]
             problems += [f"{name}: {problem}" for problem in _overspent(dataset, entries)]
             sums.append(_sum(dataset, [entry.cost for entry in entries]))
         except DAMAGED:
@@ -234,14 +211,15 @@ def _sums(kept: Snapshot) -> tuple[list[dict[str, Any]], list[str]]:
 
 
 def _sum(dataset: Dataset, costs: Sequence[Cost]) -> dict[str, Any]:
-    unit = "epsilon" if dataset.cap.rho is None else "rho"
-    exact = {"rho": str(sum(cost.rho for cost in costs)), "delta": str(sum(cost.delta for cost in costs))}
-    amounts = {
+    total = Total.of(costs)
+    return {
+        "dataset": dataset.name,
+        "releases": len(costs),
+        "unit": "epsilon" if dataset.cap.rho is None else "rho",
         "spent": dataset.cap.spent(costs, dataset.limits),
         "cap": float(_whole(dataset)),
-        "exact": exact,
+        "exact": {"rho": str(total.rho), "delta": str(total.delta)},
     }
-    return {"dataset": dataset.name, "releases": len(costs), "unit": unit, **amounts}
 
 
 def _whole(dataset: Dataset) -> Fraction:
@@ -254,14 +232,11 @@ def _overspent(dataset: Dataset, entries: Sequence[Entry]) -> Iterator[str]:
             yield "it has releases, and no limits that the first of them set"
         return
     all_of_it = [Cost(Composition.ZCDP, dataset.limits.rho)]
-    if dataset.limits.rho and dataset.cap.spent(all_of_it, dataset.limits) > _whole(dataset) * (
-        1 + Fraction(1, 10**9)
-    ):  # by another's rounding
+    most = _whole(dataset) * (1 + Fraction(1, 10**9))  # by another's rounding
+    if dataset.limits.rho and dataset.cap.spent(all_of_it, dataset.limits) > most:
         yield "its limits allow more than its cap"
     before = Total()
-    for (
-        entry
-    ) in entries:  # those before it have spent no more than was reserved, so there was room for this one then
+    for entry in entries:  # those before it have spent no more than was reserved: there was room for it
         if not dataset.cap.holds(before.plus(entry.reserved), dataset.limits):
             yield f"its cap does not admit release {entry.number} after those before it"
         if entry.cost.amount > entry.reserved.amount or entry.cost.delta > entry.reserved.delta:
