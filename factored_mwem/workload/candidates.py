@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,6 +12,7 @@ import numpy as np
 
 from factored_mwem.domain.domain import Clique, Domain
 from factored_mwem.domain.levels import Levels, View
+from factored_mwem.workload.queries.base import Span
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +32,21 @@ class Candidates:
     coarse_of: np.ndarray | None = None
     weights: np.ndarray | None = None
     ranged: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, domain: Domain, top: int, spans: Sequence[Span]) -> Candidates:
+        """All marginals of up to `top` attributes, then those that the spans hold beyond."""
+        inside = _inside(spans, domain)
+        listed = sorted(sub for sub in inside if len(sub) > top)
+        width = max([top, *map(len, listed)])
+        parts = [_all_of(len(domain), order, width) for order in range(1, top + 1)]
+        padded = np.fromiter(
+            (p for sub in listed for p in (*sub, *(-1,) * (width - len(sub)))), np.int32, len(listed) * width
+        )
+        members = np.concatenate([*parts, padded.reshape(-1, width)])
+        ranged = {domain.index(name) for span in spans if span.ordered for name in span.names}
+        weights = _weights(len(domain), top, listed, inside)
+        return cls(domain, members, weights=weights, ranged=tuple(sorted(ranged)))
 
     def __len__(self) -> int:
         return len(self.members)
@@ -199,3 +217,52 @@ def _adopt(
     for i, row in zip(which.tolist(), wanted.tolist(), strict=True):
         if parent[i] == i:
             parent[i] = rows.get(tuple(row), i)
+
+
+def _inside(spans: Iterable[Span], domain: Domain) -> dict[tuple[int, ...], float]:
+    """Every set of attributes (positions) that a span holds, with its largest weight."""
+    weight_of: dict[tuple[int, ...], float] = {}
+    for span in spans:
+        positions = [domain.index(name) for name in domain.clique(span.names)]
+        for order in range(1, min(span.order, len(positions)) + 1):
+            for sub in itertools.combinations(positions, order):
+                if weight_of.get(sub, 0.0) < span.weight:
+                    weight_of[sub] = span.weight
+    return weight_of
+
+
+def _weights(
+    attributes: int, top: int, listed: Sequence[tuple[int, ...]], inside: dict[tuple[int, ...], float]
+) -> np.ndarray | None:
+    """float64[candidate] in (0, 1], the largest 1, or None where all are alike; a plain marginal, of at most
+    `top` attributes, weighs 1 or more.
+    """
+    if not inside or all(weight == 1.0 for weight in inside.values()):
+        return None
+    starts = [0, *itertools.accumulate(math.comb(attributes, order) for order in range(1, top + 1))]
+    weights = np.ones(starts[-1] + len(listed))
+    weights[starts[-1] :] = [inside[sub] for sub in listed]
+    for sub, weight in inside.items():
+        if len(sub) <= top and weight > 1.0:
+            weights[starts[len(sub) - 1] + _rank(sub, attributes)] = weight
+    return None if (weights == weights.max()).all() else weights / weights.max()
+
+
+def _rank(sub: tuple[int, ...], attributes: int) -> int:
+    """The place of a set among all of its size, as itertools.combinations lists them."""
+    rank, before = 0, -1
+    for i, position in enumerate(sub):
+        left = len(sub) - i
+        rank += math.comb(attributes - before - 1, left) - math.comb(attributes - position, left)
+        before = position
+    return rank
+
+
+def _all_of(attributes: int, order: int, width: int) -> np.ndarray:
+    """int32[candidate, width]: all combinations of `order` attributes, padded; streamed, for there may be
+    millions.
+    """
+    members = np.full((math.comb(attributes, order), width), -1, dtype=np.int32)
+    flat = itertools.chain.from_iterable(itertools.combinations(range(attributes), order))
+    members[:, :order] = np.fromiter(flat, dtype=np.int32, count=len(members) * order).reshape(-1, order)
+    return members

@@ -1,17 +1,12 @@
-"""Query kinds. Each file holds one kind: which attributes a question is about, how it is answered, and what
-one person changes.
-
-To add a kind, write its file and name it in `workload.KINDS`: the loop, selection, measurement and accounting
-ask through `Questions` alone.
-"""
+"""Query kinds: what a request of any kind declares, and what its questions answer."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import Annotated, Any, Protocol, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
@@ -75,6 +70,17 @@ Names = Annotated[Clique, AfterValidator(_each_once)]
 """Attributes of a request, each named once."""
 
 
+class Span(NamedTuple):
+    """The marginals over up to `order` of the attributes `names`; `ordered` where boxes over their values are
+    asked, so that coarser levels of them may serve.
+    """
+
+    names: Clique
+    order: int
+    weight: float = 1.0
+    ordered: bool = False
+
+
 class QueryRequest(BaseModel):
     """What a workload asks for in one line: its public parameters.
 
@@ -84,30 +90,57 @@ class QueryRequest(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    key: ClassVar[str]
+    """Its list in workload files and manifests."""
+    option: ClassVar[str]
+    """Its flag `--option`, which is also its key in configuration files, and in capitals its variable."""
+    help: ClassVar[str]
+    """What `--help` says of the flag."""
+    repeats: ClassVar[bool] = True
+    """Whether the flag takes a text and repeats; else it takes one whole number."""
+    form: ClassVar[str]
+    """What follows the flag, as messages write it."""
+    example: ClassVar[str] = ""
+    """A text that the flag takes, where it takes one."""
+
     weight: float = Field(default=1.0, gt=0, le=1000)
+
+    @classmethod
+    @abstractmethod
+    def parse(cls, given: Any) -> Self:
+        """The request that the flag asks for, with a text or with a number. InputError where it makes no
+        sense.
+        """
 
     @property
     def names(self) -> Clique:
         """The attributes it names; none where it is about all of a type."""
         return ()
 
+    def breadth(self, attributes: int) -> tuple[int, int]:
+        """(width, order): all is answered by the marginals over up to `order` of so many attributes, as far
+        as is known before the domain is.
+        """
+        return (len(self.names) or attributes,) * 2
+
     def check(self, attributes: int) -> None:
         """InputError for what cannot be asked of a table of so many columns, whatever their domain."""
+
+    def check_kinds(self, kinds: Mapping[str, str]) -> None:
+        """InputError for what cannot be asked of columns of these kinds (types of attributes, by name)."""
 
     @abstractmethod
     def in_words(self) -> str:
         """What is asked, on one short line."""
 
     @abstractmethod
-    def within(self, domain: Domain) -> tuple[Clique, int]:
-        """(names, order): the marginals over so many of these attributes answer it. InputError where the
-        domain does not fit.
-        """
+    def spans(self, domain: Domain) -> Span:
+        """The marginals that answer it, and those inside them. InputError where the domain does not fit."""
 
     def targets(self, domain: Domain) -> list[Clique]:
         """The marginals that answer it, by names; InputError where the domain does not fit."""
-        names, order = self.within(domain)
-        return list(itertools.combinations(names, order))
+        span = self.spans(domain)
+        return list(itertools.combinations(span.names, span.order))
 
     @abstractmethod
     def questions(self, domain: Domain) -> Questions:
@@ -136,14 +169,14 @@ def split_spec(text: str, option: str) -> tuple[Clique, str, float]:
     body, _, weight = text.partition("@")
     names, _, what = body.partition(":")
     try:
-        found = float(weight) if weight else 1.0
+        factor = float(weight) if weight else 1.0
     except ValueError:
         raise InputError(
             f"--{option} {shown(text)}: {weight!r} is no weight; write for example {shown(body)}@2"
         ) from None
-    if not math.isfinite(found) or not 0 < found <= 1000:
+    if not math.isfinite(factor) or not 0 < factor <= 1000:
         raise InputError(f"--{option} {shown(text)}: a weight is above 0, at most 1000")
     attributes = tuple(name.strip() for name in names.split(","))
     if not all(attributes) or len(set(attributes)) < len(attributes):
         raise InputError(f"--{option} {shown(text)}: name each attribute once, separated by commas")
-    return attributes, what.strip(), found
+    return attributes, what.strip(), factor

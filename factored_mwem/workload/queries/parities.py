@@ -8,16 +8,16 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from pydantic import Field
 
 from factored_mwem.accounting.unit import Unit
-from factored_mwem.domain.domain import Clique, Domain
+from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
 from factored_mwem.kernels.linear import parity_sums, walsh
-from factored_mwem.workload.queries.base import QueryRequest
+from factored_mwem.workload.queries.base import QueryRequest, Span, made
 
 SIGNS = np.array([1, -1], dtype=np.int8)
 
@@ -25,7 +25,23 @@ SIGNS = np.array([1, -1], dtype=np.int8)
 class ParitiesRequest(QueryRequest):
     """All parities of at most `order` of the attributes that have two codes."""
 
+    key: ClassVar[str] = "parities"
+    option: ClassVar[str] = "parities"
+    help: ClassVar[str] = "Keep all parities of at most K binary columns."
+    repeats: ClassVar[bool] = False
+    form: ClassVar[str] = "K"
+
     order: int = Field(ge=1, le=20)
+
+    @classmethod
+    def parse(cls, given: int, weight: float = 1.0) -> ParitiesRequest:
+        """The order K."""
+        if not 1 <= given <= 20:
+            raise InputError(f"--parities {given}: a parity is over 1 to 20 attributes")
+        return made(cls, order=given, weight=weight)
+
+    def breadth(self, attributes: int) -> tuple[int, int]:
+        return attributes, min(self.order, attributes)
 
     def check(self, attributes: int) -> None:
         if self.order > attributes:
@@ -34,8 +50,8 @@ class ParitiesRequest(QueryRequest):
     def in_words(self) -> str:
         return f"parities of up to {self.order} binary columns"
 
-    def within(self, domain: Domain) -> tuple[Clique, int]:
-        return tuple(domain.names[p] for p in self._binary(domain)), self.order
+    def spans(self, domain: Domain) -> Span:
+        return Span(tuple(domain.names[p] for p in self._binary(domain)), self.order, self.weight)
 
     def questions(self, domain: Domain) -> Parities:
         return Parities.up_to(self._binary(domain), self.order)
