@@ -68,7 +68,8 @@ def _open_streams() -> None:
         except OSError:
             os.dup2(os.open(os.devnull, os.O_RDWR), number)
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "r+", encoding="utf-8"))  # noqa: SIM115 - as long as the process lives
+            stream = open(os.devnull, "r+", encoding="utf-8")  # noqa: SIM115 - as long as the process lives
+            setattr(sys, name, stream)
 
 
 def _listen() -> None:

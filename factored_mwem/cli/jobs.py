@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from factored_mwem.cli.settings import policy_from, records_from
+from factored_mwem.cli.settings import ReleaseSettings
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError, ResourceError
 from factored_mwem.files import check_target, remove, sha256, sweep
@@ -29,9 +29,7 @@ from factored_mwem.tables.codec import fit_columns
 from factored_mwem.tables.formats import check_format, manifest_path, write_batches
 from factored_mwem.tables.source import TEXT_SUFFIXES, open_table
 from factored_mwem.verifier.verify import Verified, verify
-from factored_mwem.workload.queries.base import QueryRequest
-from factored_mwem.workload.queries.cuboids import CubeRequest
-from factored_mwem.workload.queries.ranges import RangesRequest
+from factored_mwem.workload.queries import KINDS
 from factored_mwem.workload.workload import Workload
 
 
@@ -48,37 +46,37 @@ class Done:
     reused: bool
 
 
-def run(table: Path, settings: Mapping[str, Any], report: Callable[[Progress], None]) -> Done:
+def run(table: Path, settings: ReleaseSettings, report: Callable[[Progress], None]) -> Done:
     """Release `table` and write its files. Whatever can be refused is refused before the first row is
     read.
     """
-    policy, workload = policy_from(settings), workload_from(settings)
-    output = Path(settings.get("output") or f"{stem(table)}.synthetic.parquet")
+    policy, workload = settings.policy, workload_from(settings)
+    output = settings.output or Path(f"{stem(table)}.synthetic.parquet")
     check_format(output)
     files = {"data": output, "manifest": manifest_path(output)} | (
-        {"model": Path(settings["model"])} if settings.get("model") else {}
+        {"model": settings.model} if settings.model else {}
     )
-    path = domain_path(table, settings.get("domain"))
-    books = {key: settings.get(key) for key in ("ledger", "dataset", "run_id")}
-    inputs = [table, path, *(Path(settings[key]) for key in ("workload", "ledger") if settings.get(key))]
+    path = domain_path(table, settings.domain)
+    books: dict[str, Any] = {key: getattr(settings, key) for key in ("ledger", "dataset", "run_id")}
+    inputs = [table, path, settings.workload, settings.ledger]
     _check_paths(list(files.values()), inputs)
     if not any(books.values()):
-        _check_targets(files.values(), overwrite=bool(settings.get("overwrite")))
+        _check_targets(files.values(), overwrite=settings.overwrite)
     request = Request.of(
         table,
         workload,
         policy,
         domain=path,
-        columns=settings.get("columns"),
-        rows=settings.get("rows"),
-        sample_seed=settings.get("sample_seed"),
+        columns=settings.columns,
+        rows=settings.rows,
+        sample_seed=settings.sample_seed,
     )
     with Run.begin(request, **books, version=versions()) as held:
         reused = held.reusable(files)
         manifest = (
             _load(files["manifest"])
             if reused
-            else _make(request, held, files, overwrite=bool(settings.get("overwrite")), report=report)
+            else _make(request, held, files, overwrite=settings.overwrite, report=report)
         )
         facts = _facts(manifest, files, path) | (
             {"dataset": books["dataset"], "run_id": books["run_id"], "reused": reused}
@@ -197,46 +195,37 @@ def stem(table: Path) -> str:
     return table.stem
 
 
-def domain_path(table: Path, given: Any) -> Path | None:
+def domain_path(table: Path, given: Path | None) -> Path | None:
     """The domain file: the one given, else NAME.domain.json beside the table, else none."""
     if given:
-        return Path(given)
+        return given
     if not table.name:  # "." or "/", which opening will refuse
         return None
     beside = table.with_name(f"{stem(table)}.domain.json")
     return beside if beside.exists() else None
 
 
-def workload_from(settings: Mapping[str, Any]) -> Workload:
-    workload = Workload.load(settings["workload"]) if settings.get("workload") else Workload()
-    order = settings.get("marginals")
-    if order is not None:
-        if not isinstance(order, int) or isinstance(order, bool):
-            raise InputError(f"marginals={order!r}: must be a whole number")
-        workload = workload + Workload.marginals(order)
-    asked: list[QueryRequest] = [CubeRequest.parse(text) for text in settings.get("cube") or ()]
-    asked += [RangesRequest.parse(text) for text in settings.get("ranges") or ()]
-    workload = workload + Workload(asked=tuple(asked))
-    if settings.get("parities") is not None:
-        workload = workload + Workload.parities(settings["parities"])
+def workload_from(settings: ReleaseSettings, order: int | None = None) -> Workload:
+    """What the settings ask for, with all marginals of `order`, or of the settings'."""
+    order = settings.marginals if order is None else order
+    workload = Workload.load(settings.workload) if settings.workload else Workload()
+    workload = workload + (Workload.marginals(order) if order is not None else Workload()) + settings.asked
     if workload == Workload():
-        raise InputError(
-            "nothing to keep: give --marginals K, --cube A,B,C, --ranges A:1000, --parities K or --workload "
-            "FILE"
-        )
+        flags = ", ".join(f"--{kind.option} {kind.form}" for kind in KINDS.values())
+        raise InputError(f"nothing to keep: give --marginals K, {flags} or --workload FILE")
     return workload
 
 
-def dry_run(table: Path, settings: Mapping[str, Any], rows: int) -> tuple[Forecast, str]:
+def dry_run(table: Path, settings: ReleaseSettings, rows: int) -> tuple[Forecast, str]:
     """The forecast of a release, and the budget's unit; reads the table's header or schema, no row."""
-    policy, workload = policy_from(settings), workload_from(settings)
-    path = domain_path(table, settings.get("domain"))
+    policy, workload = settings.policy, workload_from(settings)
+    path = domain_path(table, settings.domain)
     if path is None:
         raise InputError("check needs a domain: give --domain FILE, or write one with `fmwem domain draft`")
     found = Domain.load(path)
     found.check_reviewed()
     visible, declared, columns = without_id(
-        policy, open_table(table, policy.records), found, settings.get("columns")
+        policy, open_table(table, policy.records), found, settings.columns
     )
     assert declared is not None
     domain, _ = fit_columns(declared, visible, columns)
@@ -249,38 +238,36 @@ def dry_run(table: Path, settings: Mapping[str, Any], rows: int) -> tuple[Foreca
     ).unit
 
 
-def draw(model: Path, rows: int, output: Path, *, seed: int | None, overwrite: bool) -> dict[str, Any]:
+def draw(model: Path, rows: int, output: Path, settings: ReleaseSettings) -> dict[str, Any]:
     """Write `rows` fresh rows of a model file; the line for scripts."""
     check_format(output)
-    check_target(output, overwrite=overwrite)
-    made = Release.load(model)
+    check_target(output, overwrite=settings.overwrite)
+    made, seed = Release.load(model), settings.sample_seed
     batches = made.batches(rows, seed=secrets.randbits(64) if seed is None else seed)
-    digest = write_batches(output, made.schema, batches, overwrite=overwrite)
+    digest = write_batches(output, made.schema, batches, overwrite=settings.overwrite)
     return {"output": str(output), "rows": rows, "sha256": digest, "spent_epsilon": 0}
 
 
-def compare(real: Path, synthetic: Path, order: int, settings: Mapping[str, Any]) -> Errors:
+def compare(real: Path, synthetic: Path, order: int, settings: ReleaseSettings) -> Errors:
     """NOT PRIVATE: the errors of a synthetic file."""
-    asked = workload_from({**settings, "marginals": order})
-    domain, records = domain_path(real, settings.get("domain")), records_from(settings)
     return evaluate(
         real,
         synthetic,
         order,
-        domain=domain,
-        columns=settings.get("columns"),
-        workload=asked,
-        records=records,
+        domain=domain_path(real, settings.domain),
+        columns=settings.columns,
+        workload=workload_from(settings, order),
+        records=settings.policy.records,
     )
 
 
-def verified(table: Path, settings: Mapping[str, Any], pairs: int, report: Callable[[int], None]) -> Verified:
+def verified(table: Path, settings: ReleaseSettings, pairs: int, report: Callable[[int], None]) -> Verified:
     """NOT PRIVATE: what neighbours of the table say of a release with these settings."""
-    path, columns = domain_path(table, settings.get("domain")), settings.get("columns")
+    path, columns = domain_path(table, settings.domain), settings.columns
     return verify(
         table,
         workload_from(settings),
-        policy_from(settings),
+        settings.policy,
         domain=path,
         columns=columns,
         pairs=pairs,

@@ -9,6 +9,7 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import GenericAlias
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PositiveInt, ValidationError, create_model
@@ -48,9 +49,9 @@ class _Marginals(BaseModel):
     cliques: tuple[tuple[str, ...], ...] = ()
 
 
-_lists: dict[str, Any] = {name: (tuple[kind, ...], ()) for name, kind in KINDS.items()}  # type: ignore[valid-type]
+_LISTS: dict[str, Any] = {key: (GenericAlias(tuple, (kind, ...)), ()) for key, kind in KINDS.items()}
 WorkloadFile: type[_Marginals] = create_model(
-    "WorkloadFile", __base__=_Marginals, __doc__="A workload: what must come out right.", **_lists
+    "WorkloadFile", __base__=_Marginals, __doc__="A workload: what must come out right.", **_LISTS
 )
 
 
