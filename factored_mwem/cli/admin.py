@@ -113,8 +113,8 @@ def ledger_show(
     from factored_mwem.cli import console
     from factored_mwem.ledger.report import books
 
-    found = books(file)
-    print(json.dumps(found) if as_json else console.books_text(found))
+    shown = books(file)
+    print(json.dumps(shown) if as_json else console.books_text(shown))
 
 
 @ledger_app.command("export")
@@ -142,7 +142,7 @@ def ledger_verify(
     from factored_mwem.cli import console
     from factored_mwem.ledger.check import check_books
 
-    found = check_books(file, manifests or ())
-    print(json.dumps(found) if as_json else console.books_check_text(found))
-    if not found["fits"]:
+    check = check_books(file, manifests or ())
+    print(json.dumps(check) if as_json else console.books_check_text(check))
+    if not check["fits"]:
         raise typer.Exit(2)

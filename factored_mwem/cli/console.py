@@ -25,16 +25,15 @@ STARTED = time.monotonic()
 
 
 def stderr() -> Console:
-    """A console for people; rich itself respects NO_COLOR and a missing terminal. Text is text: a column may
-    be called "[/b]" or ":smile:".
+    """A console for people; rich itself respects NO_COLOR and a missing terminal.
+
+    Text is text: a column may be called "[/b]" or ":smile:".
     """
     return Console(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)
 
 
 def say(text: str) -> None:
-    """A message for people on stderr, which may be closed, full, or of an encoding without some letter: that
-    ends no run.
-    """
+    """A message for people on stderr. That it is closed, full or lacks a letter ends no run."""
     with contextlib.suppress(Exception):
         stderr().print(visible(text))
 
@@ -199,9 +198,9 @@ def forecast_text(found: Forecast, rows: int, unit: str) -> str:
     return "\n".join(lines)
 
 
-def books_text(found: dict[str, Any]) -> str:
+def books_text(books: dict[str, Any]) -> str:
     lines = []
-    for d in found["datasets"]:
+    for d in books["datasets"]:
         unit = "epsilon" if d["rho"] is None else "rho"
         delta = f" at delta {d['delta']:g}" if d["delta"] else ""
         by = f", whom column {piece(repr(d['privacy_id']))} names" if d["privacy_id"] is not None else ""
@@ -211,16 +210,16 @@ def books_text(found: dict[str, Any]) -> str:
         rest.append(f"epsilon {d['left_pure']:g} if it is pure")
         lines.append(f"  spent {unit} {d['spent']:.6g}, left for one more release {' or '.join(rest)}")
         lines += map(_entry, d["releases"])
-    if not found["datasets"]:
+    if not books["datasets"]:
         lines = ["no datasets; `fmwem ledger add FILE --dataset NAME --epsilon E` adds one"]
-    if any(r["state"] in ("reserved", "failed") for d in found["datasets"] for r in d["releases"]):
+    if any(r["state"] in ("reserved", "failed") for d in books["datasets"] for r in d["releases"]):
         lines.append(
             "reserved: under way, or killed; failed: ended by an error. What they list counts; the same run "
             "id, if any, completes them."
         )
-    if found["older_than_its_journals"] is None:
+    if books["older_than_its_journals"] is None:
         lines.append("WARNING: the journals could not be looked at: no release will start before they can be")
-    elif found["older_than_its_journals"]:
+    elif books["older_than_its_journals"]:
         lines.append(
             "WARNING: this ledger is older than its journals: what was spent since is missing from it, and "
             "no release will start"
@@ -242,50 +241,50 @@ def _entry(release: dict[str, Any]) -> str:
     return f"  {release['number']:4} {release['state']:9} {promise}{cost}{learnt}  {entered}"
 
 
-def books_check_text(found: dict[str, Any]) -> str:
-    head = found["head"] if re.fullmatch("[0-9a-f]{64}", found["head"] or "") else "that is none"
-    empty = "no events yet" if not (found["datasets"] or found["problems"]) else "its chain has no events"
-    none = "no chain yet: what is entered next begins it" if found["ledger_version"] == 1 else empty
-    chain = f"chain of {found['events']} events, head {head}" if found["events"] else none
-    lines = [f"{piece(found['ledger'])}: {chain}"]
-    for d in found["datasets"]:
+def books_check_text(check: dict[str, Any]) -> str:
+    head = check["head"] if re.fullmatch("[0-9a-f]{64}", check["head"] or "") else "that is none"
+    empty = "no events yet" if not (check["datasets"] or check["problems"]) else "its chain has no events"
+    none = "no chain yet: what is entered next begins it" if check["ledger_version"] == 1 else empty
+    chain = f"chain of {check['events']} events, head {head}" if check["events"] else none
+    lines = [f"{piece(check['ledger'])}: {chain}"]
+    for d in check["datasets"]:
         spent = f"spent {d['unit']} {d['spent']:.6g} of {d['cap']:g}"
         lines.append(f"  {d['dataset']!r}: {d['releases']} releases, {spent}")
-    known = (m for m in found["manifests"] if m["release"] is not None)
+    known = (m for m in check["manifests"] if m["release"] is not None)
     lines += [f"  {piece(m['manifest'])}: release {piece(m['release'])} of {m['dataset']!r}" for m in known]
-    lines += [f"note: {piece(note)}" for note in found["notes"]]
-    lines += [f"does not fit: {piece(problem)}" for problem in found["problems"]]
-    return "\n".join([*lines, *(["all fits"] if found["fits"] else [])])
+    lines += [f"note: {piece(note)}" for note in check["notes"]]
+    lines += [f"does not fit: {piece(problem)}" for problem in check["problems"]]
+    return "\n".join([*lines, *(["all fits"] if check["fits"] else [])])
 
 
-def errors_text(found: Errors) -> str:
+def errors_text(errors: Errors) -> str:
     lines = [
         "NOT PRIVATE: these numbers compare with the real table; do not publish them",
         "marginals   mean L1   worst L1",
     ]
-    for order, (mean, worst) in found.by_order.items():
+    for order, (mean, worst) in errors.by_order.items():
         lines.append(f"{order}-way       {mean:7.4f}    {worst:7.4f}")
-    for words, questions, mean, worst in found.asked:
+    for words, questions, mean, worst in errors.asked:
         lines.append(f"{words} ({questions:,}): mean {mean:.5f}, worst {worst:.5f}")
-    lines += ["worst marginals:", *(f"  {error:.4f}  {' x '.join(clique)}" for clique, error in found.worst)]
+    lines += ["worst marginals:", *(f"  {error:.4f}  {' x '.join(clique)}" for clique, error in errors.worst)]
     return "\n".join(lines)
 
 
-def verified_text(found: Verified) -> str:
+def verified_text(verified: Verified) -> str:
     lines = [
         "NOT PRIVATE: these numbers look at the real table; do not publish them",
-        f"{found.pairs:,} neighbours of the table, {found.draws:,} comparisons of a draw with what was "
+        f"{verified.pairs:,} neighbours of the table, {verified.draws:,} comparisons of a draw with what was "
         "charged for it",
     ]
-    if found.refused:
+    if verified.refused:
         lines.append(
-            f"{found.refused:,} of the neighbours were refused before anything was drawn, as documented: a "
-            "record's end is not clear"
+            f"{verified.refused:,} of the neighbours were refused before anything was drawn, as documented: "
+            "a record's end is not clear"
         )
-    width = max([len(stage.name) for stage in found.stages], default=0) + 3
+    width = max([len(stage.name) for stage in verified.stages], default=0) + 3
     lines += [f"{'stage':{width}}{'draws':>9}   worst share of the charge"]
-    lines += [f"{stage.name:{width}}{stage.compared:9,}   {stage.worst:.4f}" for stage in found.stages]
-    if found.holds:
+    lines += [f"{stage.name:{width}}{stage.compared:9,}   {stage.worst:.4f}" for stage in verified.stages]
+    if verified.holds:
         return "\n".join([*lines, "all hold: nothing moved by more than was charged"])
-    lines.append(f"FAILED on {found.failed:,} tables; the first:")
-    return "\n".join([*lines, *(f"  {f.stage}, {f.neighbour}: {f.why}" for f in found.failures)])
+    lines.append(f"FAILED on {verified.failed:,} tables; the first:")
+    return "\n".join([*lines, *(f"  {f.stage}, {f.neighbour}: {f.why}" for f in verified.failures)])

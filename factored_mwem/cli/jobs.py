@@ -35,8 +35,9 @@ from factored_mwem.workload.workload import Workload
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A finished release: `facts` is the line for scripts. `reused`: it had been finished before, and its
-    files are as they were.
+    """A finished release: `facts` is the line for scripts.
+
+    `reused`: it had been finished before, and its files are as they were.
     """
 
     manifest: Manifest
@@ -47,9 +48,7 @@ class Done:
 
 
 def run(table: Path, settings: ReleaseSettings, report: Callable[[Progress], None]) -> Done:
-    """Release `table` and write its files. Whatever can be refused is refused before the first row is
-    read.
-    """
+    """Release `table` and write its files. What can be refused is so before a row is read."""
     policy, workload = settings.policy, workload_from(settings)
     output = settings.output or Path(f"{stem(table)}.synthetic.parquet")
     check_format(output)

@@ -1,5 +1,6 @@
-"""The command line `fmwem`: every command a few lines over the library. stdout is for machines, stderr for
-people.
+"""The command line `fmwem`: every command a few lines over the library.
+
+stdout is for machines, stderr for people.
 
 Heavy modules are imported inside the commands, so that `--help` and mistakes answer at once.
 """

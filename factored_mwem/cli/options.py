@@ -33,8 +33,9 @@ NoProgress = Annotated[bool, typer.Option("--no-progress", help="No progress bar
 
 
 def takes(*groups: Group) -> Callable[[Command], Command]:
-    """Give a command the flags of these groups, and hand it what they, the environment and a file say as its
-    parameter `settings`. A flag that the command declares itself is its own.
+    """Give a command the flags of these groups, and hand it all settings in force as `settings`.
+
+    A flag that the command declares itself is its own.
     """
 
     def decorate(command: Command) -> Command:

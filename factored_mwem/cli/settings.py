@@ -219,8 +219,9 @@ def _checked(own: Mapping[str, Any], where: str = "") -> ReleaseSettings:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """The keys of a TOML file, dashes or underscores. InputError for an unknown one; what is for Policy is
-    checked with the flags.
+    """The keys of a TOML file, with dashes or underscores. InputError for an unknown one.
+
+    What is for Policy is checked with the flags.
     """
     try:
         data = parse_toml(read_text(path, "configuration"))

@@ -57,8 +57,9 @@ WorkloadFile: type[_Marginals] = create_model(
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Marginals by order (`orders`: all of that many attributes) and by name (`named`), and what query kinds
-    ask (`asked`).
+    """What must come out right: marginals by order and by name, and what query kinds ask.
+
+    `orders`: all marginals of so many attributes; `named`: those over these; `asked`: requests.
 
     >>> Workload.marginals(2) + Workload.of([("age", "sex", "race")])
     Workload(orders=(2,), named=(('age', 'sex', 'race'),), asked=())
@@ -97,9 +98,7 @@ class Workload:
         seed: int = 0,
         weight: float = 1.0,
     ) -> Workload:
-        """Boxes over these ordered attributes: `count` random ones, all, or all that begin at the lowest
-        values.
-        """
+        """Boxes over these ordered attributes: `count` random ones, all, or all from the lowest values."""
         how = {"count": count, "which": which, "seed": seed, "weight": weight}
         return cls(asked=(made(RangesRequest, attributes=attributes, **how),))
 
@@ -110,8 +109,9 @@ class Workload:
 
     @classmethod
     def load(cls, path: str | Path) -> Workload:
-        """Read a workload file (TOML or JSON): `marginals = 3`, `cliques = [["age", "sex"], ...]`, lists of
-        `cubes`, `ranges`, `parities`.
+        """Read a workload file (TOML or JSON).
+
+        `marginals = 3`, `cliques = [["age", "sex"], ...]`, and a list for each query kind.
         """
         path = Path(path)
         try:
@@ -155,9 +155,7 @@ class Workload:
         return Workload(self.orders + other.orders, self.named + other.named, self.asked + other.asked)
 
     def candidates(self, domain: Domain) -> Candidates:
-        """The targets and every marginal inside one: a small marginal is often the cheaper way to a large
-        one.
-        """
+        """The targets and every marginal inside one, often the cheaper way to it."""
         self.check(domain.names)
         spans = [
             *(Span(clique, len(clique)) for clique in self.named),

@@ -23,8 +23,9 @@ class Source(Protocol):
 
 
 class Questions(Protocol):
-    """Questions of one kind, numbered from 0. A question has one answer, or one for each cell of a table that
-    is measured as a whole.
+    """Questions of one kind, numbered from 0.
+
+    A question has one answer, or one for each cell of a table that is measured as a whole.
     """
 
     @property
@@ -38,14 +39,10 @@ class Questions(Protocol):
         """A question in words, from the names of all attributes."""
 
     def answers(self, source: Any) -> np.ndarray:
-        """All answers, question after question: exact int64 where the source counts rows, else float64
-        records.
-        """
+        """All answers, one after the other: exact int64 where the source counts rows, else float64."""
 
     def l1(self, unit: Unit) -> int:
-        """The most that the answers to one question move together between neighbours, in sum of absolute
-        values.
-        """
+        """The most that the answers to a question move between neighbours: the sum of absolute values."""
 
     def l2_squared(self, unit: Unit) -> int:
         """The same, in sum of squares."""
@@ -55,9 +52,7 @@ class Questions(Protocol):
         """The least value of a query at a row: 0, or -1 where rows count against it. The greatest is 1."""
 
     def axis_values(self, question: int) -> dict[int, np.ndarray] | None:
-        """int8[code] by attribute: the query's value at a row is their product. None where a question is a
-        whole marginal.
-        """
+        """int8[code] by attribute: a row's value is their product. None where a question is a marginal."""
 
 
 def _each_once(names: Clique) -> Clique:
@@ -71,8 +66,9 @@ Names = Annotated[Clique, AfterValidator(_each_once)]
 
 
 class Span(NamedTuple):
-    """The marginals over up to `order` of the attributes `names`; `ordered` where boxes over their values are
-    asked, so that coarser levels of them may serve.
+    """The marginals over up to `order` of the attributes `names`.
+
+    `ordered`: boxes over their values are asked, so their levels are nested groups of neighbours.
     """
 
     names: Clique
@@ -108,9 +104,7 @@ class QueryRequest(BaseModel):
     @classmethod
     @abstractmethod
     def parse(cls, given: Any) -> Self:
-        """The request that the flag asks for, with a text or with a number. InputError where it makes no
-        sense.
-        """
+        """What the flag asks for with this text, or number. InputError where it makes no sense."""
 
     @property
     def names(self) -> Clique:
@@ -118,8 +112,9 @@ class QueryRequest(BaseModel):
         return ()
 
     def breadth(self, attributes: int) -> tuple[int, int]:
-        """(width, order): all is answered by the marginals over up to `order` of so many attributes, as far
-        as is known before the domain is.
+        """(width, order): the marginals over up to `order` of `width` attributes answer all of it.
+
+        As far as the number of a table's attributes tells.
         """
         return (len(self.names) or attributes,) * 2
 

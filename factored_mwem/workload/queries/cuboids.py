@@ -90,19 +90,19 @@ class Cuboids:
 
     def answers(self, source: Source) -> np.ndarray:
         """Counted where no set of one attribute more is asked, too; else added up from that one."""
-        found: dict[tuple[int, ...], np.ndarray] = {}
+        tables: dict[tuple[int, ...], np.ndarray] = {}
         above: dict[tuple[int, ...], tuple[int, ...]] = {}
         for clique in sorted(self.cliques, key=len, reverse=True):
             holder = above.get(clique)
             above.update(dict.fromkeys(itertools.combinations(clique, len(clique) - 1), clique))
             if holder is None:
-                found[clique] = source.marginal(clique)
+                tables[clique] = source.marginal(clique)
             else:
-                table = found[holder].reshape([self.shape[p] for p in holder])
-                found[clique] = table.sum(
+                table = tables[holder].reshape([self.shape[p] for p in holder])
+                tables[clique] = table.sum(
                     axis=tuple(i for i, p in enumerate(holder) if p not in clique)
                 ).ravel()
-        return np.concatenate([found[clique] for clique in self.cliques])
+        return np.concatenate([tables[clique] for clique in self.cliques])
 
     def l1(self, unit: Unit) -> int:
         return unit.l1_of_marginal

@@ -91,8 +91,9 @@ class RangesRequest(QueryRequest):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ranges:
-    """Boxes over attributes `at` (positions, ascending) of sizes `shape`: `low`, `high: int64[box, axis]` are
-    the first and last code inside.
+    """Boxes over attributes `at` (positions, ascending) of sizes `shape`.
+
+    `low`, `high: int64[box, axis]` are the first and last code inside.
     """
 
     at: tuple[int, ...]
@@ -110,8 +111,9 @@ class Ranges:
         seed: int,
         sides: tuple[int, ...] | None = None,
     ) -> Ranges:
-        """`count` boxes, the ends of each side two codes (of the first `sides`) drawn uniformly: a public
-        workload, which its seed names.
+        """`count` boxes, the ends of each side two of its first `sides` codes, drawn uniformly.
+
+        A public workload, which its seed names.
         """
         ends = np.sort(
             np.random.default_rng(seed).integers(0, sides or shape, size=(2, count, len(shape))), axis=0
@@ -157,12 +159,12 @@ class Ranges:
         for axis in range(len(self.shape)):
             table = np.cumsum(table, axis=axis)
         table = np.pad(table, [(1, 0)] * len(self.shape))
-        found = np.zeros(len(self.low), dtype=table.dtype)
+        counts = np.zeros(len(self.low), dtype=table.dtype)
         for corner in range(2 ** len(self.shape)):
             lower = np.array([corner >> axis & 1 for axis in range(len(self.shape))], dtype=bool)
             at = np.where(lower, self.low, self.high + 1)
-            found += (-1) ** int(lower.sum()) * table[tuple(at.T)]
-        return found
+            counts += (-1) ** int(lower.sum()) * table[tuple(at.T)]
+        return counts
 
     def l1(self, unit: Unit) -> int:
         return unit.of_counting_query
