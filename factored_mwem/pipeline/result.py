@@ -26,9 +26,6 @@ from factored_mwem.privacy.session import Measurement
 from factored_mwem.tables.formats import check_format, manifest_path, write_batches
 from factored_mwem.workload.workload import Workload
 
-DEFAULT_MAX_ROWS = 10**8
-"""Most synthetic rows by default: where noise drowns the table, its noisy count may be anything."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Release:
