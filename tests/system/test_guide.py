@@ -212,3 +212,14 @@ def test_scripts_named_in_a_page_exist() -> None:
     for script in {script for script, rest in named if FLAG.findall(rest)}:
         wanted = {flag for other, rest in named if other == script for flag in FLAG.findall(rest)}
         assert wanted <= set(FLAG.findall(run([sys.executable, script, "--help"], ROOT).stdout)), script
+
+
+def test_the_replay_that_a_page_names_runs(tmp_path: Path) -> None:
+    """The shortest of them, in a copy of what it expects around it."""
+    named = [f"{script}{rest}" for script, rest in SCRIPT.findall(text_of("papers")) if " table1 " in rest]
+    assert len(named) == 1
+    for name in ("datasets", "scripts"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    done = run([sys.executable, *named[0].split()], tmp_path)
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert (tmp_path / "results" / "index.html").stat().st_size > 0
