@@ -110,8 +110,7 @@ class ReleaseSettings(BaseModel):
     model: Annotated[OptionalPath, Flag(Group.OUTPUT, Path, "Also save the model here.")] = None
     overwrite: Annotated[StrictBool, Flag(Group.SAMPLING, bool, "Replace existing files.")] = False
     sample_seed: Annotated[
-        Whole | None,
-        Flag(Group.SAMPLING, int, "Seed of the sampling only: noise has no seed.", least=0),
+        Whole | None, Flag(Group.SAMPLING, int, "Seed of the sampling only: noise has no seed.", least=0)
     ] = None
     ledger: Annotated[Path | None, Flag(Group.BOOKS, Path, "Ledger file that the cost is entered in.")] = None
     dataset: Annotated[Text | None, Flag(Group.BOOKS, str, "The table's name in the ledger.")] = None
@@ -153,19 +152,14 @@ def _field_of(kind: type[QueryRequest]) -> Any:
 
 
 _Settings: type[ReleaseSettings] = create_model(
-    "ReleaseSettings",
-    __base__=ReleaseSettings,
-    **{kind.option: _field_of(kind) for kind in KINDS.values()},
+    "ReleaseSettings", __base__=ReleaseSettings, **{kind.option: _field_of(kind) for kind in KINDS.values()}
 )
 
 POLICY_FLAGS = {
     "epsilon": Flag(Group.PRIVACY, float, "Privacy loss epsilon.  [default: 1]"),
     "delta": Flag(Group.PRIVACY, float, "Privacy loss delta; 0 is pure epsilon-DP.  [default: 1e-9]"),
     "neighbours": Flag(
-        Group.PRIVACY,
-        str,
-        "add-remove or replace.  [default: add-remove]",
-        choices=tuple(Neighbours),
+        Group.PRIVACY, str, "add-remove or replace.  [default: add-remove]", choices=tuple(Neighbours)
     ),
     "contributions": Flag(Group.PRIVACY, int, "Most rows of one person.  [default: 1]"),
     "privacy_id": Flag(
@@ -175,9 +169,7 @@ POLICY_FLAGS = {
     ),
     "lines": Flag(Group.READING, bool, "Text files: every line is a record, whatever its quotes."),
     "multiline": Flag(
-        Group.READING,
-        bool,
-        "Text files: cells in quotes may hold line breaks; the writer closes all quotes.",
+        Group.READING, bool, "Text files: cells in quotes may hold line breaks; the writer closes all quotes."
     ),
     "engine": Flag(
         Group.EFFORT,
