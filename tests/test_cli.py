@@ -487,9 +487,7 @@ def test_the_engine_is_chosen_by_flag_variable_or_file(here: Path, fmwem: Fmwem)
     def engine(output: str) -> str:
         return json.loads(Path(output).with_suffix(".manifest.json").read_text())["policy"]["engine"]
 
-    (here / "c.toml").write_text(
-        'engine = "mwem"\nreplay = false\nstep = "paper"\ninitial = "none"\nrounds = 2\n'
-    )
+    (here / "c.toml").write_text('engine = "mwem"\nreplay = false\ninitial = "none"\nrounds = 2\n')
     assert (
         fmwem("release", "t.csv", "--marginals", 2, "--config", "c.toml", "-q", "-o", "a.parquet").code == 0
     )
