@@ -1,6 +1,4 @@
-"""The smaller commands of the command line: domain, workload and ledger files, and public tables to try
-things on.
-"""
+"""The smaller commands of the command line: domain, workload and ledger files."""
 
 from __future__ import annotations
 
@@ -10,41 +8,28 @@ from typing import Annotated, Optional
 
 import typer
 
-from factored_mwem.cli.settings import names_of, records_from
+from factored_mwem.accounting.unit import Neighbours
+from factored_mwem.cli.options import TablePath, takes
+from factored_mwem.cli.settings import Group, ReleaseSettings
 from factored_mwem.errors import InputError
 
 domain_app = typer.Typer(no_args_is_help=True, help="Domain files: which values may appear.")
 workload_app = typer.Typer(no_args_is_help=True, help="Workload files: what must come out right.")
-datasets_app = typer.Typer(no_args_is_help=True, help="Public tables to try things on.")
 ledger_app = typer.Typer(
     no_args_is_help=True, help="Ledger files: what all releases of a dataset may cost, and have cost."
 )
 
-TablePath = Annotated[Path, typer.Argument(help="CSV (also .gz), TSV, Parquet or Feather file.")]
-Columns = Annotated[
-    Optional[str],
-    typer.Option(envvar="FMWEM_COLUMNS", help="Columns to release, separated by commas.  [default: all]"),
-]
-Lines = Annotated[
-    Optional[bool],
-    typer.Option("--lines", envvar="FMWEM_LINES", help="Every line is a record, whatever its quotes."),
-]
-Multiline = Annotated[
-    Optional[bool],
-    typer.Option("--multiline", envvar="FMWEM_MULTILINE", help="Cells in quotes may hold line breaks."),
-]
 LedgerPath = Annotated[Path, typer.Argument(help="Ledger file.")]
 
 
 @domain_app.command("draft")
-def domain_draft(
-    table: TablePath, columns: Columns = None, lines: Lines = None, multiline: Multiline = None
-) -> None:
+@takes(Group.READING)
+def domain_draft(table: TablePath, settings: ReleaseSettings) -> None:
     """Print a first domain for a person to review. Reads the data: NOT PRIVATE until reviewed."""
     from factored_mwem.tables.draft import draft
 
-    found = draft(table, names_of(columns), records=records_from({"lines": lines, "multiline": multiline}))
-    print(json.dumps(found.to_dict(), indent=1, ensure_ascii=False))
+    drafted = draft(table, settings.columns, records=settings.policy.records)
+    print(json.dumps(drafted.to_dict(), indent=1, ensure_ascii=False))
     typer.echo(
         "NOT PRIVATE: this draft was read off the data. Review it: widen bounds to what is publicly known, "
         "drop rare categories; "
@@ -69,17 +54,6 @@ def workload_schema() -> None:
     print(json.dumps(Workload.json_schema(), indent=1))
 
 
-@datasets_app.command("fetch")
-def datasets_fetch(
-    name: Annotated[str, typer.Argument(help="adult or transfusion")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="Folder.")] = Path("."),
-) -> None:
-    """Download a public table and verify its sha256."""
-    from factored_mwem import datasets
-
-    print(json.dumps({"file": str(datasets.fetch(name, output))}))
-
-
 @ledger_app.command("init")
 def ledger_init(file: LedgerPath) -> None:
     """Make a new, empty ledger on a local disk, readable by you alone."""
@@ -101,7 +75,11 @@ def ledger_add(
         Optional[float], typer.Option(help="A cap in zero-concentrated privacy, in place of --epsilon.")
     ] = None,
     neighbours: Annotated[
-        str, typer.Option(help="add-remove or replace: what every release must protect.")
+        str,
+        typer.Option(
+            metavar=f"[{'|'.join(Neighbours)}]",
+            help="add-remove or replace: what every release must protect.",
+        ),
     ] = "add-remove",
     contributions: Annotated[
         int, typer.Option(help="Most rows of one person that every release must protect.")
@@ -109,13 +87,13 @@ def ledger_add(
     privacy_id: Annotated[
         Optional[str],
         typer.Option(
-            help="Column that names the person: releases by it may keep fewer rows of each than --contributions."
+            help="Column that names the person: releases by it may keep fewer rows of each than "
+            "--contributions."
         ),
     ] = None,
 ) -> None:
     """Put a dataset on the books. Its cap is set once."""
     from factored_mwem.accounting.cap import Cap
-    from factored_mwem.accounting.unit import Neighbours
     from factored_mwem.ledger.file import LedgerFile
     from factored_mwem.ledger.journal_folder import refuse_older
 
@@ -135,8 +113,8 @@ def ledger_show(
     from factored_mwem.cli import console
     from factored_mwem.ledger.report import books
 
-    found = books(file)
-    print(json.dumps(found) if as_json else console.books_text(found))
+    shown = books(file)
+    print(json.dumps(shown) if as_json else console.books_text(shown))
 
 
 @ledger_app.command("export")
@@ -164,7 +142,7 @@ def ledger_verify(
     from factored_mwem.cli import console
     from factored_mwem.pipeline.manifest_check import check_books
 
-    found = check_books(file, manifests or ())
-    print(json.dumps(found) if as_json else console.books_check_text(found))
-    if not found["fits"]:
+    check = check_books(file, manifests or ())
+    print(json.dumps(check) if as_json else console.books_check_text(check))
+    if not check["fits"]:
         raise typer.Exit(2)

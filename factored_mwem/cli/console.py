@@ -8,7 +8,7 @@ import re
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -19,38 +19,32 @@ if TYPE_CHECKING:
     from factored_mwem.mechanisms.result import Progress as Step
     from factored_mwem.pipeline.evaluate import Errors
     from factored_mwem.pipeline.forecast import Forecast
-    from factored_mwem.pipeline.manifest import Guarantee
     from factored_mwem.verifier.verify import Verified
 
 STARTED = time.monotonic()
 
 
 def stderr() -> Console:
-    """A console for people; rich itself respects NO_COLOR and a missing terminal. Text is text: a column may
-    be called "[/b]" or ":smile:".
+    """A console for people; rich itself respects NO_COLOR and a missing terminal.
+
+    Text is text: a column may be called "[/b]" or ":smile:".
     """
     return Console(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)
 
 
 def say(text: str) -> None:
-    """A message for people on stderr, which may be closed, full, or of an encoding without some letter: that
-    ends no run.
-    """
+    """A message for people on stderr. That it is closed, full or lacks a letter ends no run."""
     with contextlib.suppress(Exception):
         stderr().print(visible(text))
 
 
 def visible(text: str) -> str:
-    """Text with what would steer a terminal spelt out, as Python spells it: names of columns and files may
-    hold anything.
-    """
+    """Text with what would steer a terminal spelt out: names of columns and files may hold anything."""
     return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
 
 
 def piece(text: object) -> str:
-    """A text out of a file that may be anybody's, within a line of ours: a line break of its own would begin
-    a line that we did not say.
-    """
+    """A text out of anybody's file within a line of ours: its line breaks would begin lines of its own."""
     return visible(str(text)).replace("\n", "\\n")
 
 
@@ -61,22 +55,21 @@ def progress(*, show: bool, verbose: bool) -> Iterator[Callable[[Step], None]]:
     if not (show and console.is_terminal) or verbose:
         yield (lambda step: say(line(step))) if verbose else (lambda _: None)
         return
-    columns = (
+    bar = Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         TaskProgressColumn(),
         TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        auto_refresh=False,  # a thread of its own would fail on its own
     )
-    bar = Progress(
-        *columns, console=console, transient=True, auto_refresh=False
-    )  # a thread of its own would fail on its own
     task = bar.add_task("reading", total=None)
 
     def tell(step: Step) -> None:
-        text = f"round {step.round}: measured {' x '.join(step.attributes)}; {step.components} components, {step.cliques} cliques"
-        with contextlib.suppress(
-            Exception
-        ):  # a display that fails ends no run; rounds may get dearer, so the budget is the measure
+        text = f"{measured(step)}; {step.components} components, {step.cliques} cliques"
+        # a display that fails ends no run; rounds may get dearer, so the budget is the measure
+        with contextlib.suppress(Exception):
             bar.update(task, total=1.0, completed=step.spent, description=visible(text), refresh=True)
 
     with contextlib.suppress(Exception):
@@ -88,83 +81,83 @@ def progress(*, show: bool, verbose: bool) -> Iterator[Callable[[Step], None]]:
             bar.stop()
 
 
+@contextlib.contextmanager
+def counted(total: int, *, show: bool) -> Iterator[Callable[[int], None]]:
+    """A callback for what is done of `total`: a bar on a terminal, else nothing."""
+    console = stderr()
+    if not (show and console.is_terminal):
+        yield lambda _: None
+        return
+    columns = (BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda done: bar.update(task, completed=done)
+
+
+def wants_progress(no_progress: bool) -> bool:
+    return not no_progress and not os.environ.get("FMWEM_NO_PROGRESS")
+
+
+def measured(step: Step) -> str:
+    return f"round {step.round}: measured {' x '.join(step.attributes)}"
+
+
 def line(step: Step) -> str:
     size = f"{step.components} components, {step.cliques} cliques of {step.cells:,} cells"
-    return f"round {step.round}: measured {' x '.join(step.attributes)}; {size}; {step.spent:.0%} of the budget spent"
+    return f"{measured(step)}; {size}; {step.spent:.0%} of the budget spent"
+
+
+def lined(word: str, lines: Iterable[Any]) -> list[str]:
+    """Lines that begin with a word, in the column of a summary."""
+    return [f"  {word:12}{text}" for text in lines]
 
 
 def summary(done: Done) -> str:
     """The closing lines of a release."""
-    manifest, files, domain_from = done.manifest, done.files, done.domain_from
-    g = manifest.guarantee
+    manifest, g, files = done.manifest, done.manifest.guarantee, lined("file", done.files)
     if done.reused:
-        lines = [
-            "this run was finished before: its files are as it wrote them, nothing was spent",
-            f"  released    under {g.statement}",
-        ]
-        return "\n".join([*lines, *(f"  file        {path}" for path in files)])
+        first = "this run was finished before: its files are as it wrote them, nothing was spent"
+        return "\n".join([first, *lined("released", [f"under {g.statement}"]), *files])
     unit = "rho" if g.composition == "zcdp" else "epsilon"
     split = ", ".join(
         f"{s.stage} {s.share:.1%} ({unit} {s.cost:.3g}{f', delta {s.delta:.2g}' if s.delta else ''})"
         for s in manifest.stages
     )
+    by = manifest.policy.get("privacy_id")
+    kept = f", kept by {by!r}; rows without an id are left out" if by is not None else ""
     sizes = sorted((len(c) for c in manifest.components), reverse=True)
     learnt = sum(a.domain == "learnt" for a in manifest.attributes)
-    lines = [
-        f"released under {g.statement}",
-        f"  spent       epsilon {g.spent_epsilon:.6g} of {g.epsilon:g}, delta {g.delta:g}",
-        f"  neighbours  {g.neighbours}, at most {_rows(g.contributions)} a person"
-        + _bounded(manifest.policy.get("privacy_id")),
-        *_trusted(g),
-        f"  budget      {split}",
-        f"  domain      {domain_from}"
-        + (f"; {learnt} attributes learnt inside the budget" if learnt else ""),
-        f"  attributes  {len(manifest.attributes)} in {len(sizes)} components of {_run_lengths(sizes)} "
+    trusted = [name for name, _ in g.assumptions.taken_on_trust()] if g.assumptions is not None else []
+    rounds = f"{manifest.rounds}; {len(manifest.measurements)} noisy measurements"
+    for r in manifest.residuals:
+        rounds += f"; {r.answers:,} residual answers of {r.subsets:,} attribute sets at once"
+    unchecked = "(not enforced; the manifest's guarantee.assumptions says what each means)"
+    resumed = done.facts.get("resumed")
+    facts = {
+        "spent": f"epsilon {g.spent_epsilon:.6g} of {g.epsilon:g}, delta {g.delta:g}",
+        "neighbours": f"{g.neighbours}, at most {_rows(g.contributions)} a person{kept}",
+        "on trust": f"{', '.join(trusted)} {unchecked}" if trusted else None,
+        "budget": split,
+        "domain": done.domain_from + (f"; {learnt} attributes learnt inside the budget" if learnt else ""),
+        "attributes": f"{len(manifest.attributes)} in {len(sizes)} components of {_run_lengths(sizes)} "
         f"attributes, {len(manifest.cliques)} cliques",
-        f"  rounds      {manifest.rounds}; {len(manifest.measurements)} noisy measurements"
-        + "".join(
-            f"; {r.answers:,} residual answers of {r.subsets:,} attribute sets at once"
-            for r in manifest.residuals
-        ),
-        f"  rows        {done.facts['rows']:,}",
-        *(
-            [f"  resumed     {done.facts['resumed']} draws came from the run's journal"]
-            if "resumed" in done.facts
-            else []
-        ),
-        *(f"  note        {note}" for note in manifest.notes),
-        *(f"  warning     {warning}" for warning in manifest.warnings),
-        *(f"  file        {path}" for path in files),
-        f"  took        {time.monotonic() - STARTED:.1f} s, peak memory {peak_megabytes():.0f} MB (not in "
-        "any file)",
-    ]
-    return "\n".join(lines)
-
-
-def _bounded(privacy_id: str | None) -> str:
-    return "" if privacy_id is None else f", kept by {privacy_id!r}; rows without an id are left out"
-
-
-def _trusted(guarantee: Guarantee) -> list[str]:
-    """What the guarantee rests on and nothing enforces, by name: the sentences are in the manifest."""
-    names = (
-        [name for name, _ in guarantee.assumptions.taken_on_trust()]
-        if guarantee.assumptions is not None
-        else []
-    )
-    return (
-        [
-            f"  on trust    {', '.join(names)} (not enforced; the manifest's guarantee.assumptions says what "
-            "each means)"
-        ]
-        if names
-        else []
-    )
+        "rounds": rounds,
+        "rows": f"{done.facts['rows']:,}",
+        "resumed": f"{resumed} draws came from the run's journal" if resumed is not None else None,
+    }
+    took = f"{time.monotonic() - STARTED:.1f} s, peak memory {peak_megabytes():.0f} MB (not in any file)"
+    lines = [entry for word, text in facts.items() if text is not None for entry in lined(word, [text])]
+    lines += [*lined("note", manifest.notes), *lined("warning", manifest.warnings), *files]
+    return "\n".join([f"released under {g.statement}", *lines, *lined("took", [took])])
 
 
 def _run_lengths(sizes: list[int]) -> str:
     counts = {size: sizes.count(size) for size in dict.fromkeys(sizes)}
     return " + ".join(f"{count} x {size}" if count > 1 else str(size) for size, count in counts.items())
+
+
+def _rows(number: int) -> str:
+    return "1 row" if number == 1 else f"{number} rows"
 
 
 def peak_megabytes() -> float:
@@ -205,125 +198,93 @@ def forecast_text(found: Forecast, rows: int, unit: str) -> str:
     return "\n".join(lines)
 
 
-def books_text(found: dict[str, Any]) -> str:
+def books_text(books: dict[str, Any]) -> str:
     lines = []
-    for d in found["datasets"]:
+    for d in books["datasets"]:
         unit = "epsilon" if d["rho"] is None else "rho"
         delta = f" at delta {d['delta']:g}" if d["delta"] else ""
         by = f", whom column {piece(repr(d['privacy_id']))} names" if d["privacy_id"] is not None else ""
-        lines.append(
-            f"{piece(d['dataset'])}: cap {unit} {d[unit]:g}{delta}, {d['neighbours']}, up to "
-            f"{_rows(d['contributions'])} of one person{by}"
-        )
-        rest = ([f"{unit} {d['left']:g}{delta}"] if delta or unit == "rho" else []) + [
-            f"epsilon {d['left_pure']:g} if it is pure"
-        ]
+        rows = f"up to {_rows(d['contributions'])} of one person{by}"
+        lines.append(f"{piece(d['dataset'])}: cap {unit} {d[unit]:g}{delta}, {d['neighbours']}, {rows}")
+        rest = [f"{unit} {d['left']:g}{delta}"] if delta or unit == "rho" else []
+        rest.append(f"epsilon {d['left_pure']:g} if it is pure")
         lines.append(f"  spent {unit} {d['spent']:.6g}, left for one more release {' or '.join(rest)}")
-        for r in d["releases"]:
-            cost = f"counts epsilon {r['epsilon']:.6g}" if "epsilon" in r else f"counts rho {r['rho']:.6g}"
-            asked = r["promised"]
-            promise = (
-                f"({asked['epsilon']:g}, {asked['delta']:g})-DP, "
-                if asked["epsilon"] is not None and asked["delta"] is not None
-                else ""
-            )
-            name = (f" run {piece(r['run_id'])}" if r["run_id"] else "") + (
-                f" by {piece(asked['privacy_id'])}" if asked["privacy_id"] else ""
-            )
-            learnt = f", delta {r['delta']:.3g}" if r["delta"] else ""
-            lines.append(
-                f"  {r['number']:4} {r['state']:9} {promise}{cost}{learnt}  {piece(r['reserved_at'])}{name}"
-            )
-    if any(r["state"] in ("reserved", "failed") for d in found["datasets"] for r in d["releases"]):
+        lines += map(_entry, d["releases"])
+    if not books["datasets"]:
+        lines = ["no datasets; `fmwem ledger add FILE --dataset NAME --epsilon E` adds one"]
+    if any(r["state"] in ("reserved", "failed") for d in books["datasets"] for r in d["releases"]):
         lines.append(
             "reserved: under way, or killed; failed: ended by an error. What they list counts; the same run "
             "id, if any, completes them."
         )
-    if found["older_than_its_journals"] is None:
+    if books["older_than_its_journals"] is None:
         lines.append("WARNING: the journals could not be looked at: no release will start before they can be")
-    elif found["older_than_its_journals"]:
+    elif books["older_than_its_journals"]:
         lines.append(
             "WARNING: this ledger is older than its journals: what was spent since is missing from it, and "
             "no release will start"
         )
-    return "\n".join(
-        lines
-        if found["datasets"]
-        else ["no datasets; `fmwem ledger add FILE --dataset NAME --epsilon E` adds one", *lines]
+    return "\n".join(lines)
+
+
+def _entry(release: dict[str, Any]) -> str:
+    """A release in the books, on one line."""
+    asked, unit = release["promised"], "epsilon" if "epsilon" in release else "rho"
+    whole = asked["epsilon"] is not None and asked["delta"] is not None
+    promise = f"({asked['epsilon']:g}, {asked['delta']:g})-DP, " if whole else ""
+    cost = f"counts {unit} {release[unit]:.6g}"
+    learnt = f", delta {release['delta']:.3g}" if release["delta"] else ""
+    name = (f" run {piece(release['run_id'])}" if release["run_id"] else "") + (
+        f" by {piece(asked['privacy_id'])}" if asked["privacy_id"] else ""
     )
+    entered = f"{piece(release['reserved_at'])}{name}"
+    return f"  {release['number']:4} {release['state']:9} {promise}{cost}{learnt}  {entered}"
 
 
-def books_check_text(found: dict[str, Any]) -> str:
-    head = found["head"] if re.fullmatch("[0-9a-f]{64}", found["head"] or "") else "that is none"
-    empty = "no events yet" if not (found["datasets"] or found["problems"]) else "its chain has no events"
-    none = "no chain yet: what is entered next begins it" if found["ledger_version"] == 1 else empty
-    chain = f"chain of {found['events']} events, head {head}" if found["events"] else none
-    lines = [f"{piece(found['ledger'])}: {chain}"]
-    for d in found["datasets"]:
-        lines.append(
-            f"  {d['dataset']!r}: {d['releases']} releases, spent {d['unit']} {d['spent']:.6g} of "
-            f"{d['cap']:g}"
-        )
-    known = (m for m in found["manifests"] if m["release"] is not None)
+def books_check_text(check: dict[str, Any]) -> str:
+    head = check["head"] if re.fullmatch("[0-9a-f]{64}", check["head"] or "") else "that is none"
+    empty = "no events yet" if not (check["datasets"] or check["problems"]) else "its chain has no events"
+    none = "no chain yet: what is entered next begins it" if check["ledger_version"] == 1 else empty
+    chain = f"chain of {check['events']} events, head {head}" if check["events"] else none
+    lines = [f"{piece(check['ledger'])}: {chain}"]
+    for d in check["datasets"]:
+        spent = f"spent {d['unit']} {d['spent']:.6g} of {d['cap']:g}"
+        lines.append(f"  {d['dataset']!r}: {d['releases']} releases, {spent}")
+    known = (m for m in check["manifests"] if m["release"] is not None)
     lines += [f"  {piece(m['manifest'])}: release {piece(m['release'])} of {m['dataset']!r}" for m in known]
-    lines += [f"note: {piece(note)}" for note in found["notes"]]
-    lines += [f"does not fit: {piece(problem)}" for problem in found["problems"]]
-    return "\n".join([*lines, *(["all fits"] if found["fits"] else [])])
+    lines += [f"note: {piece(note)}" for note in check["notes"]]
+    lines += [f"does not fit: {piece(problem)}" for problem in check["problems"]]
+    return "\n".join([*lines, *(["all fits"] if check["fits"] else [])])
 
 
-def _rows(number: int) -> str:
-    return "1 row" if number == 1 else f"{number} rows"
-
-
-def errors_text(found: Errors) -> str:
+def errors_text(errors: Errors) -> str:
     lines = [
         "NOT PRIVATE: these numbers compare with the real table; do not publish them",
         "marginals   mean L1   worst L1",
     ]
-    lines += [
-        f"{order}-way       {mean:7.4f}    {worst:7.4f}" for order, (mean, worst) in found.by_order.items()
-    ]
-    for words, questions, mean, worst in found.asked:
+    for order, (mean, worst) in errors.by_order.items():
+        lines.append(f"{order}-way       {mean:7.4f}    {worst:7.4f}")
+    for words, questions, mean, worst in errors.asked:
         lines.append(f"{words} ({questions:,}): mean {mean:.5f}, worst {worst:.5f}")
-    lines += ["worst marginals:", *(f"  {error:.4f}  {' x '.join(clique)}" for clique, error in found.worst)]
+    lines += ["worst marginals:", *(f"  {error:.4f}  {' x '.join(clique)}" for clique, error in errors.worst)]
     return "\n".join(lines)
 
 
-@contextlib.contextmanager
-def counted(total: int, *, show: bool) -> Iterator[Callable[[int], None]]:
-    """A callback for what is done of `total`: a bar on a terminal, else nothing."""
-    console = stderr()
-    if not (show and console.is_terminal):
-        yield lambda _: None
-        return
-    with Progress(
-        BarColumn(), TaskProgressColumn(), TimeRemainingColumn(), console=console, transient=True
-    ) as bar:
-        task = bar.add_task("", total=total)
-        yield lambda done: bar.update(task, completed=done)
-
-
-def verified_text(found: Verified) -> str:
-    lines = ["NOT PRIVATE: these numbers look at the real table; do not publish them"]
-    lines.append(
-        f"{found.pairs:,} neighbours of the table, {found.draws:,} comparisons of a draw with what was "
-        "charged for it"
-    )
-    if found.refused:
+def verified_text(verified: Verified) -> str:
+    lines = [
+        "NOT PRIVATE: these numbers look at the real table; do not publish them",
+        f"{verified.pairs:,} neighbours of the table, {verified.draws:,} comparisons of a draw with what was "
+        "charged for it",
+    ]
+    if verified.refused:
         lines.append(
-            f"{found.refused:,} of the neighbours were refused before anything was drawn, as documented: a "
-            "record's end is not clear"
+            f"{verified.refused:,} of the neighbours were refused before anything was drawn, as documented: "
+            "a record's end is not clear"
         )
-    width = max([len(stage.name) for stage in found.stages], default=0) + 3
+    width = max([len(stage.name) for stage in verified.stages], default=0) + 3
     lines += [f"{'stage':{width}}{'draws':>9}   worst share of the charge"]
-    lines += [f"{stage.name:{width}}{stage.compared:9,}   {stage.worst:.4f}" for stage in found.stages]
-    if found.holds:
+    lines += [f"{stage.name:{width}}{stage.compared:9,}   {stage.worst:.4f}" for stage in verified.stages]
+    if verified.holds:
         return "\n".join([*lines, "all hold: nothing moved by more than was charged"])
-    lines.append(f"FAILED on {found.failed:,} tables; the first:")
-    return "\n".join(
-        [*lines, *(f"  {failure.stage}, {failure.neighbour}: {failure.why}" for failure in found.failures)]
-    )
-
-
-def wants_progress(no_progress: bool) -> bool:
-    return not no_progress and not os.environ.get("FMWEM_NO_PROGRESS")
+    lines.append(f"FAILED on {verified.failed:,} tables; the first:")
+    return "\n".join([*lines, *(f"  {f.stage}, {f.neighbour}: {f.why}" for f in verified.failures)])

@@ -1,6 +1,4 @@
-"""Endings: how a command ends, whatever happens to it: one line, the documented exit code, and what has
-become of the budget.
-"""
+"""Exits: whatever ends a command is one line, the documented exit code, and what became of the budget."""
 
 from __future__ import annotations
 
@@ -59,22 +57,19 @@ def run(app: Callable[..., Any]) -> NoReturn:
 
 
 def _open_streams() -> None:
-    """Where a standard stream is closed, the next file that is opened would take its number, and whatever is
-    printed.
-    """
+    """Open what is closed: else the next file would take its number, and what is printed."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)
         except OSError:
             os.dup2(os.open(os.devnull, os.O_RDWR), number)
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "r+", encoding="utf-8"))  # noqa: SIM115 - as long as the process lives
+            stream = open(os.devnull, "r+", encoding="utf-8")  # noqa: SIM115 - as long as the process lives
+            setattr(sys, name, stream)
 
 
 def _listen() -> None:
-    """The first signal unwinds, so that temporary files go and the books are told; one soon after it would
-    only disturb that.
-    """
+    """The first signal unwinds: temporary files go, the books are told. One soon after would disturb that."""
     codes = {
         getattr(signal, name): code
         for name, code in (("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129))
@@ -94,12 +89,12 @@ def _listen() -> None:
 
 def unsaid(error: BaseException, facts: Mapping[str, Any]) -> BaseException:
     """What kept a release of these facts from its last words, once its files were in place."""
-    found: Any = Stopped(getattr(error, "exit_code", 130))
+    ending: Any = Stopped(getattr(error, "exit_code", 130))
     if isinstance(error, OSError):
-        found = ResourceError("cannot write to standard output or standard error")
-    found.budget_spent, found.retryable = True, facts.get("run_id") is not None
-    found.advice = COMPLETE
-    return found
+        ending = ResourceError("cannot write to standard output or standard error")
+    ending.budget_spent, ending.retryable = True, facts.get("run_id") is not None
+    ending.advice = COMPLETE
+    return ending
 
 
 def _place(error: BaseException) -> str:
@@ -111,9 +106,7 @@ def _place(error: BaseException) -> str:
 
 
 def _fail(error: BaseException, message: str, code: int, as_json: bool) -> NoReturn:
-    """One line and the exit code. A release tells its errors whether budget was spent; no other command
-    spends any.
-    """
+    """One line and the exit code. Errors of a release know whether budget was spent."""
     known = told(error)
     spent, retryable = (getattr(known, fact, False) for fact in ("budget_spent", "retryable"))
     plain = "run the same command again" if retryable else "change what the message names, then run again"
@@ -143,9 +136,7 @@ def _fail(error: BaseException, message: str, code: int, as_json: bool) -> NoRet
 
 
 def _drop_output() -> None:
-    """Where standard output takes nothing any more, the interpreter would complain of it on its way out, with
-    an exit code of its own.
-    """
+    """Keep the interpreter from complaining of a full output on its way out, with a code of its own."""
     try:
         sys.stdout.flush()
     except OSError:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from factored_mwem.cli.settings import policy_from, records_from
-from factored_mwem.errors import InputError, ResourceError
-from factored_mwem.files import IfExists, ReleaseFiles, check_target, remove, sha256, sweep
+from factored_mwem.cli.settings import ReleaseSettings
+from factored_mwem.errors import InputError
+from factored_mwem.files import IfExists, ReleaseFiles, check_target
 from factored_mwem.ledger.run import Booking, Run
 from factored_mwem.mechanisms.limits import Machine
 from factored_mwem.mechanisms.plan import Plan, Scope
@@ -20,22 +19,21 @@ from factored_mwem.mechanisms.result import Progress
 from factored_mwem.pipeline.evaluate import Errors, evaluate
 from factored_mwem.pipeline.forecast import Forecast, forecast
 from factored_mwem.pipeline.manifest import Manifest, versions
-from factored_mwem.pipeline.release import make
+from factored_mwem.pipeline.publish import check_targets, load_manifest, publish
 from factored_mwem.pipeline.result import Release
 from factored_mwem.request import Request
 from factored_mwem.tables.formats import check_format, manifest_path, write_batches
 from factored_mwem.tables.source import stem
 from factored_mwem.verifier.verify import Verified, verify
-from factored_mwem.workload.queries.base import QueryRequest
-from factored_mwem.workload.queries.cuboids import CubeRequest
-from factored_mwem.workload.queries.ranges import RangesRequest
+from factored_mwem.workload.queries import KINDS
 from factored_mwem.workload.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A finished release: `facts` is the line for scripts. `reused`: it had been finished before, and its
-    files are as they were.
+    """A finished release: `facts` is the line for scripts.
+
+    `reused`: it had been finished before, and its files are as they were.
     """
 
     manifest: Manifest
@@ -45,97 +43,36 @@ class Done:
     reused: bool
 
 
-def run(table: Path, settings: Mapping[str, Any], report: Callable[[Progress], None]) -> Done:
-    """Release `table` and write its files. Whatever can be refused is refused before the first row is
-    read.
-    """
-    policy, workload = policy_from(settings), workload_from(settings)
-    output = Path(settings.get("output") or f"{stem(table)}.synthetic.parquet")
+def run(table: Path, settings: ReleaseSettings, report: Callable[[Progress], None]) -> Done:
+    """Release `table` and write its files. What can be refused is so before a row is read."""
+    policy, workload = settings.policy, workload_from(settings)
+    output = settings.output or Path(f"{stem(table)}.synthetic.parquet")
     check_format(output)
-    model = Path(settings["model"]) if settings.get("model") else None
-    files = ReleaseFiles(output, manifest_path(output), model)
-    path = domain_path(table, settings.get("domain"))
-    booking = Booking(settings.get("ledger"), settings.get("dataset"), settings.get("run_id"))
-    inputs = [table, path, *(Path(settings[key]) for key in ("workload", "ledger") if settings.get(key))]
-    _check_paths(files.paths, inputs)
-    exists = IfExists(bool(settings.get("overwrite")))
+    files = ReleaseFiles(output, manifest_path(output), settings.model)
+    path = domain_path(table, settings.domain)
+    booking = Booking(settings.ledger, settings.dataset, settings.run_id)
+    _check_paths(files.paths, [table, path, settings.workload, settings.ledger])
+    exists = IfExists(settings.overwrite)
     if not any(booking):
-        _check_targets(files.paths, exists)
+        check_targets(files.paths, exists)
     request = Request.of(
         table,
         workload,
         policy,
         domain=path,
-        columns=settings.get("columns"),
-        rows=settings.get("rows"),
-        sample_seed=settings.get("sample_seed"),
+        columns=settings.columns,
+        rows=settings.rows,
+        sample_seed=settings.sample_seed,
     )
     with Run.begin(request, booking, version=versions()) as held:
         reused = held.reusable(files)
-        manifest = _load(files.manifest) if reused else _make(request, held, files, exists, report)
+        manifest = load_manifest(files.manifest) if reused else publish(request, held, files, exists, report)
         facts = _facts(manifest, files, path)
         if booking.ledger:
             facts |= {"dataset": booking.dataset, "run_id": booking.run_id, "reused": reused}
         if held.resumed:
             facts["resumed"] = held.resumed
     return Done(manifest, files.paths, f"declared in {path}" if path else "none declared", facts, reused)
-
-
-def _make(
-    request: Request, held: Run, files: ReleaseFiles, exists: IfExists, report: Callable[[Progress], None]
-) -> Manifest:
-    """Release and write, the manifest last; the manifest of what was there before goes before anything else
-    of it.
-    """
-    if held.goes_on and exists is IfExists.REFUSE:  # an earlier attempt wrote what this one will
-        exists = IfExists.VERIFY
-    same = exists is IfExists.VERIFY
-    _check_targets(files.paths, exists)
-    if same and files.manifest.exists() and not files.data.exists() and not _is_ours(held, files):
-        raise InputError(f"{files.manifest} exists and is not this run's; use --overwrite or another -o")
-    for path in files.paths if held.goes_on else ():
-        sweep(path)
-    made = make(request, held, report)
-    kept = same and files.model is not None and files.model.exists()
-    if files.model is not None:
-        gone = (lambda: remove(files.manifest)) if exists is IfExists.REPLACE else (lambda: None)
-        made.save(files.model, overwrite=exists, before=gone)
-    try:
-        manifest = made.write(files.data, overwrite=exists)
-    except BaseException:
-        if files.model is not None and not kept:
-            remove(files.model)  # a model without its release would be taken for one
-        raise
-    if not _in_place(manifest, files):
-        raise ResourceError(
-            f"another process wrote {files.data} at the same time; give every job its own -o, and run "
-            "this one again"
-        )
-    held.finish(files)
-    return manifest
-
-
-def _in_place(manifest: Manifest, files: ReleaseFiles) -> bool:
-    """Whether data and manifest are the ones just written, and not those of another process that writes there
-    too.
-    """
-    assert manifest.output is not None  # as of every manifest that was written
-    with contextlib.suppress(OSError, ValueError):
-        return _load(files.manifest) == manifest and sha256(files.data) == manifest.output.sha256
-    return False
-
-
-def _is_ours(held: Run, files: ReleaseFiles) -> bool:
-    """Whether the manifest is one that this run wrote, and for this very file."""
-    if not held.wrote(files.manifest):
-        return False
-    output = _load(files.manifest).output
-    return output is not None and output.file == files.data.name
-
-
-def _load(path: Path) -> Manifest:
-    """The manifest that was verified to be the one written."""
-    return Manifest.model_validate_json(path.read_bytes())
 
 
 def _facts(manifest: Manifest, files: ReleaseFiles, domain: Path | None) -> dict[str, Any]:
@@ -164,85 +101,70 @@ def _check_paths(targets: Sequence[Path], inputs: Sequence[Path | None]) -> None
             raise InputError(f"{target} is an input; choose another path")
 
 
-def _check_targets(targets: Iterable[Path], exists: IfExists) -> None:
-    for target in targets:
-        check_target(target, exists)
-
-
-def domain_path(table: Path, given: Any) -> Path | None:
+def domain_path(table: Path, given: Path | None) -> Path | None:
     """The domain file: the one given, else NAME.domain.json beside the table, else none."""
     if given:
-        return Path(given)
+        return given
     if not table.name:  # "." or "/", which opening will refuse
         return None
     beside = table.with_name(f"{stem(table)}.domain.json")
     return beside if beside.exists() else None
 
 
-def workload_from(settings: Mapping[str, Any]) -> Workload:
-    workload = Workload.load(settings["workload"]) if settings.get("workload") else Workload()
-    order = settings.get("marginals")
-    if order is not None:
-        if not isinstance(order, int) or isinstance(order, bool):
-            raise InputError(f"marginals={order!r}: must be a whole number")
-        workload = workload + Workload.marginals(order)
-    asked: list[QueryRequest] = [CubeRequest.parse(text) for text in settings.get("cube") or ()]
-    asked += [RangesRequest.parse(text) for text in settings.get("ranges") or ()]
-    workload = workload + Workload(asked=tuple(asked))
-    if settings.get("parities") is not None:
-        workload = workload + Workload.parities(settings["parities"])
+def workload_from(settings: ReleaseSettings, order: int | None = None) -> Workload:
+    """What the settings ask for, with all marginals of `order`, or of the settings'."""
+    order = settings.marginals if order is None else order
+    workload = Workload.load(settings.workload) if settings.workload else Workload()
+    workload = workload + (Workload.marginals(order) if order is not None else Workload()) + settings.asked
     if workload == Workload():
-        raise InputError(
-            "nothing to keep: give --marginals K, --cube A,B,C, --ranges A:1000, --parities K or --workload "
-            "FILE"
-        )
+        flags = ", ".join(f"--{kind.option} {kind.form}" for kind in KINDS.values())
+        raise InputError(f"nothing to keep: give --marginals K, {flags} or --workload FILE")
     return workload
 
 
-def dry_run(table: Path, settings: Mapping[str, Any], rows: int) -> tuple[Forecast, str]:
+def dry_run(table: Path, settings: ReleaseSettings, rows: int) -> tuple[Forecast, str]:
     """The forecast of a release, and the budget's unit; reads the table's header or schema, no row."""
-    policy, workload = policy_from(settings), workload_from(settings)
-    path = domain_path(table, settings.get("domain"))
+    policy, workload = settings.policy, workload_from(settings)
+    path = domain_path(table, settings.domain)
     if path is None:
         raise InputError("check needs a domain: give --domain FILE, or write one with `fmwem domain draft`")
-    request = Request.of(table, workload, policy, domain=path, columns=settings.get("columns"))
+    request = Request.of(table, workload, policy, domain=path, columns=settings.columns)
     scope = Scope.of(request, Machine.of(policy))
     assert scope.domain is not None  # as it is declared
     return forecast(Plan.of(scope, scope.domain), rows), request.budget.unit
 
 
-def draw(model: Path, rows: int, output: Path, *, seed: int | None, overwrite: bool) -> dict[str, Any]:
+def draw(model: Path, rows: int, output: Path, settings: ReleaseSettings) -> dict[str, Any]:
     """Write `rows` fresh rows of a model file; the line for scripts."""
     check_format(output)
-    check_target(output, IfExists(overwrite))
-    made = Release.load(model)
+    exists = IfExists(settings.overwrite)
+    check_target(output, exists)
+    made, seed = Release.load(model), settings.sample_seed
     batches = made.batches(rows, seed=secrets.randbits(64) if seed is None else seed)
-    digest = write_batches(output, made.schema, batches, exists=IfExists(overwrite))
+    digest = write_batches(output, made.schema, batches, exists=exists)
     return {"output": str(output), "rows": rows, "sha256": digest, "spent_epsilon": 0}
 
 
-def compare(real: Path, synthetic: Path, order: int, settings: Mapping[str, Any]) -> Errors:
+def compare(real: Path, synthetic: Path, order: int, settings: ReleaseSettings) -> Errors:
     """NOT PRIVATE: the errors of a synthetic file."""
-    asked = workload_from({**settings, "marginals": order})
-    domain, records = domain_path(real, settings.get("domain")), records_from(settings)
     return evaluate(
         real,
         synthetic,
         order,
-        domain=domain,
-        columns=settings.get("columns"),
-        workload=asked,
-        records=records,
+        domain=domain_path(real, settings.domain),
+        columns=settings.columns,
+        workload=workload_from(settings, order),
+        records=settings.policy.records,
     )
 
 
-def verified(table: Path, settings: Mapping[str, Any], pairs: int, report: Callable[[int], None]) -> Verified:
+def verified(table: Path, settings: ReleaseSettings, pairs: int, report: Callable[[int], None]) -> Verified:
     """NOT PRIVATE: what neighbours of the table say of a release with these settings."""
-    path, columns = domain_path(table, settings.get("domain")), settings.get("columns")
+    path, columns = domain_path(table, settings.domain), settings.columns
     return verify(
         table,
         workload_from(settings),
-        policy_from(settings),
+        settings.policy,
         domain=path,
         columns=columns,
         pairs=pairs,

@@ -1,84 +1,236 @@
-"""Settings of the command line: flags above the environment above a TOML file. Unknown keys are errors."""
+"""Settings: what a release may be given, by flags above the environment above a TOML file, in one model.
+
+To add an option, give `ReleaseSettings` a field with a `Flag` (or, for a field of Policy, add a line to
+`POLICY_FLAGS`) and use it: flag, variable, key of configuration files and their checks follow from it.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_args
 
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    InstanceOf,
+    StrictBool,
+    StrictInt,
+    ValidationError,
+    create_model,
+)
+
+from factored_mwem.accounting.unit import Neighbours
 from factored_mwem.errors import InputError
 from factored_mwem.files import read_text
 from factored_mwem.policy import Policy
-from factored_mwem.workload.workload import parse_toml
+from factored_mwem.workload.queries import KINDS
+from factored_mwem.workload.queries.base import QueryRequest
+from factored_mwem.workload.workload import Workload, parse_toml
 
-RELEASE_KEYS: dict[str, tuple[type, str]] = {
-    "marginals": (int, "a whole number"),
-    "workload": (str, "a path in quotes"),
-    "cube": (list, 'a list such as ["age,sex:2"]'),
-    "ranges": (list, 'a list such as ["age:1000"]'),
-    "parities": (int, "a whole number"),
-    "domain": (str, "a path in quotes"),
-    "rows": (int, "a whole number, 0 or more"),
-    "columns": (list, 'a list such as ["age", "sex"]'),
-    "output": (str, "a path in quotes"),
-    "model": (str, "a path in quotes"),
-    "overwrite": (bool, "true or false"),
-    "sample_seed": (int, "a whole number, 0 or more"),
-    "ledger": (str, "a path in quotes"),
-    "dataset": (str, "a name in quotes"),
-    "run_id": (str, "a name in quotes"),
+CLI_MAX_ROWS = 10**12
+"""More rows than this are a slip of the keyboard: they would fill any disk."""
+
+
+class Group(Enum):
+    """Options that commands take together, in the order of `--help`."""
+
+    ASKED = auto()
+    DOMAIN = auto()
+    PRIVACY = auto()
+    READING = auto()
+    EFFORT = auto()
+    LEARNING = auto()
+    OUTPUT = auto()
+    SAMPLING = auto()
+    BOOKS = auto()
+    CONFIG = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """How a setting is given: by `--name`, by FMWEM_NAME, and in a configuration file."""
+
+    group: Group
+    kind: Any
+    help: str
+    short: str | None = None
+    least: int | None = None
+    most: int | None = None
+    choices: tuple[str, ...] = ()
+    example: str | None = None
+
+    @property
+    def words(self) -> str:
+        """What a configuration file must hold."""
+        if self.example:
+            return f"a list such as [{self.example}]"
+        return WORDS[self.kind] + (", 0 or more" if self.least == 0 else "")
+
+
+WORDS = {int: "a whole number", bool: "true or false", Path: "a path in quotes", str: "a name in quotes"}
+Text = InstanceOf[str]  # of any characters: what names columns and datasets comes from anywhere
+Whole = Annotated[StrictInt, Field(ge=0)]
+OptionalPath = Annotated[Path | None, BeforeValidator(lambda given: None if given == "" else given)]
+
+
+class ReleaseSettings(BaseModel):
+    """All settings of a release. `of` gives it a field for each query kind, too."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    policy: Policy = Policy()
+    marginals: Annotated[StrictInt | None, Flag(Group.ASKED, int, "Keep all K-way marginals.")] = None
+    workload: Annotated[OptionalPath, Flag(Group.ASKED, Path, "Workload file (TOML or JSON).")] = None
+    domain: Annotated[
+        OptionalPath, Flag(Group.DOMAIN, Path, "Domain file; default: NAME.domain.json beside the table.")
+    ] = None
+    columns: Annotated[
+        list[Text] | None,
+        Flag(
+            Group.READING,
+            str,
+            "Columns to release, separated by commas.  [default: all]",
+            example='"age", "sex"',
+        ),
+    ] = None
+    rows: Annotated[
+        Whole | None,
+        Flag(Group.OUTPUT, int, "Synthetic rows.  [default: the noisy count]", least=0, most=CLI_MAX_ROWS),
+    ] = None
+    output: Annotated[
+        OptionalPath, Flag(Group.OUTPUT, Path, "Output file.  [default: NAME.synthetic.parquet]", "-o")
+    ] = None
+    model: Annotated[OptionalPath, Flag(Group.OUTPUT, Path, "Also save the model here.")] = None
+    overwrite: Annotated[StrictBool, Flag(Group.SAMPLING, bool, "Replace existing files.")] = False
+    sample_seed: Annotated[
+        Whole | None, Flag(Group.SAMPLING, int, "Seed of the sampling only: noise has no seed.", least=0)
+    ] = None
+    ledger: Annotated[Path | None, Flag(Group.BOOKS, Path, "Ledger file that the cost is entered in.")] = None
+    dataset: Annotated[Text | None, Flag(Group.BOOKS, str, "The table's name in the ledger.")] = None
+    run_id: Annotated[
+        Text | None,
+        Flag(Group.BOOKS, str, "Name of this run: the same again goes on where it died, and pays once."),
+    ] = None
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> ReleaseSettings:
+        """The settings that these values are; InputError in one line where one does not fit."""
+        choices = {key: value for key, value in given.items() if key in Policy.model_fields}
+        own = {key: value for key, value in given.items() if key not in choices}
+        if isinstance(own.get("columns"), str):
+            own["columns"] = [name.strip() for name in own["columns"].split(",") if name.strip()]
+        if own.get("columns") == []:
+            raise InputError("--columns names no column; leave it out to release all of them")
+        if re.fullmatch("-?[0-9]{1,18}", str(choices.get("rounds", ""))):
+            choices["rounds"] = int(choices["rounds"])
+        return _checked({**own, "policy": Policy.of(**choices)})
+
+    @property
+    def asked(self) -> Workload:
+        """What query kinds are asked for."""
+        requests = []
+        for kind in KINDS.values():
+            given = getattr(self, kind.option)
+            texts = given if kind.repeats else [given]
+            requests += [kind.parse(text) for text in texts or () if text is not None]
+        return Workload(asked=tuple(requests))
+
+
+def _field_of(kind: type[QueryRequest]) -> Any:
+    """The setting of a query kind, as pydantic defines a field."""
+    if kind.repeats:
+        flag = Flag(Group.ASKED, list[str], kind.help, example=f'"{kind.example}"')
+        return Annotated[list[Text] | None, flag], None
+    return Annotated[StrictInt | None, Flag(Group.ASKED, int, kind.help)], None
+
+
+_Settings: type[ReleaseSettings] = create_model(
+    "ReleaseSettings", __base__=ReleaseSettings, **{kind.option: _field_of(kind) for kind in KINDS.values()}
+)
+
+POLICY_FLAGS = {
+    "epsilon": Flag(Group.PRIVACY, float, "Privacy loss epsilon.  [default: 1]"),
+    "delta": Flag(Group.PRIVACY, float, "Privacy loss delta; 0 is pure epsilon-DP.  [default: 1e-9]"),
+    "neighbours": Flag(
+        Group.PRIVACY, str, "add-remove or replace.  [default: add-remove]", choices=tuple(Neighbours)
+    ),
+    "contributions": Flag(Group.PRIVACY, int, "Most rows of one person.  [default: 1]"),
+    "privacy_id": Flag(
+        Group.PRIVACY,
+        str,
+        "Column that names the person: at most --contributions rows of each are kept, the column is dropped.",
+    ),
+    "lines": Flag(Group.READING, bool, "Text files: every line is a record, whatever its quotes."),
+    "multiline": Flag(
+        Group.READING, bool, "Text files: cells in quotes may hold line breaks; the writer closes all quotes."
+    ),
+    "engine": Flag(
+        Group.EFFORT,
+        str,
+        "tree, or mwem: the paper's algorithm on dense components.  [default: tree]",
+        choices=get_args(Policy.model_fields["engine"].annotation),
+    ),
+    "rounds": Flag(Group.EFFORT, str, "Rounds to run, or 'adaptive'."),
+    "max_cells": Flag(Group.EFFORT, int, "Most cells of all clique trees together.  [default: 2^19]"),
+    "max_memory": Flag(
+        Group.EFFORT, str, "Memory for tables, such as 100MB.  [default: half of the machine's]"
+    ),
+    "time_budget": Flag(Group.EFFORT, float, "Seconds to plan for; the plan is made before a row is read."),
+    "domain_budget": Flag(
+        Group.LEARNING, float, "Share of the budget to learn a domain nobody declared.  [default: 0.1]"
+    ),
 }
-"""What a configuration file may hold besides the fields of Policy, which checks its own."""
-LIMITS = ("rounds", "max_cells", "max_memory", "time_budget")
-"""What a run may take."""
+"""The fields of Policy that have a flag, and `records` as two; the rest is for files and Python."""
 RECORDS = ("lines", "multiline")
 """Flags that say what a record of a text file is; in a file, and in Policy, they are values of `records`."""
-FLAGS = (
-    *RELEASE_KEYS,
-    "epsilon",
-    "delta",
-    "neighbours",
-    "contributions",
-    "privacy_id",
-    *RECORDS,
-    "domain_budget",
-    "engine",
-    *LIMITS,
-)
-"""The settings with a flag and an FMWEM_ variable of their own; the rest of Policy is for files and Python.
-"""
-NOT_SETTINGS = ("FMWEM_DATASETS", "FMWEM_CONFIG", "FMWEM_NO_PROGRESS")
+_OWN = {
+    name: flag
+    for name, field in _Settings.model_fields.items()
+    for flag in field.metadata
+    if isinstance(flag, Flag)
+}
+FLAGS = _OWN | POLICY_FLAGS | {"config": Flag(Group.CONFIG, Path, "TOML file with any of these settings.")}
+"""Every flag of a release by the name of its setting."""
+OTHER_VARIABLES = ("FMWEM_DATASETS", "FMWEM_NO_PROGRESS")
+"""Variables without a setting: where the repository's scripts find tables, and the terminal's."""
+
+
+def _checked(own: Mapping[str, Any], where: str = "") -> ReleaseSettings:
+    try:
+        return _Settings(**own)
+    except ValidationError as error:
+        key = str(error.errors()[0]["loc"][0])
+    raise InputError(f"{where}{key} = {own[key]!r} must be {FLAGS[key].words}")
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """The keys of a TOML file, dashes or underscores. InputError for an unknown one."""
+    """The keys of a TOML file, with dashes or underscores. InputError for an unknown one.
+
+    What is for Policy is checked with the flags.
+    """
     try:
         data = parse_toml(read_text(path, "configuration"))
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not TOML: {error}") from None
-    found = {key.replace("-", "_"): value for key, value in data.items()}
-    known = {*RELEASE_KEYS, *Policy.model_fields}
-    for key in found:
+    given = {key.replace("-", "_"): value for key, value in data.items()}
+    known = {*_OWN, *Policy.model_fields}
+    for key in given:
         if key not in known:
             raise InputError(f"{path}: unknown key {key!r}; known are {', '.join(sorted(known))}")
-        if key in RELEASE_KEYS and not _fits(key, found[key]):
-            raise InputError(f"{path}: {key} = {found[key]!r} must be {RELEASE_KEYS[key][1]}")
-    return found
-
-
-def _fits(key: str, value: Any) -> bool:
-    if key in ("columns", "cube", "ranges"):
-        return isinstance(value, list) and all(isinstance(name, str) for name in value)
-    if key in ("rows", "sample_seed") and isinstance(value, int) and value < 0:
-        return False
-    kind = RELEASE_KEYS[key][0]
-    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+    _checked({key: value for key, value in given.items() if key in _OWN}, f"{path}: ")
+    return given
 
 
 def check_environment(environment: Mapping[str, str] = os.environ) -> None:
     """InputError for an FMWEM_ variable that no flag has."""
-    known = {f"FMWEM_{flag.upper()}" for flag in FLAGS} | set(NOT_SETTINGS)
+    known = {*(f"FMWEM_{flag.upper()}" for flag in FLAGS), *OTHER_VARIABLES}
     for name in ("FMWEM_LEDGER", "FMWEM_DATASET", "FMWEM_RUN_ID"):
         if environment.get(name) == "":
             raise InputError(
@@ -90,41 +242,17 @@ def check_environment(environment: Mapping[str, str] = os.environ) -> None:
             raise InputError(f"unknown environment variable {name}; known are {', '.join(sorted(known))}")
 
 
-def merge(flags: Mapping[str, Any], file: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings in force: what a flag (or its variable) gives, else what the file gives."""
-    given = {
-        key: value for key, value in flags.items() if value is not None and value != []
-    }  # a repeatable flag not given is an empty list
-    if any(name in given for name in RECORDS):  # a flag says more than a file's `records`
-        file = {key: value for key, value in file.items() if key != "records"}
-    return {**file, **given}
-
-
-def records_from(settings: Mapping[str, Any]) -> Any:
-    """What a record is, by the flags or a file. InputError where both flags are given."""
-    given = [name for name in RECORDS if settings.get(name)]
-    if len(given) > 1:
-        raise InputError("--lines and --multiline say different things of the same file; give one of them")
-    return given[0] if given else settings.get("records", "checked")
-
-
-def policy_from(settings: Mapping[str, Any]) -> Policy:
-    """The policy among the settings; InputError where a value does not fit."""
-    return Policy.of(
-        **{key: value for key, value in settings.items() if key in Policy.model_fields}
-        | {"records": records_from(settings)}
-    )
-
-
-def names_of(columns: Any) -> list[str] | None:
-    """Column names from a comma-separated flag or a list in a file."""
-    if columns is None:
-        return None
-    names = (
-        columns
-        if isinstance(columns, list)
-        else [name.strip() for name in str(columns).split(",") if name.strip()]
-    )
-    if not names:
-        raise InputError("--columns names no column; leave it out to release all of them")
-    return names
+def layered(*layers: Mapping[str, Any]) -> ReleaseSettings:
+    """The settings in force: what the first of the layers gives that gives it at all."""
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        given = {key: value for key, value in layer.items() if key not in RECORDS}
+        said = [name for name in RECORDS if layer.get(name)]
+        if any(name in layer for name in RECORDS) and "records" not in merged:
+            if len(said) > 1:
+                raise InputError(
+                    "--lines and --multiline say different things of the same file; give one of them"
+                )
+            given["records"] = said[0] if said else "checked"
+        merged = given | merged
+    return ReleaseSettings.of(merged)

@@ -387,5 +387,5 @@ def _manifest(domain: Domain, facts: Any) -> Manifest:
     workload = Workload.from_dict(found.workload)
     workload.check(domain.names)
     for asked in workload.asked:
-        asked.within(domain)
+        asked.spans(domain)
     return found

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,12 +12,14 @@ import numpy as np
 
 from factored_mwem.domain.domain import Clique, Domain
 from factored_mwem.domain.levels import Levels, View
+from factored_mwem.workload.queries.base import Span
 
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """Candidate marginals as an index: `members: int32[candidate, slot]`, variables of `levels` in attribute
-    order, padded with -1.
+    """Candidate marginals as an index.
+
+    `members: int32[candidate, slot]` are variables of `levels` in attribute order, padded with -1.
 
     A candidate whose cells are sums of another's need not be counted: `base_of: int64[candidate]` names the
     one it is added up from, itself for a *base*. Without `base_of`, every candidate is its own. `weights:
@@ -29,6 +33,21 @@ class Candidates:
     coarse_of: np.ndarray | None = None
     weights: np.ndarray | None = None
     ranged: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, domain: Domain, top: int, spans: Sequence[Span]) -> Candidates:
+        """All marginals of up to `top` attributes, then those that the spans hold beyond."""
+        inside = _inside(spans, domain)
+        listed = sorted(sub for sub in inside if len(sub) > top)
+        width = max([top, *map(len, listed)])
+        parts = [_all_of(len(domain), order, width) for order in range(1, top + 1)]
+        padded = np.fromiter(
+            (p for sub in listed for p in (*sub, *(-1,) * (width - len(sub)))), np.int32, len(listed) * width
+        )
+        members = np.concatenate([*parts, padded.reshape(-1, width)])
+        ranged = {domain.index(name) for span in spans if span.ordered for name in span.names}
+        weights = _weights(len(domain), top, listed, inside)
+        return cls(domain, members, weights=weights, ranged=tuple(sorted(ranged)))
 
     def __len__(self) -> int:
         return len(self.members)
@@ -68,9 +87,7 @@ class Candidates:
 
     @cached_property
     def offsets(self) -> np.ndarray:
-        """int64[candidate + 1]: where the counts of each base begin in one flat array; the others take no
-        room.
-        """
+        """int64[candidate + 1]: where each base's counts begin in one flat array; the others have none."""
         own = np.where(self.base_of == np.arange(len(self)), self.cells, 0).astype(np.int64)
         return np.concatenate([[0], np.cumsum(own)]).astype(np.int64)
 
@@ -114,8 +131,7 @@ class Candidates:
         )
 
     def at(self, levels: Levels, most_cells: float, chains: Sequence[View] | None = None) -> Candidates:
-        """These marginals at every combination of levels that has more than one and at most `most_cells`
-        cells, grouped into bases.
+        """These marginals at every combination of levels of 2 to `most_cells` cells, with their bases.
 
         `chains`: the levels to combine of each attribute, from fine to coarse; all of them by default.
         """
@@ -151,8 +167,9 @@ class Candidates:
 
 
 def over_components(ids: np.ndarray, value_of: np.ndarray) -> np.ndarray:
-    """float64[row]: the sum of `value_of[id]` over the components in each row of `ids`, each once; padding,
-    -1, reads the last value.
+    """float64[row]: the sum of `value_of` over the components in each row of `ids`, each once.
+
+    Padding, -1, reads the last value.
     """
     ordered = np.sort(ids, axis=1)
     first = np.ones(ordered.shape, dtype=bool)
@@ -161,9 +178,7 @@ def over_components(ids: np.ndarray, value_of: np.ndarray) -> np.ndarray:
 
 
 def _bases(members: np.ndarray, levels: Levels, chains: Sequence[View]) -> np.ndarray:
-    """int64[candidate]: for each a candidate that is as fine or finer on all its attributes and that no other
-    refines.
-    """
+    """int64[candidate]: for each a candidate as fine or finer on all its attributes, which none refines."""
     count, width = members.shape
     rows = {tuple(row): i for i, row in enumerate(members.tolist())}
     parent = np.arange(count)
@@ -192,10 +207,59 @@ def _bases(members: np.ndarray, levels: Levels, chains: Sequence[View]) -> np.nd
 def _adopt(
     parent: np.ndarray, wanted: np.ndarray, which: np.ndarray, rows: dict[tuple[int, ...], int]
 ) -> None:
-    """Make the row `wanted[i]` the parent of candidate `which[i]` (or of i, for rows of all) that has none,
-    where there is such a candidate.
+    """Make the row `wanted[i]` the parent of candidate `which[i]` that has none, if it is a candidate.
+
+    Where `wanted` has a row for every candidate, `which` says which of them to look at.
     """
     wanted = wanted[which] if len(wanted) == len(parent) else wanted
     for i, row in zip(which.tolist(), wanted.tolist(), strict=True):
         if parent[i] == i:
             parent[i] = rows.get(tuple(row), i)
+
+
+def _inside(spans: Iterable[Span], domain: Domain) -> dict[tuple[int, ...], float]:
+    """Every set of attributes (positions) that a span holds, with its largest weight."""
+    weight_of: dict[tuple[int, ...], float] = {}
+    for span in spans:
+        positions = [domain.index(name) for name in domain.clique(span.names)]
+        for order in range(1, min(span.order, len(positions)) + 1):
+            for sub in itertools.combinations(positions, order):
+                if weight_of.get(sub, 0.0) < span.weight:
+                    weight_of[sub] = span.weight
+    return weight_of
+
+
+def _weights(
+    attributes: int, top: int, listed: Sequence[tuple[int, ...]], inside: dict[tuple[int, ...], float]
+) -> np.ndarray | None:
+    """float64[candidate] in (0, 1], the largest 1, or None where all are alike.
+
+    A plain marginal, of at most `top` attributes, weighs 1 or more before that.
+    """
+    if not inside or all(weight == 1.0 for weight in inside.values()):
+        return None
+    starts = [0, *itertools.accumulate(math.comb(attributes, order) for order in range(1, top + 1))]
+    weights = np.ones(starts[-1] + len(listed))
+    weights[starts[-1] :] = [inside[sub] for sub in listed]
+    for sub, weight in inside.items():
+        if len(sub) <= top and weight > 1.0:
+            weights[starts[len(sub) - 1] + _rank(sub, attributes)] = weight
+    return None if (weights == weights.max()).all() else weights / weights.max()
+
+
+def _rank(sub: tuple[int, ...], attributes: int) -> int:
+    """The place of a set among all of its size, as itertools.combinations lists them."""
+    rank, before = 0, -1
+    for i, position in enumerate(sub):
+        left = len(sub) - i
+        rank += math.comb(attributes - before - 1, left) - math.comb(attributes - position, left)
+        before = position
+    return rank
+
+
+def _all_of(attributes: int, order: int, width: int) -> np.ndarray:
+    """int32[candidate, width]: all sets of `order` attributes, padded; streamed, as there may be millions."""
+    members = np.full((math.comb(attributes, order), width), -1, dtype=np.int32)
+    flat = itertools.chain.from_iterable(itertools.combinations(range(attributes), order))
+    members[:, :order] = np.fromiter(flat, dtype=np.int32, count=len(members) * order).reshape(-1, order)
+    return members

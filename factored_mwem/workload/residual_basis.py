@@ -1,5 +1,4 @@
-"""The residuals of all small sets of attributes of a dense table, and their transpose: numpy alone, one pass
-an attribute.
+"""The residuals of all small sets of attributes of a dense table, and their transpose; one pass an attribute.
 
 Attribute subsets are bit masks: bit i is the i-th attribute with more than one code.
 """
@@ -12,8 +11,7 @@ import numpy as np
 
 
 def question(size: int, *, gaussian: bool) -> np.ndarray:
-    """int64[answer, code]: what is asked about one attribute of a residual; that about several is the
-    Kronecker product.
+    """int64[answer, code]: what a residual asks of one attribute; of several, their Kronecker product.
 
     Two codes: their difference. More: size I - 11' for Gaussian noise, whose columns sum to zero; the counts
     themselves for Laplace noise, where their L1 sensitivity is less (1 against 2 (size - 1)) than what the
@@ -25,8 +23,9 @@ def question(size: int, *, gaussian: bool) -> np.ndarray:
 
 
 class Transform:
-    """The answers of all subsets of at most `order` attributes at once: linear in a table, attribute after
-    attribute, and its transpose.
+    """The answers of all subsets of at most `order` attributes at once, and the transpose.
+
+    Linear in a table, attribute after attribute.
     """
 
     def __init__(self, shape: Sequence[int], order: int, *, gaussian: bool) -> None:

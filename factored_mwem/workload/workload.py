@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 import re
@@ -10,16 +9,17 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import GenericAlias
 from typing import Annotated, Any, Literal
 
-import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PositiveInt, ValidationError, create_model
 
 from factored_mwem.domain.domain import Clique, Domain
 from factored_mwem.errors import InputError, ResourceError
 from factored_mwem.files import complaint, read_text
 from factored_mwem.workload.candidates import Candidates
-from factored_mwem.workload.queries.base import QueryRequest, made
+from factored_mwem.workload.queries import KINDS
+from factored_mwem.workload.queries.base import QueryRequest, Span, made
 from factored_mwem.workload.queries.cuboids import CubeRequest
 from factored_mwem.workload.queries.parities import ParitiesRequest
 from factored_mwem.workload.queries.ranges import RangesRequest
@@ -32,18 +32,11 @@ MAX_LISTED = 2**24
 """Members of the marginals that are listed one by one: those named, and what cubes, ranges and parities need.
 One of 20 attributes has 10 million.
 """
-MOST_TOML, DEEPEST = 2**20, 64
+MAX_TOML_BYTES, MAX_KEY_PARTS = 2**20, 64
 """Bytes of a TOML file and parts of a key in it: the time that the parser takes grows with the square of the
 parts.
 """
-_TOO_DEEP = re.compile(r"(?:\.[^.\n=,\[\]{}]*){%d}" % DEEPEST)  # noqa: UP031 - braces
-
-KINDS: dict[str, type[QueryRequest]] = {
-    "cubes": CubeRequest,
-    "ranges": RangesRequest,
-    "parities": ParitiesRequest,
-}
-"""What a workload may ask besides marginals, by its name in files and manifests."""
+_TOO_DEEP = re.compile(r"(?:\.[^.\n=,\[\]{}]*){%d}" % MAX_KEY_PARTS)  # noqa: UP031 - braces
 
 
 class _Marginals(BaseModel):
@@ -56,16 +49,17 @@ class _Marginals(BaseModel):
     cliques: tuple[tuple[str, ...], ...] = ()
 
 
-_lists: dict[str, Any] = {name: (tuple[kind, ...], ()) for name, kind in KINDS.items()}  # type: ignore[valid-type]
+_LISTS: dict[str, Any] = {key: (GenericAlias(tuple, (kind, ...)), ()) for key, kind in KINDS.items()}
 WorkloadFile: type[_Marginals] = create_model(
-    "WorkloadFile", __base__=_Marginals, __doc__="A workload: what must come out right.", **_lists
+    "WorkloadFile", __base__=_Marginals, __doc__="A workload: what must come out right.", **_LISTS
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Marginals by order (`orders`: all of that many attributes) and by name (`named`), and what query kinds
-    ask (`asked`).
+    """What must come out right: marginals by order and by name, and what query kinds ask.
+
+    `orders`: all marginals of so many attributes; `named`: those over these; `asked`: requests.
 
     >>> Workload.marginals(2) + Workload.of([("age", "sex", "race")])
     Workload(orders=(2,), named=(('age', 'sex', 'race'),), asked=())
@@ -104,28 +98,20 @@ class Workload:
         seed: int = 0,
         weight: float = 1.0,
     ) -> Workload:
-        """Boxes over these ordered attributes: `count` random ones, or all, or all that begin at the lowest
-        values.
-        """
-        return cls(
-            asked=(
-                made(
-                    RangesRequest, attributes=attributes, count=count, which=which, seed=seed, weight=weight
-                ),
-            )
-        )
+        """Boxes over these ordered attributes: `count` random ones, all, or all from the lowest values."""
+        how = {"count": count, "which": which, "seed": seed, "weight": weight}
+        return cls(asked=(made(RangesRequest, attributes=attributes, **how),))
 
     @classmethod
     def parities(cls, order: int, *, weight: float = 1.0) -> Workload:
         """All parities of at most `order` binary attributes."""
-        if not 1 <= order <= 20:
-            raise InputError(f"--parities {order}: a parity is over 1 to 20 attributes")
-        return cls(asked=(made(ParitiesRequest, order=order, weight=weight),))
+        return cls(asked=(ParitiesRequest.parse(order, weight),))
 
     @classmethod
     def load(cls, path: str | Path) -> Workload:
-        """Read a workload file (TOML or JSON): `marginals = 3`, `cliques = [["age", "sex"], ...]`, lists of
-        `cubes`, `ranges`, `parities`.
+        """Read a workload file (TOML or JSON).
+
+        `marginals = 3`, `cliques = [["age", "sex"], ...]`, and a list for each query kind.
         """
         path = Path(path)
         try:
@@ -150,18 +136,15 @@ class Workload:
 
     def to_dict(self) -> dict[str, Any]:
         """The form that files and manifests hold."""
-        found: dict[str, Any] = {
+        written: dict[str, Any] = {
             "marginals": list(self.orders),
             "cliques": [list(clique) for clique in self.named],
         }
-        for name, kind in KINDS.items():
-            if any(isinstance(asked, kind) for asked in self.asked):
-                found[name] = [
-                    asked.model_dump(mode="json", exclude_none=True)
-                    for asked in self.asked
-                    if isinstance(asked, kind)
-                ]
-        return found
+        for key, kind in KINDS.items():
+            of_kind = [request for request in self.asked if isinstance(request, kind)]
+            if of_kind:
+                written[key] = [r.model_dump(mode="json", exclude_none=True) for r in of_kind]
+        return written
 
     @staticmethod
     def json_schema() -> dict[str, Any]:
@@ -172,37 +155,19 @@ class Workload:
         return Workload(self.orders + other.orders, self.named + other.named, self.asked + other.asked)
 
     def candidates(self, domain: Domain) -> Candidates:
-        """The targets and every marginal inside one: a small marginal is often the cheaper way to a large
-        one.
-        """
+        """The targets and every marginal inside one, often the cheaper way to it."""
         self.check(domain.names)
-        spans = [(clique, len(clique), 1.0) for clique in self.named] + [
-            (*asked.within(domain), asked.weight) for asked in self.asked
+        spans = [
+            *(Span(clique, len(clique)) for clique in self.named),
+            *(request.spans(domain) for request in self.asked),
         ]
-        top, inside = max(self.orders, default=0), _inside(spans, domain)
-        listed = sorted(sub for sub in inside if len(sub) > top)
-        width = max([top, *map(len, listed)])
-        parts = [_all_of(len(domain), order, width) for order in range(1, top + 1)]
-        padded = np.fromiter(
-            (p for sub in listed for p in (*sub, *(-1,) * (width - len(sub)))), np.int32, len(listed) * width
-        )
-        members = np.concatenate([*parts, padded.reshape(-1, width)])
-        ranged = {
-            domain.index(name)
-            for asked in self.asked
-            if isinstance(asked, RangesRequest)
-            for name in asked.names
-        }
-        return Candidates(
-            domain, members, weights=_weights(len(domain), top, listed, inside), ranged=tuple(sorted(ranged))
-        )
+        return Candidates.of(domain, max(self.orders, default=0), spans)
 
     def check(self, names: Sequence[str]) -> None:
         """InputError or ResourceError where the workload does not fit attributes of these names."""
         if not self.orders and not self.named and not self.asked:
-            raise InputError(
-                "the workload is empty; give --marginals K, --cube, --ranges, --parities or a workload file"
-            )
+            flags = ", ".join(f"--{kind.option}" for kind in KINDS.values())
+            raise InputError(f"the workload is empty; give --marginals K, {flags} or a workload file")
         for order in self.orders:
             if order > len(names):
                 raise InputError(f"--marginals {order}: the table has only {len(names)} attributes")
@@ -218,23 +183,15 @@ class Workload:
         self._check_size(len(names))
 
     def check_kinds(self, kinds: Mapping[str, str]) -> None:
-        """InputError where ranges are asked for over columns of a kind (a type of attributes) whose values
-        have no order.
-        """
-        for asked in self.asked:
-            for name in asked.names if isinstance(asked, RangesRequest) else ():
-                if kinds[name] in ("string", "boolean"):
-                    raise InputError(
-                        f"ranges over {name!r}: its values have no order; declare it a number, or its "
-                        "categories as ordered"
-                    )
+        """InputError for what cannot be asked of columns of these kinds (types of attributes, by name)."""
+        for request in self.asked:
+            request.check_kinds(kinds)
 
     def _check_size(self, attributes: int) -> None:
         """ResourceError where there are too many candidates to list, from their numbers alone."""
         top = max(self.orders, default=0)
-        inside = [(len(c), len(c)) for c in self.named] + [
-            _subsets(asked, attributes) for asked in self.asked
-        ]
+        inside = [(len(clique),) * 2 for clique in self.named]
+        inside += [request.breadth(attributes) for request in self.asked]
         count = members = 0
         for listed, (width, order) in [(1, part) for part in inside] + [(0, (attributes, top))]:
             for k in range(1, order + 1):
@@ -255,67 +212,8 @@ class Workload:
 
 def parse_toml(text: str) -> dict[str, Any]:
     """A TOML file; ValueError where it is none, or takes too long to read."""
-    if len(text) > MOST_TOML:
-        raise ValueError(f"it is larger than {MOST_TOML >> 20} MB")
+    if len(text) > MAX_TOML_BYTES:
+        raise ValueError(f"it is larger than {MAX_TOML_BYTES >> 20} MB")
     if _TOO_DEEP.search(text):
-        raise ValueError(f"it has a key of more than {DEEPEST} parts")
+        raise ValueError(f"it has a key of more than {MAX_KEY_PARTS} parts")
     return tomllib.loads(text)
-
-
-def _subsets(asked: QueryRequest, attributes: int) -> tuple[int, int]:
-    """(attributes, order): what is asked lies in the sets of up to `order` of so many attributes, as far as
-    is known before the domain is.
-    """
-    width = len(asked.names) or attributes
-    return width, min(getattr(asked, "order", None) or width, width)
-
-
-def _inside(spans: Iterable[tuple[Clique, int, float]], domain: Domain) -> dict[tuple[int, ...], float]:
-    """Every set, by positions, of up to `order` of the attributes of each (names, order, weight), with its
-    largest weight.
-    """
-    found: dict[tuple[int, ...], float] = {}
-    for names, most, weight in spans:
-        positions = [domain.index(name) for name in domain.clique(names)]
-        for order in range(1, min(most, len(positions)) + 1):
-            for sub in itertools.combinations(positions, order):
-                if found.get(sub, 0.0) < weight:
-                    found[sub] = weight
-    return found
-
-
-def _weights(
-    attributes: int, top: int, listed: Sequence[tuple[int, ...]], inside: dict[tuple[int, ...], float]
-) -> np.ndarray | None:
-    """float64[candidate] in (0, 1], the largest 1, or None where all are alike; a plain marginal, of at most
-    `top` attributes, weighs 1 or more.
-    """
-    if not inside or all(weight == 1.0 for weight in inside.values()):
-        return None
-    starts = [0, *itertools.accumulate(math.comb(attributes, order) for order in range(1, top + 1))]
-    weights = np.ones(starts[-1] + len(listed))
-    weights[starts[-1] :] = [inside[sub] for sub in listed]
-    for sub, weight in inside.items():
-        if len(sub) <= top and weight > 1.0:
-            weights[starts[len(sub) - 1] + _rank(sub, attributes)] = weight
-    return None if (weights == weights.max()).all() else weights / weights.max()
-
-
-def _rank(sub: tuple[int, ...], attributes: int) -> int:
-    """The place of a set among all of its size, as itertools.combinations lists them."""
-    rank, before = 0, -1
-    for i, position in enumerate(sub):
-        left = len(sub) - i
-        rank += math.comb(attributes - before - 1, left) - math.comb(attributes - position, left)
-        before = position
-    return rank
-
-
-def _all_of(attributes: int, order: int, width: int) -> np.ndarray:
-    """int32[candidate, width]: all combinations of `order` attributes, padded; streamed, for there may be
-    millions.
-    """
-    members = np.full((math.comb(attributes, order), width), -1, dtype=np.int32)
-    flat = itertools.chain.from_iterable(itertools.combinations(range(attributes), order))
-    members[:, :order] = np.fromiter(flat, dtype=np.int32, count=len(members) * order).reshape(-1, order)
-    return members

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from factored_mwem import Domain, Workload
 from factored_mwem.cli import jobs as job
-from factored_mwem.cli.settings import policy_from, read_config
+from factored_mwem.cli.settings import ReleaseSettings, read_config
 from factored_mwem.tables.codec import OWN_TYPE, encode
 from fuzzing import hostile
 from fuzzing.tables import FIELDS, ROWS, back
@@ -126,7 +126,7 @@ def run_config(path: Path) -> bool:
     settings = allowed(lambda: read_config(path))
     return bool(
         settings
-        and allowed(lambda: (policy_from(settings), job.workload_from({**settings, "workload": None})))
+        and allowed(lambda: job.workload_from(ReleaseSettings.of({**settings, "workload": None})))
     )
 
 
@@ -136,7 +136,8 @@ def run_specs(path: Path) -> bool:
     """
     text = path.read_bytes().decode("utf-8", "surrogateescape").replace("\x00", "")
     taken = [
-        allowed(lambda option=option: job.workload_from({option: [text]})) for option in ("cube", "ranges")
+        allowed(lambda option=option: job.workload_from(ReleaseSettings.of({option: [text]})))
+        for option in ("cube", "ranges")
     ]
     return any(taken)
 

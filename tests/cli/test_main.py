@@ -17,10 +17,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.commands import CANARY, DOMAIN, Fmwem
+from support.commands import CANARY, DOMAIN, Fmwem, Run
 
-from factored_mwem import Domain
+from factored_mwem import Domain, Workload
 from factored_mwem.cli import jobs as job
+from factored_mwem.cli.settings import FLAGS, ReleaseSettings
+from factored_mwem.errors import InputError
 
 
 def test_the_main_flow_from_csv_to_every_reader(here: Path, fmwem: Fmwem) -> None:
@@ -388,9 +390,7 @@ def test_the_engine_is_chosen_by_flag_variable_or_file(here: Path, fmwem: Fmwem)
     def engine(output: str) -> str:
         return json.loads(Path(output).with_suffix(".manifest.json").read_text())["policy"]["engine"]
 
-    (here / "c.toml").write_text(
-        'engine = "mwem"\nreplay = false\nstep = "paper"\ninitial = "none"\nrounds = 2\n'
-    )
+    (here / "c.toml").write_text('engine = "mwem"\nreplay = false\ninitial = "none"\nrounds = 2\n')
     assert (
         fmwem("release", "t.csv", "--marginals", 2, "--config", "c.toml", "-q", "-o", "a.parquet").code == 0
     )
@@ -710,7 +710,7 @@ def test_every_exit_code_of_failures(here: Path, fmwem: Fmwem, monkeypatch: pyte
         return run
 
     for error, code, words in (
-        (RuntimeError(CANARY), 1, "unexpected RuntimeError at cli.py:"),
+        (RuntimeError(CANARY), 1, "unexpected RuntimeError at main.py:"),
         (MemoryError(), 4, "out of memory; lower --max-cells or --max-memory"),
         (KeyboardInterrupt(), 130, "interrupted; nothing was left half-written"),
     ):
@@ -762,3 +762,213 @@ def test_importing_is_light() -> None:
         ).stdout.strip()
         == "[]"
     )
+
+
+# ---- options
+
+
+def test_a_reading_flag_wins_over_the_variable_of_the_other(here: Path, fmwem: Fmwem) -> None:
+    """A variable that is set for all jobs must not stand in the way of what one job says."""
+    for flag, variable in (("lines", "FMWEM_MULTILINE"), ("multiline", "FMWEM_LINES")):
+        arguments = ["release", "t.csv", "--columns", "age,pay", "--marginals", 1, "-q", "--overwrite"]
+        (here / "t.csv").write_text("age,pay\n" + "1,2.5\n" * 50)
+        (here / "t.domain.json").write_text(json.dumps({"fields": DOMAIN["fields"][1:3]}))
+        assert fmwem(*arguments, f"--{flag}", **{variable: "1"}).code == 0
+        manifest = json.loads((here / "t.synthetic.manifest.json").read_text())
+        assert manifest["policy"]["records"] == flag
+    both = fmwem(*arguments, FMWEM_LINES="1", FMWEM_MULTILINE="1")
+    assert both.code == 2 and "--lines and --multiline say different things" in both.err
+    assert fmwem(*arguments, "--lines", FMWEM_LINES="1", FMWEM_MULTILINE="1").code == 0
+
+
+def test_every_flag_is_listed_with_its_variable_and_its_choices(fmwem: Fmwem) -> None:
+    found = fmwem("release", "--help").out
+    text = " ".join(found.split())
+    for name in FLAGS:
+        assert f"--{name.replace('_', '-')} " in text
+        assert re.search(rf"env var: FMWEM_{name.upper()}[;\]]", text), name
+    assert "--engine [tree|mwem]" in text and "--neighbours [add-remove|replace]" in text
+    assert "--neighbours [add-remove|replace]" in fmwem("ledger", "add", "--help").out
+    assert "--engine [tree|mwem]" in fmwem("check", "--help").out
+
+
+@pytest.mark.parametrize("command", ["release", "check", "verify", "evaluate", "sample"])
+def test_a_command_lists_an_option_once(fmwem: Fmwem, command: str) -> None:
+    listed = re.findall(r"^  (?:-\w, )?(--[a-z-]+)", fmwem(command, "--help").out, re.MULTILINE)
+    assert len(listed) == len(set(listed)) >= 5
+
+
+def test_settings_are_one_model_for_flags_and_files(here: Path) -> None:
+    """What a flag and what a file gives is checked by the same fields; names may be of any characters."""
+    given = {"rows": 5, "columns": "age, pay", "cube": ["age"], "rounds": "7", "dataset": "\udcff"}
+    settings = ReleaseSettings.of(given)
+    assert (settings.rows, settings.columns, settings.policy.rounds) == (5, ["age", "pay"], 7)
+    assert settings.dataset == "\udcff" and settings.asked == Workload.cube("age")
+    for wrong in ({"rows": -1}, {"marginals": True}, {"cube": "age"}, {"output": 5}, {"overwrite": 1}):
+        with pytest.raises(InputError, match=f"{next(iter(wrong))} = .* must be "):
+            ReleaseSettings.of(wrong)
+    with pytest.raises(InputError, match="epsilon='much'"):
+        ReleaseSettings.of({"epsilon": "much"})
+
+
+def test_the_version_is_one_line(fmwem: Fmwem) -> None:
+    done = fmwem("--version")
+    assert done.code == 0 and re.fullmatch(r"fmwem \S+\n", done.out) and done.err == ""
+
+
+def test_the_guide_lists_its_topics_and_shows_one(fmwem: Fmwem) -> None:
+    from factored_mwem.guide import TOPICS, page
+
+    listed = fmwem("guide")
+    assert listed.code == 0
+    assert [line.split()[0] for line in listed.out.splitlines()] == list(TOPICS)
+    assert all(what in listed.out for what in TOPICS.values())
+    for topic in TOPICS:
+        shown = fmwem("guide", topic)
+        assert (shown.code, shown.out) == (0, page(topic))  # plain Markdown where it is piped
+    unknown = fmwem("guide", "nope")
+    assert (unknown.code, unknown.out, unknown.err.count("\n")) == (2, "", 1)
+    assert all(topic in unknown.err for topic in TOPICS)
+
+
+def test_the_guide_is_laid_out_on_a_terminal(monkeypatch: pytest.MonkeyPatch, fmwem: Fmwem) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    shown = fmwem("guide", "ledger").out
+    assert shown.strip() and "\n# " not in f"\n{shown}" and "```" not in shown
+
+
+KIND = '''
+"""Stripes: how many rows have an even code."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from factored_mwem.workload.queries.base import QueryRequest, Span, made, split_spec
+
+
+class StripesRequest(QueryRequest):
+    """The even codes of an attribute."""
+
+    key: ClassVar[str] = "stripes"
+    option: ClassVar[str] = "stripe"
+    help: ClassVar[str] = "Keep the even codes of A; repeatable."
+    form: ClassVar[str] = "A"
+    example: ClassVar[str] = "age"
+
+    attribute: str
+
+    @classmethod
+    def parse(cls, given):
+        (name,), _, weight = split_spec(given, cls.option)
+        return made(cls, attribute=name, weight=weight)
+
+    @property
+    def names(self):
+        return (self.attribute,)
+
+    def in_words(self):
+        return f"stripes of {self.attribute}"
+
+    def spans(self, domain):
+        return Span(self.names, 1, self.weight)
+
+    def questions(self, domain):
+        return Stripes(domain.index(self.attribute), domain[self.attribute].size)
+
+
+@dataclass(frozen=True)
+class Stripes:
+    at: int
+    size: int
+    lowest: ClassVar[int] = 0
+
+    @property
+    def cells(self):
+        return np.ones(1, dtype=np.int64)
+
+    def positions(self, question):
+        return (self.at,)
+
+    def label(self, question, names):
+        return f"even {names[self.at]}"
+
+    def answers(self, source):
+        return source.marginal((self.at,))[::2].sum(keepdims=True)
+
+    def l1(self, unit):
+        return unit.of_counting_query
+
+    def l2_squared(self, unit):
+        return unit.of_counting_query**2
+
+    def axis_values(self, question):
+        return {self.at: (np.arange(self.size) % 2 == 0).astype(np.int8)}
+'''
+RUNNER = """
+import contextlib, io, json, os, sys
+from factored_mwem.workload.queries import KINDS
+from stripes import StripesRequest
+KINDS[StripesRequest.key] = StripesRequest
+from factored_mwem.cli.main import main
+for arguments, environment in json.load(sys.stdin):
+    sys.argv, out, err = ["fmwem", *arguments], io.StringIO(), io.StringIO()
+    os.environ.update(environment)
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main()
+        except SystemExit as ended:
+            code = ended.code
+    for name in environment:
+        del os.environ[name]
+    print(json.dumps([code, out.getvalue(), err.getvalue()]))
+"""
+
+
+def test_a_query_kind_is_one_file_and_a_name_in_kinds(here: Path) -> None:
+    """A kind of a file of its own is a flag, a variable, a key of both files, and is measured and
+    evaluated.
+    """
+    (here / "stripes.py").write_text(KIND)
+    (here / "w.toml").write_text('[[stripes]]\nattribute = "pay"\nweight = 2.0\n')
+    (here / "c.toml").write_text('stripe = ["born"]\n')
+    (here / "wrong.toml").write_text("stripe = 5\n")
+    release = ["release", "t.csv", "--engine", "mwem", "--rounds", "2", "-q", "--overwrite"]
+    commands: list[tuple[list[str], dict[str, str]]] = [
+        (["release", "--help"], {}),
+        ([*release, "--stripe", "age@3", "--stripe", "zip", "-o", "flag.parquet"], {}),
+        ([*release, "--workload", "w.toml", "-o", "workload.parquet"], {}),
+        ([*release, "--config", "c.toml", "-o", "config.parquet"], {}),
+        ([*release, "-o", "variable.parquet"], {"FMWEM_STRIPE": "smoker"}),
+        ([*release[:-2], "--engine", "tree", "--stripe", "age", "-o", "tree.parquet"], {}),
+        (["evaluate", "t.csv", "flag.parquet", "--marginals", "1", "--stripe", "age"], {}),
+        (["check", "t.csv", "--stripe", "age", "--engine", "mwem"], {}),
+        (["workload", "schema"], {}),
+        ([*release, "--config", "wrong.toml"], {}),
+        (["release", "t.csv"], {}),
+    ]
+    run = subprocess.run(
+        [sys.executable, "-c", RUNNER],
+        input=json.dumps(commands),
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(here), os.environ.get("PYTHONPATH", "")])},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    ended = [Run(*json.loads(line)) for line in run.stdout.splitlines()]
+    assert [done.code for done in ended] == [0] * 9 + [2, 2], ended
+    listed, evaluated, schema, wrong, nothing = (ended[i] for i in (0, 6, 8, 9, 10))
+    assert "Keep the even codes of A; repeatable." in " ".join(listed.out.split())
+    assert "env var: FMWEM_STRIPE" in " ".join(listed.out.split())
+    names = {"flag": ["age", "zip"], "workload": ["pay"], "config": ["born"], "variable": ["smoker"]}
+    for made, attributes in names.items():
+        manifest = json.loads((here / f"{made}.manifest.json").read_text())
+        assert [asked["attribute"] for asked in manifest["workload"]["stripes"]] == attributes
+        asked = {question["question"] for question in manifest["questions"]}
+        assert asked and asked <= {f"even {name}" for name in attributes}
+    assert "stripes of age (1): mean" in evaluated.out
+    assert "StripesRequest" in json.loads(schema.out)["$defs"]
+    assert 'wrong.toml: stripe = 5 must be a list such as ["age"]' in wrong.err
+    assert "--parities K, --stripe A or --workload FILE" in nothing.err

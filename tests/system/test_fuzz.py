@@ -37,7 +37,7 @@ from fuzzing.targets import TARGETS
 
 from factored_mwem import Domain, Policy, Release, Workload, release
 from factored_mwem.cli import jobs as job
-from factored_mwem.cli.settings import read_config
+from factored_mwem.cli.settings import ReleaseSettings, read_config
 from factored_mwem.errors import FmwemError, InputError
 from factored_mwem.files import MAX_TEXT_BYTES
 from factored_mwem.tables import source as table
@@ -543,7 +543,7 @@ def test_a_text_that_would_do_harm_is_refused(
 )
 def test_a_request_that_makes_no_sense_is_refused(given_: dict[str, Any]) -> None:
     with pytest.raises(InputError) as refused:
-        job.workload_from(given_)
+        job.workload_from(ReleaseSettings.of(given_))
     assert str(refused.value).isprintable()
 
 

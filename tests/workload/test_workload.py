@@ -16,9 +16,10 @@ from support.naive import closure
 
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError, ResourceError
+from factored_mwem.workload.queries import KINDS
 from factored_mwem.workload.queries.cuboids import CubeRequest
 from factored_mwem.workload.queries.ranges import RangesRequest
-from factored_mwem.workload.workload import KINDS, MAX_CANDIDATES, Workload
+from factored_mwem.workload.workload import MAX_CANDIDATES, Workload
 
 
 def domain_of(*shape: int) -> Domain:

@@ -1,17 +1,12 @@
-"""Query kinds. Each file holds one kind: which attributes a question is about, how it is answered, and what
-one person changes.
-
-To add a kind, write its file and name it in `workload.KINDS`: the loop, selection, measurement and accounting
-ask through `Questions` alone.
-"""
+"""Query kinds: what a request of any kind declares, and what its questions answer."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import Annotated, Any, Protocol, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
@@ -28,8 +23,9 @@ class Source(Protocol):
 
 
 class Questions(Protocol):
-    """Questions of one kind, numbered from 0. A question has one answer, or one for each cell of a table that
-    is measured as a whole.
+    """Questions of one kind, numbered from 0.
+
+    A question has one answer, or one for each cell of a table that is measured as a whole.
     """
 
     @property
@@ -43,14 +39,10 @@ class Questions(Protocol):
         """A question in words, from the names of all attributes."""
 
     def answers(self, source: Any) -> np.ndarray:
-        """All answers, question after question: exact int64 where the source counts rows, else float64
-        records.
-        """
+        """All answers, one after the other: exact int64 where the source counts rows, else float64."""
 
     def l1(self, unit: Unit) -> int:
-        """The most that the answers to one question move together between neighbours, in sum of absolute
-        values.
-        """
+        """The most that the answers to a question move between neighbours: the sum of absolute values."""
 
     def l2_squared(self, unit: Unit) -> int:
         """The same, in sum of squares."""
@@ -60,9 +52,7 @@ class Questions(Protocol):
         """The least value of a query at a row: 0, or -1 where rows count against it. The greatest is 1."""
 
     def axis_values(self, question: int) -> dict[int, np.ndarray] | None:
-        """int8[code] by attribute: the query's value at a row is their product. None where a question is a
-        whole marginal.
-        """
+        """int8[code] by attribute: a row's value is their product. None where a question is a marginal."""
 
 
 def _each_once(names: Clique) -> Clique:
@@ -75,6 +65,18 @@ Names = Annotated[Clique, AfterValidator(_each_once)]
 """Attributes of a request, each named once."""
 
 
+class Span(NamedTuple):
+    """The marginals over up to `order` of the attributes `names`.
+
+    `ordered`: boxes over their values are asked, so their levels are nested groups of neighbours.
+    """
+
+    names: Clique
+    order: int
+    weight: float = 1.0
+    ordered: bool = False
+
+
 class QueryRequest(BaseModel):
     """What a workload asks for in one line: its public parameters.
 
@@ -84,30 +86,56 @@ class QueryRequest(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    key: ClassVar[str]
+    """Its list in workload files and manifests."""
+    option: ClassVar[str]
+    """Its flag `--option`, which is also its key in configuration files, and in capitals its variable."""
+    help: ClassVar[str]
+    """What `--help` says of the flag."""
+    repeats: ClassVar[bool] = True
+    """Whether the flag takes a text and repeats; else it takes one whole number."""
+    form: ClassVar[str]
+    """What follows the flag, as messages write it."""
+    example: ClassVar[str] = ""
+    """A text that the flag takes, where it takes one."""
+
     weight: float = Field(default=1.0, gt=0, le=1000)
+
+    @classmethod
+    @abstractmethod
+    def parse(cls, given: Any) -> Self:
+        """What the flag asks for with this text, or number. InputError where it makes no sense."""
 
     @property
     def names(self) -> Clique:
         """The attributes it names; none where it is about all of a type."""
         return ()
 
+    def breadth(self, attributes: int) -> tuple[int, int]:
+        """(width, order): the marginals over up to `order` of `width` attributes answer all of it.
+
+        As far as the number of a table's attributes tells.
+        """
+        return (len(self.names) or attributes,) * 2
+
     def check(self, attributes: int) -> None:
         """InputError for what cannot be asked of a table of so many columns, whatever their domain."""
+
+    def check_kinds(self, kinds: Mapping[str, str]) -> None:
+        """InputError for what cannot be asked of columns of these kinds (types of attributes, by name)."""
 
     @abstractmethod
     def in_words(self) -> str:
         """What is asked, on one short line."""
 
     @abstractmethod
-    def within(self, domain: Domain) -> tuple[Clique, int]:
-        """(names, order): the marginals over so many of these attributes answer it. InputError where the
-        domain does not fit.
-        """
+    def spans(self, domain: Domain) -> Span:
+        """The marginals that answer it, and those inside them. InputError where the domain does not fit."""
 
     def targets(self, domain: Domain) -> list[Clique]:
         """The marginals that answer it, by names; InputError where the domain does not fit."""
-        names, order = self.within(domain)
-        return list(itertools.combinations(names, order))
+        span = self.spans(domain)
+        return list(itertools.combinations(span.names, span.order))
 
     @abstractmethod
     def questions(self, domain: Domain) -> Questions:
@@ -136,14 +164,14 @@ def split_spec(text: str, option: str) -> tuple[Clique, str, float]:
     body, _, weight = text.partition("@")
     names, _, what = body.partition(":")
     try:
-        found = float(weight) if weight else 1.0
+        factor = float(weight) if weight else 1.0
     except ValueError:
         raise InputError(
             f"--{option} {shown(text)}: {weight!r} is no weight; write for example {shown(body)}@2"
         ) from None
-    if not math.isfinite(found) or not 0 < found <= 1000:
+    if not math.isfinite(factor) or not 0 < factor <= 1000:
         raise InputError(f"--{option} {shown(text)}: a weight is above 0, at most 1000")
     attributes = tuple(name.strip() for name in names.split(","))
     if not all(attributes) or len(set(attributes)) < len(attributes):
         raise InputError(f"--{option} {shown(text)}: name each attribute once, separated by commas")
-    return attributes, what.strip(), found
+    return attributes, what.strip(), factor

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -12,25 +13,31 @@ from pydantic import Field
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.domain.domain import Clique, Domain
 from factored_mwem.errors import InputError
-from factored_mwem.workload.queries.base import Names, QueryRequest, Source, made, shown, split_spec
+from factored_mwem.workload.queries.base import Names, QueryRequest, Source, Span, made, shown, split_spec
 
 
 class CubeRequest(QueryRequest):
     """A datacube: the marginals over all subsets of `attributes`, of at most `order` of them."""
 
+    key: ClassVar[str] = "cubes"
+    option: ClassVar[str] = "cube"
+    help: ClassVar[str] = "Keep all marginals over A,B,C[:K]; repeatable."
+    form: ClassVar[str] = "A,B,C"
+    example: ClassVar[str] = "age,sex:2"
+
     attributes: Names = Field(min_length=1, max_length=64)
     order: int | None = Field(default=None, ge=1)
 
     @classmethod
-    def parse(cls, text: str) -> CubeRequest:
+    def parse(cls, given: str) -> CubeRequest:
         """`A,B,C` or `A,B,C:2`, each with `@WEIGHT` if wanted."""
-        names, what, weight = split_spec(text, "cube")
+        names, what, weight = split_spec(given, cls.option)
         if what and not (
             what.isascii() and what.isdigit() and len(what) < 10 and 1 <= int(what) <= len(names)
         ):
             example = f"{','.join(names)}:{min(2, len(names))}"
             raise InputError(
-                f"--cube {shown(text)}: the order is a number from 1 to {len(names)}; for example "
+                f"--cube {shown(given)}: the order is a number from 1 to {len(names)}; for example "
                 f"{shown(example)}"
             )
         return made(cls, attributes=names, order=int(what) if what else None, weight=weight)
@@ -38,6 +45,10 @@ class CubeRequest(QueryRequest):
     @property
     def names(self) -> Clique:
         return self.attributes
+
+    def breadth(self, attributes: int) -> tuple[int, int]:
+        width = len(self.attributes)
+        return width, min(self.order or width, width)
 
     def check(self, attributes: int) -> None:
         if self.order and self.order > len(self.attributes):
@@ -48,8 +59,8 @@ class CubeRequest(QueryRequest):
     def in_words(self) -> str:
         return f"cube over {', '.join(self.attributes)}" + (f", up to {self.order}-way" if self.order else "")
 
-    def within(self, domain: Domain) -> tuple[Clique, int]:
-        return domain.clique(self.attributes), self.order or len(self.attributes)
+    def spans(self, domain: Domain) -> Span:
+        return Span(domain.clique(self.attributes), self.order or len(self.attributes), self.weight)
 
     def questions(self, domain: Domain) -> Cuboids:
         at = sorted(domain.index(name) for name in self.attributes)
@@ -79,19 +90,19 @@ class Cuboids:
 
     def answers(self, source: Source) -> np.ndarray:
         """Counted where no set of one attribute more is asked, too; else added up from that one."""
-        found: dict[tuple[int, ...], np.ndarray] = {}
+        tables: dict[tuple[int, ...], np.ndarray] = {}
         above: dict[tuple[int, ...], tuple[int, ...]] = {}
         for clique in sorted(self.cliques, key=len, reverse=True):
             holder = above.get(clique)
             above.update(dict.fromkeys(itertools.combinations(clique, len(clique) - 1), clique))
             if holder is None:
-                found[clique] = source.marginal(clique)
+                tables[clique] = source.marginal(clique)
             else:
-                table = found[holder].reshape([self.shape[p] for p in holder])
-                found[clique] = table.sum(
+                table = tables[holder].reshape([self.shape[p] for p in holder])
+                tables[clique] = table.sum(
                     axis=tuple(i for i, p in enumerate(holder) if p not in clique)
                 ).ravel()
-        return np.concatenate([found[clique] for clique in self.cliques])
+        return np.concatenate([tables[clique] for clique in self.cliques])
 
     def l1(self, unit: Unit) -> int:
         return unit.l1_of_marginal

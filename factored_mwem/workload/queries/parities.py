@@ -1,6 +1,4 @@
-"""Parities: rows with an even number of ones among some binary attributes, less those with an odd number
-(Hadamard queries).
-"""
+"""Parities (Hadamard queries): rows with an even number of ones among some bits, less the other rows."""
 
 from __future__ import annotations
 
@@ -8,16 +6,16 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from pydantic import Field
 
 from factored_mwem.accounting.unit import Unit
-from factored_mwem.domain.domain import Clique, Domain
+from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
 from factored_mwem.kernels.linear import parity_sums, walsh
-from factored_mwem.workload.queries.base import QueryRequest
+from factored_mwem.workload.queries.base import QueryRequest, Span, made
 
 SIGNS = np.array([1, -1], dtype=np.int8)
 
@@ -25,7 +23,23 @@ SIGNS = np.array([1, -1], dtype=np.int8)
 class ParitiesRequest(QueryRequest):
     """All parities of at most `order` of the attributes that have two codes."""
 
+    key: ClassVar[str] = "parities"
+    option: ClassVar[str] = "parities"
+    help: ClassVar[str] = "Keep all parities of at most K binary columns."
+    repeats: ClassVar[bool] = False
+    form: ClassVar[str] = "K"
+
     order: int = Field(ge=1, le=20)
+
+    @classmethod
+    def parse(cls, given: int, weight: float = 1.0) -> ParitiesRequest:
+        """The order K."""
+        if not 1 <= given <= 20:
+            raise InputError(f"--parities {given}: a parity is over 1 to 20 attributes")
+        return made(cls, order=given, weight=weight)
+
+    def breadth(self, attributes: int) -> tuple[int, int]:
+        return attributes, min(self.order, attributes)
 
     def check(self, attributes: int) -> None:
         if self.order > attributes:
@@ -34,8 +48,8 @@ class ParitiesRequest(QueryRequest):
     def in_words(self) -> str:
         return f"parities of up to {self.order} binary columns"
 
-    def within(self, domain: Domain) -> tuple[Clique, int]:
-        return tuple(domain.names[p] for p in self._binary(domain)), self.order
+    def spans(self, domain: Domain) -> Span:
+        return Span(tuple(domain.names[p] for p in self._binary(domain)), self.order, self.weight)
 
     def questions(self, domain: Domain) -> Parities:
         return Parities.up_to(self._binary(domain), self.order)
@@ -52,9 +66,7 @@ class ParitiesRequest(QueryRequest):
 
 @dataclass(frozen=True, eq=False)
 class Parities:
-    """The parities over each row of `members: int32[query, slot]`, positions of binary attributes, padded
-    with -1.
-    """
+    """The parities over the binary attributes in each row of `members: int32[query, slot]`, -1 padded."""
 
     members: np.ndarray
 
@@ -75,21 +87,17 @@ class Parities:
         return "parity of " + ", ".join(names[p] for p in self.positions(question))
 
     def answers(self, source: Any) -> np.ndarray:
-        """On rows one exclusive or and population count each, 64 rows a word; on a product of components by
-        the product formula.
-        """
+        """On rows an exclusive or and a population count each, 64 rows a word; on components a product."""
         if hasattr(source, "factors"):
             return self._of_product(source)
         if hasattr(source, "column"):
             columns = [source.column(p) for p in range(int(self.members.max(initial=-1)) + 1)]
             return parities_of(columns, self.members)
-        found = [source.marginal(self.positions(q)) for q in range(len(self.members))]
-        return np.array([_signed(table) for table in found])
+        tables = (source.marginal(self.positions(q)) for q in range(len(self.members)))
+        return np.array([_signed(table) for table in tables])
 
     def _of_product(self, model: Any) -> np.ndarray:
-        """n times the product of each component's mean sign (its Walsh transform) over the part of the query
-        inside it.
-        """
+        """n times each component's mean sign over its part of the query, from its Walsh transform."""
         ids = {id_: i for i, id_ in enumerate(model.factors)}
         starts, tables, bit = [], [], np.zeros(len(model.domain) + 1, dtype=np.int64)
         at = 0
@@ -105,13 +113,13 @@ class Parities:
         component = np.array([*(ids[int(i)] for i in model.factor_of), -1])[
             self.members
         ]  # padding reads the last entry
-        found = np.full(len(self.members), float(model.total))
+        parities = np.full(len(self.members), float(model.total))
         for j in range(self.members.shape[1]):
             same = component == component[:, j : j + 1]
             first = ~same[:, :j].any(axis=1) & (self.members[:, j] >= 0)
             mask = (bit[self.members] * same).sum(axis=1)
-            found *= np.where(first, flat[start[component[:, j]] + mask], 1.0)
-        return found
+            parities *= np.where(first, flat[start[component[:, j]] + mask], 1.0)
+        return parities
 
     def l1(self, unit: Unit) -> int:
         return unit.of_parity
@@ -128,9 +136,7 @@ class Parities:
 
 
 def parities_of(columns: Sequence[np.ndarray], members: np.ndarray) -> np.ndarray:
-    """int64[query]: the parities over `members` of rows whose bits are in `columns`, each array[row] of 0 and
-    1.
-    """
+    """int64[query]: the parities over `members` of rows whose bits (0 or 1) are in `columns`."""
     rows = len(columns[0])
     packed = np.zeros((len(columns), -(-rows // 64) * 8), dtype=np.uint8)
     for column, into in zip(columns, packed, strict=True):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -13,9 +13,9 @@ from pydantic import Field
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.domain.domain import Clique, Domain
 from factored_mwem.errors import InputError
-from factored_mwem.workload.queries.base import Names, QueryRequest, Source, made, shown, split_spec
+from factored_mwem.workload.queries.base import Names, QueryRequest, Source, Span, made, shown, split_spec
 
-MOST = 1_000_000
+MAX_BOXES = 1_000_000
 """Most boxes of one workload."""
 
 
@@ -24,20 +24,26 @@ class RangesRequest(QueryRequest):
     lowest codes.
     """
 
+    key: ClassVar[str] = "ranges"
+    option: ClassVar[str] = "ranges"
+    help: ClassVar[str] = "Keep ranges over A or A,B: A:1000 random ones, A:all, A:prefix; repeatable."
+    form: ClassVar[str] = "A:1000"
+    example: ClassVar[str] = "age:1000"
+
     attributes: Names = Field(min_length=1, max_length=6)
     which: Literal["random", "all", "prefix"] = "random"
-    count: int = Field(default=1000, ge=1, le=MOST)
+    count: int = Field(default=1000, ge=1, le=MAX_BOXES)
     seed: int = Field(default=0, ge=0)
 
     @classmethod
-    def parse(cls, text: str) -> RangesRequest:
+    def parse(cls, given: str) -> RangesRequest:
         """`age:1000`, `age,hours-per-week:2000`, `age:all`, `age:prefix`, each with `@WEIGHT` if wanted."""
-        names, what, weight = split_spec(text, "ranges")
+        names, what, weight = split_spec(given, cls.option)
         if what in ("all", "prefix"):
             return made(cls, attributes=names, which="all" if what == "all" else "prefix", weight=weight)
-        if not what.isascii() or not what.isdigit() or len(what) > 9 or not 1 <= int(what) <= MOST:
+        if not what.isascii() or not what.isdigit() or len(what) > 9 or not 1 <= int(what) <= MAX_BOXES:
             raise InputError(
-                f"--ranges {shown(text)}: say how many, 1 to {MOST:,}, or all, or prefix; for example "
+                f"--ranges {shown(given)}: say how many, 1 to {MAX_BOXES:,}, or all, or prefix; for example "
                 f"{shown(','.join(names))}:1000"
             )
         return made(cls, attributes=names, count=int(what), weight=weight)
@@ -50,22 +56,28 @@ class RangesRequest(QueryRequest):
         how_many = f"{self.count:,} random" if self.which == "random" else self.which
         return f"{how_many} ranges over {', '.join(self.attributes)}"
 
-    def within(self, domain: Domain) -> tuple[Clique, int]:
-        for name in self.attributes:
-            if not domain[name].ordered:
+    def check_kinds(self, kinds: Mapping[str, str]) -> None:
+        self._ordered({name: kinds[name] not in ("string", "boolean") for name in self.attributes})
+
+    def spans(self, domain: Domain) -> Span:
+        self._ordered({name: domain[name].ordered for name in self.attributes})
+        sides = [domain[name].size - domain[name].nullable for name in self.attributes]
+        boxes = math.prod(k if self.which == "prefix" else k * (k + 1) // 2 for k in sides)
+        if self.which != "random" and boxes > MAX_BOXES:
+            over = shown(", ".join(self.attributes))
+            raise InputError(
+                f"{self.which} ranges over {over} are {boxes:,} boxes, more than {MAX_BOXES:,}; ask for a "
+                "number of them"
+            )
+        return Span(domain.clique(self.attributes), len(self.attributes), self.weight, ordered=True)
+
+    def _ordered(self, ordered: Mapping[str, bool]) -> None:
+        for name, is_so in ordered.items():
+            if not is_so:
                 raise InputError(
                     f"ranges over {name!r}: its values have no order; declare it a number, or its categories "
                     "as ordered"
                 )
-        sides = [domain[name].size - domain[name].nullable for name in self.attributes]
-        boxes = math.prod(k if self.which == "prefix" else k * (k + 1) // 2 for k in sides)
-        if self.which != "random" and boxes > MOST:
-            over = shown(", ".join(self.attributes))
-            raise InputError(
-                f"{self.which} ranges over {over} are {boxes:,} boxes, more than {MOST:,}; ask for a number "
-                "of them"
-            )
-        return domain.clique(self.attributes), len(self.attributes)
 
     def questions(self, domain: Domain) -> Ranges:
         """Missing values lie in no box."""
@@ -79,8 +91,9 @@ class RangesRequest(QueryRequest):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ranges:
-    """Boxes over attributes `at` (positions, ascending) of sizes `shape`: `low`, `high: int64[box, axis]` are
-    the first and last code inside.
+    """Boxes over attributes `at` (positions, ascending) of sizes `shape`.
+
+    `low`, `high: int64[box, axis]` are the first and last code inside.
     """
 
     at: tuple[int, ...]
@@ -98,8 +111,9 @@ class Ranges:
         seed: int,
         sides: tuple[int, ...] | None = None,
     ) -> Ranges:
-        """`count` boxes, the ends of each side two codes (of the first `sides`) drawn uniformly: a public
-        workload, which its seed names.
+        """`count` boxes, the ends of each side two of its first `sides` codes, drawn uniformly.
+
+        A public workload, which its seed names.
         """
         ends = np.sort(
             np.random.default_rng(seed).integers(0, sides or shape, size=(2, count, len(shape))), axis=0
@@ -145,12 +159,12 @@ class Ranges:
         for axis in range(len(self.shape)):
             table = np.cumsum(table, axis=axis)
         table = np.pad(table, [(1, 0)] * len(self.shape))
-        found = np.zeros(len(self.low), dtype=table.dtype)
+        counts = np.zeros(len(self.low), dtype=table.dtype)
         for corner in range(2 ** len(self.shape)):
             lower = np.array([corner >> axis & 1 for axis in range(len(self.shape))], dtype=bool)
             at = np.where(lower, self.low, self.high + 1)
-            found += (-1) ** int(lower.sum()) * table[tuple(at.T)]
-        return found
+            counts += (-1) ** int(lower.sum()) * table[tuple(at.T)]
+        return counts
 
     def l1(self, unit: Unit) -> int:
         return unit.of_counting_query

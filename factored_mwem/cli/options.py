@@ -1,0 +1,96 @@
+"""Options: the flags of the settings, in groups that commands take, and those of the output."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from inspect import Parameter
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from factored_mwem.cli.settings import (
+    FLAGS,
+    Flag,
+    Group,
+    ReleaseSettings,
+    check_environment,
+    layered,
+    read_config,
+)
+
+Command = Callable[..., None]
+
+TablePath = Annotated[Path, typer.Argument(help="CSV (also .gz), TSV, Parquet or Feather file.")]
+Json = Annotated[
+    bool, typer.Option("--json", help="Machine output only: no summary, errors as JSON on stdout.")
+]
+Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="A line a round.")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No summary.")]
+NoProgress = Annotated[bool, typer.Option("--no-progress", help="No progress bar.")]
+
+
+def takes(*groups: Group) -> Callable[[Command], Command]:
+    """Give a command the flags of these groups, and hand it all settings in force as `settings`.
+
+    A flag that the command declares itself is its own.
+    """
+
+    def decorate(command: Command) -> Command:
+        own = inspect.signature(command, eval_str=True).parameters
+        flags = {
+            name: flag
+            for group in groups
+            for name, flag in FLAGS.items()
+            if flag.group is group and name not in own
+        }
+
+        @functools.wraps(command)
+        def taking(ctx: typer.Context, **given: Any) -> None:
+            named = {name: given.pop(name) for name in flags}
+            command(**given, settings=_in_force(ctx, named))
+
+        needed = [p for p in own.values() if p.default is p.empty and p.name != "settings"]
+        listed = [Parameter("ctx", Parameter.KEYWORD_ONLY, annotation=typer.Context)]
+        listed += [p.replace(kind=Parameter.KEYWORD_ONLY) for p in needed]
+        listed += [_parameter(name, flag) for name, flag in flags.items()]
+        listed += [p.replace(kind=Parameter.KEYWORD_ONLY) for p in own.values() if p.default is not p.empty]
+        taking.__signature__ = inspect.Signature(listed)  # type: ignore[attr-defined]
+        taking.__annotations__ = {p.name: p.annotation for p in listed}
+        return taking
+
+    return decorate
+
+
+def _parameter(name: str, flag: Flag) -> Parameter:
+    """A setting's flag as the parser of the command line takes it."""
+    option = typer.Option(
+        None,
+        *([flag.short] if flag.short else []),
+        f"--{name.replace('_', '-')}",
+        envvar=f"FMWEM_{name.upper()}",
+        help=flag.help,
+        metavar=f"[{'|'.join(flag.choices)}]" if flag.choices else None,
+        min=flag.least,
+        max=flag.most,
+    )
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=option, annotation=flag.kind | None)
+
+
+def _in_force(ctx: typer.Context, named: dict[str, Any]) -> ReleaseSettings:
+    """The settings: flags above the environment above the file that --config names."""
+    file: Mapping[str, Any] = {}
+    if "config" in named:
+        check_environment()
+        config = named.pop("config")
+        file = read_config(config) if config else {}
+    flags: dict[str, Any] = {}
+    environment: dict[str, Any] = {}
+    for name, value in named.items():
+        if value is not None and value != []:  # a repeatable flag not given is an empty list
+            source = ctx.get_parameter_source(name)
+            from_variable = source is not None and source.name == "ENVIRONMENT"
+            (environment if from_variable else flags)[name] = value
+    return layered(flags, environment, file)

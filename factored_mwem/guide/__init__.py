@@ -1,0 +1,31 @@
+"""Guide: what a user may want to read beyond the README, as Markdown pages inside the package.
+
+>>> from factored_mwem.guide import page
+>>> page("ledger").splitlines()[0]
+'# A budget that cannot be overspent'
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from factored_mwem.errors import InputError
+
+TOPICS = {
+    "guarantee": "what is promised to each person, what it rests on, and how to check it",
+    "domain": "which values may appear: declare them, draft them, or have them learnt",
+    "workloads": "what must come out right: marginals, cubes, ranges, parities",
+    "ledger": "one budget for all releases of a table, and runs that pay once",
+    "python": "Python, data frames, every option, and jobs that run by themselves",
+    "how-it-works": "from the table to the rows, step by step",
+    "accuracy": "measured errors, time and memory, also beside other programs",
+    "papers": "where the ideas come from, and the MWEM paper's figures again",
+}
+"""The pages in reading order, each with a line that says what is in it."""
+
+
+def page(topic: str) -> str:
+    """The Markdown of a page. InputError, naming the topics there are, for any other."""
+    if topic not in TOPICS:
+        raise InputError(f"the guide has no page {topic!r}; it has {', '.join(TOPICS)}")
+    return files(__name__).joinpath(f"{topic}.md").read_text(encoding="utf-8")

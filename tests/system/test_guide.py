@@ -1,0 +1,225 @@
+"""The examples of the README and of the guide run as they stand: a broken one is what a user meets first."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from factored_mwem.errors import InputError
+from factored_mwem.guide import TOPICS, page
+
+pytestmark = pytest.mark.system
+
+ROOT = Path(__file__).resolve().parents[2]
+GUIDE = ROOT / "factored_mwem" / "guide"
+PAGES = {"README": ROOT / "README.md", **{topic: GUIDE / f"{topic}.md" for topic in TOPICS}}
+LINKING = {**PAGES, "CONTRIBUTING": ROOT / ".github" / "CONTRIBUTING.md"}
+BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+SHELL = ("sh", "bash")
+TAGS = {*SHELL, "python", "sh tests", "text"}
+"""What a block may be: `sh tests` is the command that runs this, and `text` a picture. All else is run."""
+FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
+LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
+SCRIPT = re.compile(r"`python (scripts/\w+)([^`]*)`")
+MADE = {
+    "README": "adult.synthetic.parquet adult.synthetic.manifest.json half.fmwem more.parquet "
+    "draft.domain.json monday.parquet",
+    "domain": "visits.synthetic.parquet domain.schema.json reviewed.parquet people.synthetic.parquet",
+    "workloads": "answers.parquet workload.schema.json paper.parquet",
+    "ledger": "monday.parquet books.json",
+    "how-it-works": "half.fmwem more.parquet",
+    "accuracy": "one.parquet",
+    "python": "adult.fmwem duckdb.feather small.parquet task-monday.parquet",
+}
+"""What the examples of a page must leave behind."""
+SAID = {"ledger": ["refused: 3", '"reused": true'], "domain": ["refused: 2"], "guarantee": ["54.3%", "73.1%"]}
+"""What they must print."""
+RUNNER = """
+import json, subprocess, sys
+names = {"__name__": "__main__"}
+for shell, body in json.load(sys.stdin):
+    sys.stderr.write(f"--- {body}")
+    sys.stderr.flush()
+    if shell:
+        subprocess.run(["bash", "-euo", "pipefail", "-c", body], check=True)
+    else:
+        exec(compile(body, "<block>", "exec"), names)
+"""
+"""Runs blocks in order. The python blocks of a page share their names, as the cells of a notebook do."""
+
+
+def blocks(text: str) -> list[tuple[str, str]]:
+    """(tag, body) of all blocks of a page."""
+    return BLOCK.findall(text)
+
+
+def prose(text: str) -> str:
+    """A page without its blocks."""
+    return BLOCK.sub("", text)
+
+
+def text_of(name: str) -> str:
+    return LINKING[name].read_text(encoding="utf-8")
+
+
+def run(command: list[str], folder: Path, given: str = "") -> subprocess.CompletedProcess[str]:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("FMWEM_")}
+    clean["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{clean['PATH']}"
+    clean |= {"COLUMNS": "200", "NO_COLOR": "1"}
+    return subprocess.run(
+        command, cwd=folder, env=clean, input=given, capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+def run_blocks(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """The blocks of a page in a folder that has the bundled tables; nothing is installed."""
+    if not (folder / "datasets").exists():
+        shutil.copytree(ROOT / "datasets", folder / "datasets")
+    kept = [(tag in SHELL, _without_pip(body)) for tag, body in blocks(text) if tag in (*SHELL, "python")]
+    return run([sys.executable, "-c", RUNNER], folder, json.dumps(kept))
+
+
+def _without_pip(body: str) -> str:
+    return "".join(line for line in body.splitlines(True) if not line.startswith("python -m pip"))
+
+
+@pytest.mark.parametrize("name", list(PAGES))
+def test_every_block_of_a_page_runs(name: str, tmp_path: Path) -> None:
+    text = text_of(name)
+    done = run_blocks(text, tmp_path)
+    assert done.returncode == 0, done.stderr[-4000:]
+    for made in MADE.get(name, "").split():
+        assert (tmp_path / made).stat().st_size > 0, made
+    for said in SAID.get(name, []):
+        assert said in done.stdout
+
+
+def test_the_readme_has_its_commands() -> None:
+    commands = [line for tag, body in blocks(text_of("README")) if tag == "sh" for line in body.splitlines()]
+    assert commands[:2] == ["python -m pip install .", "fmwem release datasets/adult.csv --marginals 3"]
+    assert len(commands) >= 8
+    assert ("sh tests", "python -m pip install '.[test]'\npython -m pytest\n") in blocks(text_of("README"))
+    assert any(tag == "python" for tag, _ in blocks(text_of("README")))
+
+
+@pytest.mark.parametrize("name", list(LINKING))
+def test_no_block_is_left_out(name: str) -> None:
+    """Every fence opens or closes a block of a known kind: one of another kind would not be run."""
+    text = text_of(name)
+    assert {tag for tag, _ in blocks(text)} <= TAGS
+    assert "```" not in prose(text)
+
+
+@pytest.mark.parametrize(
+    ("was", "is_now"), [("Workload.marginals", "Workload.marginal"), ("fmwem check", "fmwem chek")]
+)
+def test_a_broken_block_would_be_seen(was: str, is_now: str, tmp_path: Path) -> None:
+    tagged = [(tag, body) for tag, body in blocks(text_of("README")) if was in body]
+    assert tagged
+    tag, body = tagged[0]
+    assert run_blocks(f"```{tag}\n{body.replace(was, is_now)}```\n", tmp_path).returncode != 0
+
+
+def test_a_failing_line_before_the_last_would_be_seen(tmp_path: Path) -> None:
+    assert run_blocks("```sh\nfalse\ntrue\n```\n", tmp_path).returncode != 0
+
+
+@cache
+def help_of(command: tuple[str, ...]) -> str:
+    """What a command of `fmwem` says of itself."""
+    done = run(["fmwem", *command, "--help"], ROOT)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def commands(above: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """All commands of `fmwem`, with those inside groups."""
+    listed = help_of(above).partition("Commands")[2]
+    names = re.findall(r"^[\s│]*([a-z][\w-]*)\s{2,}\S", listed, re.MULTILINE)
+    return [found for name in names for found in ((*above, name), *commands((*above, name)))]
+
+
+def flags_of(command: tuple[str, ...]) -> set[str]:
+    return set(FLAG.findall(help_of(command)))
+
+
+def test_every_flag_named_in_a_page_exists() -> None:
+    assert {("release",), ("ledger", "init")} <= set(commands())
+    known = {"--help"}.union(*(flags_of(command) for command in commands()))
+    for name in LINKING:
+        text = SCRIPT.sub("", prose(text_of(name)))
+        unknown = set(FLAG.findall(text)) - known
+        assert not unknown, f"{name}: {unknown}"
+
+
+def test_every_command_named_in_a_page_exists() -> None:
+    known = {" ".join(command) for command in commands()} | {"guide"}
+    for name in LINKING:
+        for named in re.findall(r"`fmwem ((?:ledger |domain |workload )?[a-z]+)", prose(text_of(name))):
+            assert named in known, f"{name}: fmwem {named}"
+
+
+def test_the_table_of_options_is_whole() -> None:
+    """Every flag of the table is one that `fmwem release --help` lists, and the other way round."""
+    table = text_of("python").partition("## Every option")[2].partition("Every flag that sets")[0]
+    assert set(FLAG.findall(table)) == flags_of(("release",)) - {"--help"}
+
+
+@pytest.mark.parametrize("name", list(LINKING))
+def test_every_link_resolves(name: str) -> None:
+    links = [link for link in LINK.findall(prose(text_of(name))) if not link.startswith(("http:", "https:"))]
+    for link in links:
+        assert (LINKING[name].parent / link).exists(), link
+    if name in TOPICS:
+        assert all((LINKING[name].parent / link).resolve().parent == GUIDE for link in links), (
+            "not in the package"
+        )
+
+
+def test_the_readme_names_every_topic() -> None:
+    text = text_of("README")
+    for topic, about in TOPICS.items():
+        assert f"| [{topic}](factored_mwem/guide/{topic}.md) | {about} |" in text
+
+
+def test_topics_and_files_agree() -> None:
+    assert set(TOPICS) == {path.stem for path in GUIDE.glob("*.md")}
+    for topic in TOPICS:
+        assert page(topic) == text_of(topic)
+        assert page(topic).startswith("# ") and len(page(topic).splitlines()) <= 130, topic
+
+
+def test_an_unknown_topic_is_told_the_known_ones() -> None:
+    with pytest.raises(InputError) as told:
+        page("../guarantee")
+    assert all(topic in str(told.value) for topic in TOPICS)
+
+
+def test_scripts_named_in_a_page_exist() -> None:
+    """Where there is a checkout: `python scripts/NAME`, and the flags that a page gives it."""
+    named = [(script, flags) for name in LINKING for script, flags in SCRIPT.findall(text_of(name))]
+    assert named
+    for script in dict(named):
+        assert (ROOT / script / "__main__.py").exists(), script
+    for script in {script for script, rest in named if FLAG.findall(rest)}:
+        wanted = {flag for other, rest in named if other == script for flag in FLAG.findall(rest)}
+        assert wanted <= set(FLAG.findall(run([sys.executable, script, "--help"], ROOT).stdout)), script
+
+
+def test_the_replay_that_a_page_names_runs(tmp_path: Path) -> None:
+    """The shortest of them, in a copy of what it expects around it."""
+    named = [f"{script}{rest}" for script, rest in SCRIPT.findall(text_of("papers")) if " table1 " in rest]
+    assert len(named) == 1
+    for name in ("datasets", "scripts"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    done = run([sys.executable, *named[0].split()], tmp_path)
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert (tmp_path / "results" / "index.html").stat().st_size > 0
