@@ -19,8 +19,9 @@ from factored_mwem.errors import InputError
 from factored_mwem.files import check_target, remove, write_text
 from factored_mwem.model.forest import Forest
 from factored_mwem.model.sampling import aims_of, sample
-from factored_mwem.pipeline import model_file as store
+from factored_mwem.pipeline import model_file
 from factored_mwem.pipeline.manifest import Manifest, Output
+from factored_mwem.pipeline.model_fields import Contents
 from factored_mwem.privacy.residuals import Residuals
 from factored_mwem.privacy.session import Measurement
 from factored_mwem.tables.formats import check_format, manifest_path, write_batches
@@ -31,17 +32,8 @@ DEFAULT_MAX_ROWS = 10**8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Release:
+class Release(Contents):
     """A model, the noisy measurements behind it and the manifest: all public, and no private count in it."""
-
-    domain: Domain
-    model: Forest
-    schema: pa.Schema
-    measurements: list[Measurement]
-    residuals: Sequence[Residuals]
-    manifest: Manifest
-    rows: int
-    seed: int
 
     def batches(self, rows: int | None = None, *, seed: int | None = None) -> Iterator[pa.RecordBatch]:
         """Synthetic rows in record batches: the release's own rows, or `rows` others. Free: the model is
@@ -124,9 +116,9 @@ class Release:
         """Write the model file, from which `Release.load` and `fmwem sample` draw more rows at no cost;
         `before` runs just before it appears.
         """
-        store.save(self, Path(path), overwrite=overwrite, same=same, before=before)
+        model_file.save(self, Path(path), overwrite=overwrite, same=same, before=before)
 
     @classmethod
     def load(cls, path: str | Path) -> Release:
         """Read a model file. InputError where it is not one, or of an unknown version."""
-        return cls(**store.load(Path(path)))
+        return model_file.load(Path(path), cls)
