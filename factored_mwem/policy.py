@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 
 from pydantic import (
     BaseModel,
@@ -54,6 +55,30 @@ class Tuning:
 TUNED = Tuning()
 
 
+class Choices(TypedDict, total=False):
+    """The fields of a policy as keyword arguments: a type checker sees a misspelt one."""
+
+    epsilon: float
+    delta: float
+    neighbours: Neighbours | Literal["add-remove", "replace"]
+    contributions: int
+    privacy_id: str | None
+    records: Literal["checked", "lines", "multiline"]
+    rounds: int | Literal["adaptive"] | None
+    engine: Literal["tree", "mwem"]
+    max_cells: int | None
+    max_memory: int | str | None
+    time_budget: float | None
+    domain_budget: float
+    initial: Literal["one-way", "histogram", "none"]
+    initial_share: float | None
+    select_share: float
+    replay: bool
+    step: Literal["scaled", "paper"]
+    components: Literal["grow", "one"]
+    iterate: Literal["last", "average"]
+
+
 class Policy(BaseModel):
     """The privacy promise and how the mechanism keeps it.
 
@@ -92,7 +117,7 @@ class Policy(BaseModel):
     iterate: Literal["last", "average"] = "last"
 
     @classmethod
-    def of(cls, **choices: Any) -> Policy:
+    def of(cls, **choices: Unpack[Choices]) -> Policy:
         """A policy from keyword arguments; InputError in one line where a value does not fit."""
         try:
             return cls(**choices)
@@ -126,6 +151,13 @@ class Policy(BaseModel):
                 "iterate='average' needs components='one': an average of products is not a product"
             )
         return self
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        """The promise, and what is not the default: a screen at most."""
+        for name, field in type(self).model_fields.items():
+            value = getattr(self, name)
+            if name in ("epsilon", "delta") or value != field.default:
+                yield name, value if len(str(value)) <= 80 else f"{value!s:.77}..."
 
     @property
     def cells(self) -> int:

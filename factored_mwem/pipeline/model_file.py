@@ -68,7 +68,7 @@ def _digest(arrays: dict[str, np.ndarray]) -> np.ndarray:
     digest = hashlib.sha256()
     for name in sorted(arrays.keys() - {"sha256"}):
         digest.update(f"{name} {arrays[name].dtype.str} {arrays[name].size}\n".encode())
-        digest.update(arrays[name])
+        digest.update(arrays[name].data)
     return np.frombuffer(digest.digest(), dtype=np.uint8)
 
 

@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from reprlib import Repr
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -45,6 +46,10 @@ KINDS: dict[str, type[QueryRequest]] = {
 }
 """What a workload may ask besides marginals, by its name in files and manifests."""
 
+_SHORT = Repr()
+_SHORT.maxtuple, _SHORT.maxstring, _SHORT.maxother = 6, 30, 200
+"""What a workload shows of itself: a screen at most."""
+
 
 class _Marginals(BaseModel):
     """Marginals: `marginals` asks for all K-way ones, `cliques` lists single ones by attribute names."""
@@ -74,6 +79,10 @@ class Workload:
     orders: tuple[int, ...] = ()
     named: tuple[Clique, ...] = ()
     asked: tuple[QueryRequest, ...] = ()
+
+    def __repr__(self) -> str:
+        parts = (f"{part}={_SHORT.repr(getattr(self, part))}" for part in ("orders", "named", "asked"))
+        return f"Workload({', '.join(parts)})"
 
     @classmethod
     def marginals(cls, order: int) -> Workload:
