@@ -92,6 +92,10 @@ class Policy(BaseModel):
     `records` says what a record of a text file is: a line, and a file in which a quote is open at a line's
     end is refused ("checked"); a line, whatever its quotes ("lines"); or what a writer made that puts cells
     with line breaks into quotes ("multiline").
+
+    >>> from factored_mwem import Policy
+    >>> Policy.of(epsilon=0.5, delta=1e-6, contributions=3)
+    Policy(epsilon=0.5, delta=1e-06, contributions=3)
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -45,6 +45,13 @@ class Attribute(BaseModel):
     Either `categories` lists the values (`other` names the one that takes whatever is unlisted), or the
     attribute is a number, date or timestamp between `constraints.minimum` and `constraints.maximum`, cut into
     `bins` of equal width or at `edges`.
+
+    >>> from factored_mwem import Attribute
+    >>> Attribute(name="sex", categories=("F", "M"), constraints={"required": True}).size
+    2
+    >>> age = Attribute(name="age", type="integer", constraints={"minimum": 0, "maximum": 99}, bins=10)
+    >>> age.size, age.null_code  # ten bins, and a code for what is missing
+    (11, 10)
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import pyarrow as pa
 
@@ -25,7 +25,7 @@ from factored_mwem.pipeline.assumptions import assumptions_of
 from factored_mwem.pipeline.manifest import describe, today, versions
 from factored_mwem.pipeline.plan import check_learnable, missing_ids, usable, without_id
 from factored_mwem.pipeline.result import DEFAULT_MAX_ROWS, Release
-from factored_mwem.policy import Policy
+from factored_mwem.policy import Choices, Policy
 from factored_mwem.privacy.counts import PrivateAnswers, PrivateCounts, PrivateRows
 from factored_mwem.privacy.discover import OTHER, discover
 from factored_mwem.privacy.noise import Noise, OpenDPNoise
@@ -50,7 +50,7 @@ def release(
     dataset: str | None = None,
     run_id: str | None = None,
     report: Callable[[Progress], None] = lambda _: None,
-    **choices: Any,
+    **choices: Unpack[Choices],
 ) -> Release:
     """A synthetic table that answers `workload` under the policy's differential privacy.
 
@@ -60,6 +60,15 @@ def release(
     cost is entered under `dataset` before it is spent; the same `run_id` again gives the same release for
     nothing. Raises InputError, BudgetExceeded or ResourceError before anything is spent, wherever that can be
     known from public facts.
+
+    >>> import pyarrow as pa
+    >>> from factored_mwem import release
+    >>> people = pa.table({"age": [31, 45, 31, 62], "member": [True, False, True, True]})
+    >>> made = release(people, 2, domain={"fields": [
+    ...     {"name": "age", "type": "integer", "constraints": {"minimum": 0, "maximum": 99}},
+    ...     {"name": "member", "type": "boolean"}]}, epsilon=0.5, rows=1000)
+    >>> made.to_pandas().shape
+    (1000, 2)
     """
     request = Request.of(
         table, workload, policy, domain=domain, columns=columns, rows=rows, sample_seed=sample_seed, **choices

@@ -26,6 +26,12 @@ def draft(source: Any, columns: Sequence[str] | None = None, *, records: Records
 
     No release takes it before `Domain.reviewed()`, or before a person removes "draft" from its file.
     `records`: see Policy.
+
+    >>> import pyarrow as pa
+    >>> from factored_mwem import draft
+    >>> domain = draft(pa.table({"age": [31, 45], "sex": ["F", "M"]}))
+    >>> domain["sex"].categories, domain["age"].constraints.maximum  # of the data: one person's, maybe
+    (('F', 'M'), 45)
     """
     table = open_table(source, records)
     for name in columns or ():

@@ -72,6 +72,7 @@ class Workload:
     """Marginals by order (`orders`: all of that many attributes) and by name (`named`), and what query kinds
     ask (`asked`).
 
+    >>> from factored_mwem import Workload
     >>> Workload.marginals(2) + Workload.of([("age", "sex", "race")])
     Workload(orders=(2,), named=(('age', 'sex', 'race'),), asked=())
     """
