@@ -69,7 +69,7 @@ class Ambiguous(InputError):
     ...     release("people.csv", 1, domain={"name": 2})
     ... except Ambiguous as error:
     ...     print(error)
-    people.csv: ...
+    people.csv, record 1: a quote is open where the line ends...
     """
 
 
@@ -138,10 +138,10 @@ class BudgetExceeded(FmwemError):
     >>> from factored_mwem import BudgetExceeded, Cap, LedgerFile, Neighbours, release
     >>> LedgerFile.create(Path("cap.db")).add("people", Cap.of(1.0, 1e-6), Neighbours.ADD_REMOVE, 1)
     >>> try:
-    ...     release(pa.table({"age": [0]}), 1, domain={"age": 2}, epsilon=2.0, ledger="cap.db")
+    ...     release(pa.table({"age": [0]}), 1, epsilon=2.0, ledger="cap.db", dataset="people")
     ... except BudgetExceeded as error:
-    ...     print(error.asked > error.left, error.budget_spent)
-    True False
+    ...     print(error.exit_code, error.budget_spent)
+    3 False
     """
 
     exit_code = 3

@@ -7,6 +7,7 @@ import math
 import re
 import subprocess
 import sys
+import tomllib
 import typing
 from fractions import Fraction
 from pathlib import Path
@@ -17,8 +18,8 @@ import factored_mwem
 from factored_mwem.accounting.accountant import GRID, Mechanism, price
 from factored_mwem.pipeline.manifest import Manifest
 from factored_mwem.policy import Choices, Policy
-from factored_mwem.tables.source import Private
 
+ROOT = Path(factored_mwem.__file__).parents[1]
 NAMES = ["factored_mwem", *factored_mwem.__all__]
 
 
@@ -86,10 +87,9 @@ Policy.of(deltaa=0.0)
 @pytest.mark.system
 def test_a_type_checker_sees_a_misspelt_choice(tmp_path: Path) -> None:
     (tmp_path / "snippet.py").write_text(SNIPPET)
-    root = Path(factored_mwem.__file__).parents[1]
-    command = [sys.executable, "-m", "mypy", "--config-file", str(root / "pyproject.toml")]
+    command = [sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml")]
     command += ["--cache-dir", str(tmp_path / "cache"), str(tmp_path / "snippet.py")]
-    said = subprocess.run(command, capture_output=True, text=True, cwd=root, check=False).stdout
+    said = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False).stdout
     wrong = [line for line in said.splitlines() if "snippet.py" in line and "error" in line]
     assert [int(line.split(":")[1]) for line in wrong] == [4, 5, 6]
     assert "epsilonn" in wrong[0] and "other" in wrong[1] and "deltaa" in wrong[2]
@@ -99,7 +99,9 @@ def test_the_manifests_schema_says_what_an_entry_costs() -> None:
     """Whoever reads the schema alone recomputes every price."""
     schema = Manifest.model_json_schema()["$defs"]["ChargeRecord"]["properties"]["mechanism"]
     formulas = {
-        mechanism: re.search(rf"^{re.escape(mechanism)}: ([^a-z]*[sb0-9 ()/*^]*) of (rho|epsilon)", schema["description"], re.M)
+        mechanism: re.search(
+            rf"^{re.escape(mechanism)}: ([^a-z]*[sb0-9 ()/*^]*) of (rho|epsilon)", schema["description"], re.M
+        )
         for mechanism in Mechanism
     }
     for mechanism, found in formulas.items():
@@ -112,5 +114,7 @@ def test_the_manifests_schema_says_what_an_entry_costs() -> None:
                 assert told == price(mechanism, scale=scale, sensitivity=sensitivity)
 
 
-def test_what_is_sealed_stays_sealed_in_a_repr() -> None:
-    assert repr(Private()) == "<Private: private>"
+def test_pandas_comes_with_the_package() -> None:
+    """`to_pandas()` works after a plain install; that importing loads none of it is test_architecture's."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert [need for need in project["dependencies"] if need.startswith("pandas")] == ["pandas>=2.2"]

@@ -145,6 +145,7 @@ def test_the_check_sees_time_and_memory() -> None:
 
 # ---- models from strangers
 
+
 def taken_apart(made: Release) -> Parts:
     """Header and arrays of a release's model file."""
     with tempfile.TemporaryDirectory() as folder:
@@ -341,7 +342,9 @@ def test_a_file_larger_than_a_model_may_be_is_not_read(tmp_path: Path) -> None:
     header, arrays = parts()
     path = write(tmp_path / "m", header, arrays)
     os.truncate(path, 2**40)
-    with pytest.raises(FmwemError, match="declares 1,099,512 MB of arrays, more than a model of up to 1,074 MB"):
+    with pytest.raises(
+        FmwemError, match="declares 1,099,512 MB of arrays, more than a model of up to 1,074 MB"
+    ):
         measured(lambda: Release.load(path), seconds=5, memory=2**26)
     with open(write(path, header, arrays), "r+b") as file:
         file.write((2**29).to_bytes(8, "little"))
@@ -359,7 +362,9 @@ def test_the_model_itself_is_taken(tmp_path: Path) -> None:
         {b"pandas": b"{", b"x": b"y"}
     )
     arrays["schema"] = np.frombuffer(schema.serialize().to_pybytes(), dtype=np.uint8)
-    packed = [old(tmp_path / f"{p}", header, arrays, pack=p) for p in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)]
+    packed = [
+        old(tmp_path / f"{p}", header, arrays, pack=p) for p in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+    ]
     for path in (write(tmp_path / "m", header, arrays), *packed):
         made = Release.load(path)
         assert not made.schema.metadata and made.to_pandas().shape == (made.rows, 4)

@@ -31,11 +31,10 @@ MOST_CELLS = 2**26
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """NOT PRIVATE. L1 distances between normalised marginals of two tables (0 to 2): mean and worst of each
-    order, and the worst marginals.
+    """NOT PRIVATE. L1 distances, from 0 to 2, between the normalised marginals of two tables.
 
-    `asked`: of each request of a workload, in words, how many questions it is, and the mean and the worst
-    error (of shares; a table's added up).
+    Mean and worst of each order, and the worst marginals. `asked`: of each request of a workload, in words,
+    how many questions it is, and the mean and the worst error (of shares; a table's added up).
 
     >>> import pyarrow as pa
     >>> from factored_mwem import evaluate
@@ -59,17 +58,16 @@ def evaluate(
     workload: Workload | None = None,
     records: Records = "checked",
 ) -> Errors:
-    """NOT PRIVATE. The errors of all marginals of 1 to `order` attributes, and of the cubes, ranges and
-    parities that `workload` asks for.
+    """NOT PRIVATE. How far a synthetic table is off in all marginals of up to `order` attributes.
 
-    Without `domain` one is drafted from the real table. `records` says what a record of a text file is, see
-    Policy.
+    And in the cubes, ranges and parities that `workload` asks for. Without `domain` one is drafted from the
+    real table. `records` says what a record of a text file is, see Policy.
 
     >>> import pyarrow as pa
     >>> from factored_mwem import evaluate
     >>> people = pa.table({"age": [31, 45, 31, 62], "sex": ["F", "M", "M", "F"]})
-    >>> evaluate(people, people.slice(0, 2), 2).by_order[1]  # mean and worst of the single columns
-    (0.5, 1.0)
+    >>> evaluate(people, people.slice(0, 2), 2).by_order[1]  # mean and worst, of single columns
+    (0.25, 0.5)
     """
     if records != "checked" and not any(map(_is_text_file, (real, synthetic))):
         raise InputError(

@@ -48,7 +48,7 @@ class Guarantee(_Part):
     """None in manifests of before they were listed."""
 
 
-PRICES = """What an entry costs, with s its `sensitivity` and b its `scale`, rounded up to a multiple of 2^-80:
+PRICES = """What an entry costs, rounded up to a multiple of 2^-80; s is its `sensitivity`, b its `scale`:
 discrete gaussian: s / (2 * b^2) of rho, s the squared L2 sensitivity;
 gaussian threshold: s / (2 * b^2) of rho, s the squared L2 sensitivity, and `delta` besides;
 discrete laplace: s / b of epsilon, s the L1 sensitivity;

@@ -39,7 +39,9 @@ class Marginal:
     counts: np.ndarray
 
     def __repr__(self) -> str:
-        axes = " x ".join(f"{name!r:.40} ({len(of)})" for name, of in zip(self.names, self.labels, strict=True))
+        axes = " x ".join(
+            f"{name!r:.40} ({len(of)})" for name, of in zip(self.names, self.labels, strict=True)
+        )
         return f"Marginal({axes}: {self.counts.sum():,.1f} records)"
 
     def to_pandas(self) -> Any:

@@ -22,12 +22,14 @@ BROKEN = (zipfile.BadZipFile, zlib.error, struct.error)
 MAX_DIRECTORY = 2**22
 """Bytes of the list of arrays, some 60,000 of them."""
 _HEAD = re.compile(
-    rb"\x93NUMPY\x01\x00..\{'descr': '([<>|](?:f8|i8|u1))', 'fortran_order': False, 'shape': \((\d{1,12}),\), \} *\n",
+    rb"\x93NUMPY\x01\x00..\{'descr': '([<>|](?:f8|i8|u1))', "
+    rb"'fortran_order': False, 'shape': \((\d{1,12}),\), \} *\n",
     re.DOTALL,
 )
 """The beginning of an array as we wrote them: of one dimension and plain numbers, so that nothing has to be
 evaluated to read it.
 """
+
 
 def reader(file: IO[bytes], path: Path) -> Read:
     """What reads the arrays of a file, once its list of them is known to be one of ours."""

@@ -50,7 +50,7 @@ class Release(Contents):
         return "Release\n" + "\n".join(f"  {name:9} {fact}" for name, fact in facts_of(self).items())
 
     def _repr_html_(self) -> str:
-        """The facts, and five rows drawn from the model: quickly, so without the care of the release's own."""
+        """The facts, and five rows drawn from the model in a moment, not refined as the release's own are."""
         rows = sample(self.model, self.domain, self.schema, 5, rng=np.random.default_rng(self.seed))
         return in_html(facts_of(self), pa.Table.from_batches(rows, schema=self.schema))
 
@@ -59,7 +59,7 @@ class Release(Contents):
         return marginal_of(self.model, self.domain, names)
 
     def batches(self, rows: int | None = None, *, seed: int | None = None) -> Iterator[pa.RecordBatch]:
-        """Synthetic rows in record batches: the release's own, or `rows` others. Free: the model is public."""
+        """Synthetic rows in batches: the release's own, or `rows` others. Free: the model is public."""
         rng = np.random.default_rng(self.seed if seed is None else seed)
         rows = self.rows if rows is None else rows
         for batch in sample(self.model, self.domain, self.schema, rows, rng=rng, aims=self._aims(rows)):
@@ -67,7 +67,7 @@ class Release(Contents):
             yield batch
 
     def _aims(self, rows: int) -> list[View]:
-        """The marginals asked for, which rows are refined towards; the faithful engine's rows are as drawn."""
+        """The marginals asked for, which rows are refined towards; the paper's engine leaves them as drawn."""
         if self.manifest.policy["engine"] == "mwem":
             return []
         workload = Workload.from_dict(self.manifest.workload)

@@ -60,8 +60,12 @@ def in_html(facts: dict[str, str], rows: pa.Table) -> str:
     """Two small tables, in which nothing that a release says is taken for HTML."""
     columns = rows.slice(0, 5).to_pydict()
     head = _row(map(shortened, columns), cell="th")
-    body = "".join(_row("" if v is None else str(v)[:80] for v in row) for row in zip(*columns.values(), strict=True))
-    told = "".join(f"<tr><th>{html.escape(name)}</th><td>{html.escape(of)}</td></tr>" for name, of in facts.items())
+    body = "".join(
+        _row("" if v is None else str(v)[:80] for v in row) for row in zip(*columns.values(), strict=True)
+    )
+    told = "".join(
+        f"<tr><th>{html.escape(name)}</th><td>{html.escape(of)}</td></tr>" for name, of in facts.items()
+    )
     return f"<table><caption>Release</caption>{told}</table><table>{head}{body}</table>"
 
 

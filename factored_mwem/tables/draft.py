@@ -21,11 +21,10 @@ MOST_CATEGORIES = 200
 
 
 def draft(source: Any, columns: Sequence[str] | None = None, *, records: Records = "checked") -> Domain:
-    """NOT PRIVATE: categories, bounds and nulls are those of the data. Review every field, widen bounds to
-    what is publicly known.
+    """NOT PRIVATE: a first domain whose categories, bounds and nulls are those of the data.
 
-    No release takes it before `Domain.reviewed()`, or before a person removes "draft" from its file.
-    `records`: see Policy.
+    Review every field, and widen bounds to what is publicly known. No release takes it before
+    `Domain.reviewed()`, or before a person removes "draft" from its file. `records`: see Policy.
 
     >>> import pyarrow as pa
     >>> from factored_mwem import draft

@@ -124,11 +124,11 @@ def verify(
     report: Callable[[int], None] = lambda _: None,
     **choices: Unpack[Choices],
 ) -> Verified:
-    """NOT PRIVATE. What `pairs` neighbours of the table say of a release with these arguments, which are
-    those of `release`.
+    """NOT PRIVATE. Whether `pairs` neighbours of the table, one person apart, keep a release's promise.
 
-    `seed` decides which neighbours, not the noise, which has none. While it runs, no other thread should
-    release anything. `report` hears of every pair. Raises what a release of the table itself would raise.
+    The arguments are those of `release`. `seed` decides which neighbours, not the noise, which has none.
+    While it runs, no other thread should release anything. `report` hears of every pair. Raises what a
+    release of the table itself would raise.
     Copies of a table that is a file go to a private folder in TMPDIR, removed at the end; a killed run leaves
     it, and the next one removes it.
 

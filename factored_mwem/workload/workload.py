@@ -69,8 +69,9 @@ WorkloadFile: type[_Marginals] = create_model(
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Marginals by order (`orders`: all of that many attributes) and by name (`named`), and what query kinds
-    ask (`asked`).
+    """What must come out right: marginals, and what other kinds of queries ask.
+
+    `orders`: all marginals of that many attributes; `named`: single ones; `asked`: cubes, ranges, parities.
 
     >>> from factored_mwem import Workload
     >>> Workload.marginals(2) + Workload.of([("age", "sex", "race")])
