@@ -63,19 +63,20 @@ if TYPE_CHECKING:
 
     __version__: str
 
-_HOME = {
-    "Ambiguous": "errors", "Attribute": "domain.attribute", "BudgetExceeded": "errors", "Busy": "errors", "Cap": "accounting.cap",
-    "Changed": "errors", "Domain": "domain.domain", "Errors": "pipeline.evaluate", "FmwemError": "errors", "InputError": "errors",
-    "LedgerFile": "ledger.file", "Lost": "errors", "Manifest": "pipeline.manifest", "Marginal": "pipeline.marginal",
-    "Neighbours": "accounting.unit", "Policy": "policy", "Progress": "mechanisms.result", "Release": "pipeline.result",
-    "ResourceError": "errors", "RolledBack": "errors", "Verified": "verifier.verify", "Workload": "workload.workload",
-    "draft": "tables.draft", "evaluate": "pipeline.evaluate", "release": "pipeline.release", "verify": "verifier.verify",
-}  # fmt: skip
 __all__ = [
-    "Ambiguous", "Attribute", "BudgetExceeded", "Busy", "Cap", "Changed", "Domain", "Errors", "FmwemError", "InputError",
-    "LedgerFile", "Lost", "Manifest", "Marginal", "Neighbours", "Policy", "Progress", "Release", "ResourceError", "RolledBack",
-    "Verified", "Workload", "draft", "evaluate", "release", "verify",
+    "Ambiguous", "Attribute", "BudgetExceeded", "Busy", "Cap", "Changed", "Domain", "Errors", "FmwemError",
+    "InputError", "LedgerFile", "Lost", "Manifest", "Marginal", "Neighbours", "Policy", "Progress", "Release",
+    "ResourceError", "RolledBack", "Verified", "Workload", "draft", "evaluate", "release", "verify",
 ]  # fmt: skip
+_HOME = {
+    "Attribute": "domain.attribute", "Cap": "accounting.cap", "Domain": "domain.domain",
+    "Errors": "pipeline.evaluate", "LedgerFile": "ledger.file", "Manifest": "pipeline.manifest",
+    "Marginal": "pipeline.marginal", "Neighbours": "accounting.unit", "Policy": "policy",
+    "Progress": "mechanisms.result", "Release": "pipeline.result", "Verified": "verifier.verify",
+    "Workload": "workload.workload", "draft": "tables.draft", "evaluate": "pipeline.evaluate",
+    "release": "pipeline.release", "verify": "verifier.verify",
+}  # fmt: skip
+"""Modules of the public names; the others are errors."""
 
 
 def __dir__() -> list[str]:
@@ -91,6 +92,6 @@ def __getattr__(name: str) -> Any:
             return version("factored-mwem")
         except PackageNotFoundError:
             return "not installed"
-    if name not in _HOME:
+    if name not in __all__:
         raise AttributeError(f"module 'factored_mwem' has no attribute {name!r}")
-    return getattr(import_module(f"factored_mwem.{_HOME[name]}"), name)
+    return getattr(import_module(f"factored_mwem.{_HOME.get(name, 'errors')}"), name)

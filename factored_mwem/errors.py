@@ -148,7 +148,10 @@ class BudgetExceeded(FmwemError):
 
     def __init__(self, what: str, *, asked: Fraction, left: Fraction, message: str | None = None) -> None:
         self.asked, self.left = asked, left
-        plain = f"{what} costs {float(asked):.6g} but {float(left):.6g} of the budget is left; ask for less or raise --epsilon"
+        plain = (
+            f"{what} costs {float(asked):.6g} but {float(left):.6g} of the budget is left; "
+            "ask for less or raise --epsilon"
+        )
         super().__init__(message or plain)
 
 

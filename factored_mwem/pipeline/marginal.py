@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -73,13 +74,12 @@ def labels_of(attribute: Attribute) -> tuple[Label, ...]:
     cuts = attribute.cuts.tolist()
     if attribute.type == "number":
         last = math.nextafter(cuts[-1], -math.inf)  # the highest value lies inside the last bin
-        bins = [f"[{low}, {high})" for low, high in zip(cuts[:-1], cuts[1:-1], strict=False)]
+        bins = [f"[{low}, {high})" for low, high in itertools.pairwise(cuts[:-1])]
         return (*bins, f"[{cuts[-2]}, {last}]", *null)
     if attribute.type == "datetime":
         moments = np.array(cuts, dtype="datetime64[us]").astype(str)
-        return (*(f"[{low}, {high})" for low, high in zip(moments[:-1], moments[1:], strict=True)), *null)
-    ends = [(low, high - 1) for low, high in zip(cuts[:-1], cuts[1:], strict=True)]
+        return (*(f"[{low}, {high})" for low, high in itertools.pairwise(moments)), *null)
+    ends = [(low, high - 1) for low, high in itertools.pairwise(cuts)]
     if attribute.type == "date":
-        days = np.array(ends, dtype="datetime64[D]").astype(str).tolist()
-        return (*(low if low == high else f"{low}..{high}" for low, high in days), *null)
+        ends = np.array(ends, dtype="datetime64[D]").astype(str).tolist()
     return (*(low if low == high else f"{low}..{high}" for low, high in ends), *null)

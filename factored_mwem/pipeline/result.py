@@ -67,7 +67,7 @@ class Release(Contents):
             yield batch
 
     def _aims(self, rows: int) -> list[View]:
-        """The marginals asked for, which rows are refined towards; the paper's engine leaves them as drawn."""
+        """The marginals asked for, which rows are refined towards; engine mwem leaves them as drawn."""
         if self.manifest.policy["engine"] == "mwem":
             return []
         workload = Workload.from_dict(self.manifest.workload)
