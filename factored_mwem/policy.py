@@ -22,13 +22,15 @@ from factored_mwem.accounting.accountant import Budget
 from factored_mwem.accounting.unit import Neighbours, Unit
 from factored_mwem.errors import InputError, shown
 
+DEFAULT_MAX_ROWS = 10**8
+"""Most synthetic rows by default: where noise drowns the table, its noisy count may be anything."""
 BEARABLE = ("max_cells", "max_memory")
 """Fields of a policy that say what a machine can bear: another attempt of a run may have others, as far as
 the journal's draws fit them.
 """
 
 
-MWEM_ONLY = {"initial": "one-way", "replay": True, "step": "scaled", "components": "grow", "iterate": "last"}
+MWEM_ONLY = {"initial": "one-way", "replay": True, "components": "grow", "iterate": "last"}
 """Fields of Policy that only the faithful engine knows, with their defaults."""
 
 
@@ -74,7 +76,6 @@ class Choices(TypedDict, total=False):
     initial_share: float | None
     select_share: float
     replay: bool
-    step: Literal["scaled", "paper"]
     components: Literal["grow", "one"]
     iterate: Literal["last", "average"]
 
@@ -86,8 +87,7 @@ class Policy(BaseModel):
     paper's algorithm on dense components, and what follows is for it alone: `iterate` last or average;
     `replay` or a single step a round; `initial` a noisy histogram of every starting component ("histogram"),
     noisy one-way marginals, or none; `rounds="adaptive"`; `components="one"` starts from the whole domain in
-    one component, as the paper's sections 2 and 3 do; `step="paper"` is the paper's update to the letter,
-    which cubes, ranges and parities always take.
+    one component, as the paper's sections 2 and 3 do.
 
     `records` says what a record of a text file is: a line, and a file in which a quote is open at a line's
     end is refused ("checked"); a line, whatever its quotes ("lines"); or what a writer made that puts cells
@@ -116,7 +116,6 @@ class Policy(BaseModel):
     initial_share: float | None = Field(default=None, gt=0, lt=1)
     select_share: float = Field(default=0.1, gt=0, lt=1)
     replay: bool = True
-    step: Literal["scaled", "paper"] = "scaled"
     components: Literal["grow", "one"] = "grow"
     iterate: Literal["last", "average"] = "last"
 
@@ -178,13 +177,15 @@ class Policy(BaseModel):
         return Budget.of(self.epsilon, self.delta, discovery_share=share)
 
 
-def split_policy(found: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The fields of a policy in JSON that no attempt of a run may change, and those that one may. What is in
-    a file may be anything.
+RETIRED = ("step",)
+"""Fields that policies had once."""
+
+
+def split_policy(policy: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The fields of a policy in JSON that no attempt of a run may change, and those that one may. What is in a file may
+    be anything.
     """
-    policy = (
-        {**Policy().model_dump(mode="json"), **found} if isinstance(found, dict) else {}
-    )  # a field that came later had its default
-    return {k: v for k, v in policy.items() if k not in BEARABLE}, {
-        name: policy.get(name) for name in BEARABLE
-    }
+    # a field that came later had its default
+    fields = {**Policy().model_dump(mode="json"), **policy} if isinstance(policy, dict) else {}
+    lasting = {name: value for name, value in fields.items() if name not in (*BEARABLE, *RETIRED)}
+    return lasting, {name: fields.get(name) for name in BEARABLE}

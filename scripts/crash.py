@@ -38,6 +38,7 @@ from crashes.plants import PLANTS
 from crashes.trial import CASES, Hook, Trial
 
 from factored_mwem import crashpoints as faults
+from factored_mwem.accounting import conversion
 from factored_mwem.kernels import warmup
 
 ENDINGS = ("kill", "abort", "term", "ctrl-c", "memory", "disk", "unexpected")

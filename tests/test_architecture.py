@@ -22,7 +22,7 @@ from fakes import FakeNoise
 import factored_mwem
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
-from factored_mwem.pipeline.release import _release
+from factored_mwem.pipeline.manifest_check import _release
 from factored_mwem.policy import Policy
 from factored_mwem.privacy.counts import PrivateCounts, Sealed
 from factored_mwem.tables.profile import ColumnProfile

@@ -7,6 +7,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -24,21 +25,15 @@ from factored_mwem.accounting.unit import Neighbours, Unit
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import BudgetExceeded
-from factored_mwem.mechanisms import asking
-from factored_mwem.mechanisms import tree as engine
 from factored_mwem.mechanisms.hierarchy import hierarchy, parts_of_a_range, predicted
-from factored_mwem.pipeline.release import _release
+from factored_mwem.mechanisms.queries import Queries
+from factored_mwem.pipeline.release import make
 from factored_mwem.pipeline.result import Release
 from factored_mwem.policy import Policy
-from factored_mwem.privacy.counts import PrivateAnswers, Sealed
-from factored_mwem.privacy.session import (
-    SCORE_GRID,
-    Access,
-    Measurement,
-    measure,
-    measure_question,
-    select_question,
-)
+from factored_mwem.privacy.answers import Eligible
+from factored_mwem.privacy.counts import SCORE_GRID, PrivateAnswers, Sealed
+from factored_mwem.privacy.session import Measurement, Session
+from factored_mwem.request import Request
 from factored_mwem.tables.source import open_table
 from factored_mwem.workload.queries.cuboids import Cuboids
 from factored_mwem.workload.queries.parities import Parities
@@ -71,7 +66,7 @@ engines = pytest.mark.parametrize("engine_", ["tree", "mwem"])
 
 
 def run(table: Any, policy: Policy, noise: Any, workload: Workload = MIXED) -> Release:
-    return _release(open_table(table), workload, policy, DOMAIN, None, None, 1, lambda _: None, noise=noise)
+    return make(Request(open_table(table), workload, policy, DOMAIN, None, None, 1), noise=noise)
 
 
 def noisy(policy: Policy, seed: int = 3) -> FakeNoise:
@@ -97,7 +92,7 @@ def check_nothing_leaks(
     offered: dict[str, list[list[int]]] = {}
     made: dict[str, dict[str, bytes]] = {}
     fakes: list[FakeNoise] = []
-    question, marginal = asking.select_question, engine.select
+    select = Session.select
     for name, table in (("ours", small_table(2000)), ("theirs", neighbour(small_table(2000), relation))):
         if not fakes:
             fakes.append(noisy(policy))
@@ -107,14 +102,11 @@ def check_nothing_leaks(
         lists = offered.setdefault(name, [])
         with monkeypatch.context() as patch:
             patch.setattr(
-                asking,
-                "select_question",
-                lambda p, a, o, *, lists=lists, **k: lists.append(o.tolist()) or question(p, a, o, **k),
-            )
-            patch.setattr(
-                engine,
+                Session,
                 "select",
-                lambda c, a, o, *, lists=lists, **k: lists.append(o.tolist()) or marginal(c, a, o, **k),
+                lambda self, c, a, e, *, lists=lists, **k: (
+                    lists.append(e.which.tolist()) or select(self, c, a, e, **k)
+                ),
             )
             made[name] = published(run(table, policy, fakes[-1], workload), folder, name)
     assert offered["ours"] == offered["theirs"]
@@ -181,11 +173,15 @@ def test_the_check_catches_a_step_towards_the_true_answer(
 ) -> None:
     """Planted: charged and noised as it should be, and then the model moves towards what was read."""
 
-    def peeking(private: PrivateAnswers, question: int, **rest: Any) -> tuple[np.ndarray, float]:
-        _, scale = measure_question(private, question, **rest)
-        return private.reveal()[private.starts[question] : private.starts[question + 1]], scale
+    measure = Session.measure
 
-    monkeypatch.setattr(asking, "measure_question", peeking)
+    def peeking(self: Session, private: Any, what: Any, **rest: Any) -> Measurement:
+        measured = measure(self, private, what, **rest)
+        if not isinstance(private, PrivateAnswers):
+            return measured
+        return replace(measured, noisy=private.reveal().exact(what))
+
+    monkeypatch.setattr(Session, "measure", peeking)
     with pytest.raises(AssertionError):
         check_nothing_leaks(tmp_path, "replace", monkeypatch, engine="mwem")
 
@@ -194,14 +190,14 @@ def test_the_check_catches_questions_offered_by_true_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Planted: only questions whose true answer is even are offered."""
-    fits = asking.Asking.fits
+    fits = Queries.fits
     private: list[PrivateAnswers] = []
     made = PrivateAnswers.__init__
     monkeypatch.setattr(PrivateAnswers, "__init__", lambda self, *a: made(self, *a) or private.append(self))
     monkeypatch.setattr(
-        asking.Asking,
+        Queries,
         "fits",
-        lambda self, *a: fits(self, *a) & (private[-1].reveal()[private[-1].starts[:-1]] % 2 == 0),
+        lambda self, *a: fits(self, *a) & (private[-1].reveal().answers[private[-1].starts[:-1]] % 2 == 0),
     )
     with pytest.raises((AssertionError, IndexError)):  # other lists, or one too short for the recorded choice
         check_nothing_leaks(tmp_path, "replace", monkeypatch, engine="mwem")
@@ -212,14 +208,14 @@ def test_the_check_catches_a_hierarchy_of_true_counts(
 ) -> None:
     """Planted: the groups above the single values are charged and noised, and the true counts are kept."""
 
-    def peeking(counts: Any, positions: tuple[int, ...], **rest: Any) -> Measurement:
-        found = measure(counts, positions, **rest)
-        true = (
-            counts.reveal().marginal(positions) if positions and positions[0] >= len(DOMAIN) else found.noisy
-        )
-        return Measurement(positions, true, found.scale, found.composition)
+    measure = Session.measure
 
-    monkeypatch.setattr(engine, "measure", peeking)
+    def peeking(self: Session, counts: Any, variables: tuple[int, ...], **rest: Any) -> Measurement:
+        measured = measure(self, counts, variables, **rest)
+        group = variables and variables[0] >= len(DOMAIN)
+        return replace(measured, noisy=counts.reveal().marginal(variables)) if group else measured
+
+    monkeypatch.setattr(Session, "measure", peeking)
     with pytest.raises(AssertionError):
         check_nothing_leaks(tmp_path, "replace", monkeypatch, Workload.ranges("score", count=100))
 
@@ -243,18 +239,12 @@ def test_nothing_is_read_or_drawn_before_it_is_paid(
     budget = Budget.of(1.0, 0.0 if composition is Composition.PURE else 1e-9)
     ledger, entries = Accountant(budget), []
 
-    def act(access: Access, cost: Fraction) -> None:
-        select_question(
-            private,
-            np.zeros(13),
-            np.arange(count),
-            penalty=np.zeros(count),
-            weights=np.ones(count),
-            cost=cost,
-            access=access,
+    def act(session: Session, cost: Fraction) -> None:
+        session.select(
+            private, np.zeros(13), Eligible(np.arange(count), np.zeros(count), np.ones(count)), cost=cost
         )
         for question in (0, 6, 7):
-            measure_question(private, question, cost=cost, access=access)
+            session.measure(private, question, cost=cost)
 
     class Watching(FakeNoise):
         def select(self, scores: np.ndarray, *, scale: float) -> int:
@@ -265,16 +255,16 @@ def test_nothing_is_read_or_drawn_before_it_is_paid(
             entries.append((len(ledger.entries), ledger.entries[-1].scale == scale))
             return super().add(values, scale=scale)
 
-    act(Access(ledger, Unit(), Watching(composition)), budget.amount / 5)
+    act(Session(ledger, Unit(), Watching(composition)), budget.amount / 5)
     assert entries == [(1, True), (2, True), (3, True), (4, True)]
     opened: list[Any] = []
     monkeypatch.setattr(Sealed, "reveal", lambda self: opened.append(self) or self._contents)
     short = Accountant(budget)
     fake = FakeNoise(composition)
     with pytest.raises(BudgetExceeded):
-        act(Access(short, Unit(), fake), budget.amount * 2)
+        act(Session(short, Unit(), fake), budget.amount * 2)
     with pytest.raises(BudgetExceeded):
-        measure_question(private, 0, cost=budget.amount * 2, access=Access(short, Unit(), fake))
+        Session(short, Unit(), fake).measure(private, 0, cost=budget.amount * 2)
     assert not opened and not fake.calls and short.spent == 0
 
 
@@ -543,15 +533,8 @@ def test_the_number_of_rows_is_learnt_from_the_groups_too() -> None:
     domain, x = Domain([ordered(values)]), np.repeat(np.arange(values), 50)
     fake = FakeNoise(Composition.PURE, offset=lambda v, scale: v + 2 * (len(v) == values))
     policy = Policy.of(delta=0.0)
-    found = _release(
-        open_table(pa.table({"x": x})),
-        Workload.ranges("x"),
-        policy,
-        domain,
-        None,
-        None,
-        1,
-        lambda _: None,
+    found = make(
+        Request(open_table(pa.table({"x": x})), Workload.ranges("x"), policy, domain, None, None, 1),
         noise=fake,
     )
     calls = [c for c in fake.calls if c.method == "add"]

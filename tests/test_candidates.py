@@ -21,8 +21,9 @@ from factored_mwem.domain.levels import Levels
 from factored_mwem.model.answers import ModelAnswers
 from factored_mwem.model.clique_tree import CliqueTree
 from factored_mwem.model.forest import Component, Forest
-from factored_mwem.privacy.counts import PrivateCounts, Tables
-from factored_mwem.privacy.session import SCORE_GRID, Access, _score, select
+from factored_mwem.privacy.answers import Eligible
+from factored_mwem.privacy.counts import SCORE_GRID, PrivateCounts, Tables
+from factored_mwem.privacy.session import Session, _score
 from factored_mwem.workload.candidates import Candidates
 from factored_mwem.workload.workload import Workload
 
@@ -313,13 +314,8 @@ def test_select_charges_for_what_a_score_moves(relation: Neighbours, contributio
         table = [*rows, *person]
         fake, ledger = FakeNoise(), Accountant(Budget.of(1.0, 1e-9))
         sealed = PrivateCounts([np.array([row[a] for row in table], dtype=np.uint8) for a in range(4)], views)
-        chosen = select(
-            sealed,
-            answers,
-            offered,
-            penalty=views.cells[offered] * 0.3,
-            cost=Fraction(1, 100),
-            access=Access(ledger, unit, fake),
+        chosen = Session(ledger, unit, fake).select(
+            sealed, answers, Eligible(offered, views.cells[offered] * 0.3), cost=Fraction(1, 100)
         )
         assert chosen in offered
         seen.append(fake.calls[0].values)

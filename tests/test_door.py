@@ -41,9 +41,10 @@ from factored_mwem.model import sampling as sample
 from factored_mwem.pipeline import release as flow
 from factored_mwem.pipeline.assumptions import assumptions_of
 from factored_mwem.pipeline.manifest import Manifest
-from factored_mwem.pipeline.release import _release
+from factored_mwem.pipeline.release import make
 from factored_mwem.privacy.discover import discover
 from factored_mwem.privacy.noise import OpenDPNoise
+from factored_mwem.request import Request
 from factored_mwem.tables.delimited import Form
 from factored_mwem.tables.source import open_table
 
@@ -269,9 +270,7 @@ def test_a_table_without_a_row_is_released_like_any_other(
 def test_of_a_table_without_a_row_nothing_is_learnt(tmp_path: Path, text: str) -> None:
     (tmp_path / "t.csv").write_text(text)
     empty = open_table(tmp_path / "t.csv")
-    made = _release(
-        empty, Workload.marginals(1), Policy.of(), None, None, 3, 1, lambda _: None, noise=FakeNoise()
-    )
+    made = make(Request(empty, Workload.marginals(1), Policy.of(), None, None, 3, 1), noise=FakeNoise())
     assert [a.values for a in made.domain] == [("other",), ("other",)]
     typed = pa.table({"a": pa.array([], pa.string()), "n": pa.array([], pa.int64())})
     for source in (tmp_path / "t.csv", typed):  # noise may say anything
@@ -281,10 +280,7 @@ def test_of_a_table_without_a_row_nothing_is_learnt(tmp_path: Path, text: str) -
 def test_of_people_without_an_id_nobody_is_left(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("who,a\n,x\n,y\n")
     calls = FakeNoise()
-    _release(
-        open_table(tmp_path / "t.csv"), Workload.marginals(1), Policy.of(privacy_id="who", epsilon=1.0),
-        Domain.from_dict({"fields": [{"name": "a", "categories": ["x", "y"]}]}), None, 3, 1, lambda _: None, noise=calls,
-    )  # fmt: skip
+    make(Request(open_table(tmp_path / "t.csv"), Workload.marginals(1), Policy.of(privacy_id="who", epsilon=1.0), Domain.from_dict({"fields": [{"name": "a", "categories": ["x", "y"]}]}), None, 3, 1), noise=calls)  # fmt: skip
     assert all(np.sum(call.values) == 0 for call in calls.calls if call.method == "add")
 
 

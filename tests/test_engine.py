@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -22,16 +22,20 @@ from factored_mwem.accounting.conversion import Composition
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import Levels
 from factored_mwem.mechanisms import eligible as offer
+from factored_mwem.mechanisms import plan
 from factored_mwem.mechanisms import tree as engine
 from factored_mwem.mechanisms.limits import Machine, limits_of
+from factored_mwem.mechanisms.plan import Plan
 from factored_mwem.mechanisms.result import Fitted, Progress
-from factored_mwem.mechanisms.tree import find_views, fit_forest
-from factored_mwem.pipeline.release import _release
+from factored_mwem.mechanisms.tree import find_views
+from factored_mwem.pipeline.release import make
 from factored_mwem.pipeline.result import Release
 from factored_mwem.policy import Policy
-from factored_mwem.privacy.counts import PrivateRows
+from factored_mwem.privacy.answers import Eligible
+from factored_mwem.privacy.counts import SCORE_GRID, PrivateRows
 from factored_mwem.privacy.noise import OpenDPNoise
-from factored_mwem.privacy.session import SCORE_GRID, Access
+from factored_mwem.privacy.session import Session
+from factored_mwem.request import Request
 from factored_mwem.tables.source import open_table
 from factored_mwem.workload.candidates import Candidates
 from factored_mwem.workload.workload import Workload
@@ -49,7 +53,7 @@ class Ran:
     """A run of the engine, and everything public that it decided on its way."""
 
     outcome: Fitted
-    access: Access
+    session: Session
     reports: list[Progress]
     candidates: Candidates
     views: list[Candidates] = field(default_factory=list)
@@ -65,31 +69,31 @@ def run(
 ) -> Ran:
     policy = Policy.of(**choices)
     domain = Domain.from_dict({f"a{i}": size for i, size in enumerate(shape)})
-    candidates = (Workload.marginals(order) if isinstance(order, int) else order).candidates(domain)
+    workload = Workload.marginals(order) if isinstance(order, int) else order
+    candidates = workload.candidates(domain)
     budget = budget_of(policy.epsilon, policy.delta)
-    access = Access(Accountant(budget), policy.unit, noise or FakeNoise(budget.composition))
-    ran = Ran(None, access, [], candidates)  # type: ignore[arg-type]
-    views, select = engine.find_views, engine.select
+    session = Session(Accountant(budget), policy.unit, noise or FakeNoise(budget.composition))
+    ran = Ran(None, session, [], candidates)  # type: ignore[arg-type]
+    views, select = engine.find_views, Session.select
 
     def seeing_views(*arguments: Any) -> Candidates:
         ran.views.append(views(*arguments))
         return ran.views[-1]
 
-    def seeing_offers(counts: Any, answers: Any, offered: np.ndarray, **rest: Any) -> int:
-        ran.offered.append(offered.tolist())
-        return select(counts, answers, offered, **rest)
+    def seeing_offers(self: Session, counts: Any, answers: Any, eligible: Eligible, **rest: Any) -> int:
+        ran.offered.append(eligible.which.tolist())
+        return select(self, counts, answers, eligible, **rest)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            engine, "one_shot_suits", lambda *_: False, raising=False
-        )  # the rounds are what is looked at here
+        patch.setattr(plan, "one_shot_suits", lambda *_: False)  # the rounds are what is looked at here
         patch.setattr(engine, "find_views", seeing_views)
-        patch.setattr(engine, "select", seeing_offers)
-        known = len(codes[0]) if policy.unit.total_is_public else None
-        ran.outcome = fit_forest(
-            PrivateRows(codes, domain), candidates, policy, access=access, known_total=known,
-            limits=limits_of(candidates, policy, Machine(1e9, 0.0)), report=ran.reports.append,
-        )  # fmt: skip
+        patch.setattr(Session, "select", seeing_offers)
+        request = Request(None, workload, policy, domain, None, None, None)  # type: ignore[arg-type]
+        limits = limits_of(candidates, policy, Machine(1e9, 0.0))
+        asked = Plan(request, domain, None, candidates, limits=limits)  # type: ignore[arg-type]
+        ran.outcome = engine.fit(
+            replace(session, _rows=PrivateRows(codes, domain)), asked, ran.reports.append
+        )
     return ran
 
 
@@ -193,7 +197,7 @@ def test_charges_add_up_to_the_budget_and_not_beyond(promise: dict[str, Any], ro
         offset=lambda values, scale: values + np.rint(rng.normal(0, scale, len(values))).astype(np.int64),
     )
     ran = run(table_of(shape, 2000, 2), shape, 3, noise=fake, rounds=rounds, epsilon=2.0, **promise)
-    ledger, unit = ran.access.ledger, ran.access.unit
+    ledger, unit = ran.session.accountant, ran.session.unit
     assert ledger.spent == sum((e.cost for e in ledger.entries), Fraction(0)) <= ledger.budget.amount
     assert ledger.left < ledger.budget.amount / 10**9, "what is not spent is lost"
     assert [e.scale for e in ledger.entries] == [c.scale for c in fake.calls]
@@ -230,7 +234,7 @@ def test_as_many_rounds_as_asked(rounds: int) -> None:
     assert all(r.rounds == rounds for r in ran.reports)
     spent = [r.spent for r in ran.reports]
     assert spent == sorted(spent) and spent[-1] == pytest.approx(1, abs=1e-9)
-    costs = [float(e.cost) for e in ran.access.ledger.entries if e.stage == "measure"][-rounds:]
+    costs = [float(e.cost) for e in ran.session.accountant.entries if e.stage == "measure"][-rounds:]
     assert max(costs) == pytest.approx(min(costs), rel=1e-6)
 
 
@@ -243,7 +247,7 @@ def test_annealed_rounds_end_well_on_adversarial_measurements(adds: int) -> None
         assert (adds >= 0) <= ran.outcome.rounds <= 60, (
             "where no row seems to be left, nothing is worth a round"
         )
-        assert 0 <= ran.access.ledger.left < ran.access.ledger.budget.amount / 10**9
+        assert 0 <= ran.session.accountant.left < ran.session.accountant.budget.amount / 10**9
         assert np.isfinite(ran.outcome.model.marginal((0, 1, 2))).all()
 
 
@@ -251,7 +255,7 @@ def test_the_manifest_lists_every_scale(monkeypatch: pytest.MonkeyPatch) -> None
     """Through the whole release: measurements, their names with levels, and the guarantee from the ledger
     alone.
     """
-    monkeypatch.setattr(engine, "one_shot_suits", lambda *_: False, raising=False)
+    monkeypatch.setattr(plan, "one_shot_suits", lambda *_: False)
     codes = table_of((40, 3, 2), 3000, 6)
     domain = Domain.from_dict({"age": 40, "sex": 3, "own": 2})
     table = pa.table(
@@ -260,16 +264,8 @@ def test_the_manifest_lists_every_scale(monkeypatch: pytest.MonkeyPatch) -> None
     for promise in PROMISES[:4]:
         policy = Policy.of(epsilon=3.0, **promise)
         fake = FakeNoise(policy.budget(learn_domain=False).composition)
-        made: Release = _release(
-            open_table(table),
-            Workload.marginals(2),
-            policy,
-            domain,
-            None,
-            None,
-            1,
-            lambda _: None,
-            noise=fake,
+        made: Release = make(
+            Request(open_table(table), Workload.marginals(2), policy, domain, None, None, 1), noise=fake
         )
         manifest = made.manifest
         scales = [e.scale for e in manifest.ledger if e.stage == "measure" and e.target]
@@ -313,7 +309,7 @@ def decisions(ran: Ran) -> dict[str, Any]:
         "bases": [views.base_of.tolist() for views in ran.views],
         "offered": ran.offered,
         "chosen": ran.chosen,
-        "costs": [e.cost for e in ran.access.ledger.entries],
+        "costs": [e.cost for e in ran.session.accountant.entries],
         "reports": ran.reports,
         "cliques": [part.tree.cliques for part in model.components],
         "beliefs": [part.beliefs.tolist() for part in model.components],
@@ -404,7 +400,7 @@ def test_next_to_no_rows_is_no_error(rows: int, relation: str) -> None:
 def test_next_to_no_rows_with_single_attributes_only(order: int, rows: int, relation: str) -> None:
     ran = run(edge((3, 2, 30), rows), (3, 2, 30), order, neighbours=relation)
     assert [m.positions for m in ran.outcome.measurements] == [(0,), (1,), (2,)] and ran.outcome.rounds == 0
-    assert ran.access.ledger.left < ran.access.ledger.budget.amount / 10**9
+    assert ran.session.accountant.left < ran.session.accountant.budget.amount / 10**9
 
 
 def test_columns_of_nothing_but_nulls() -> None:
@@ -421,15 +417,8 @@ def test_columns_of_nothing_but_nulls() -> None:
         }
     )
     domain = Domain.from_dict({"fields": fields})
-    made = _release(
-        open_table(table),
-        Workload.marginals(2),
-        Policy.of(epsilon=5.0),
-        domain,
-        None,
-        100,
-        1,
-        lambda _: None,
+    made = make(
+        Request(open_table(table), Workload.marginals(2), Policy.of(epsilon=5.0), domain, None, 100, 1),
         noise=FakeNoise(),
     )
     out = made.to_arrow()

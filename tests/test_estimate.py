@@ -23,7 +23,7 @@ from factored_mwem.model.dense import SWEEPS, Factor, ProductModel, update
 from factored_mwem.model.estimation import Estimate, from_histogram
 from factored_mwem.model.forest import Component
 from factored_mwem.model.layout import Layout
-from factored_mwem.privacy.session import Measurement
+from factored_mwem.privacy.session import Measurement, NoiseScale
 
 TOTAL = 1000.0
 # name -> (levels, marginals measured after the single attributes, more than once where they come twice)
@@ -55,8 +55,7 @@ def noisy(
             Measurement(
                 view,
                 np.rint(true + rng.normal(0, stddev, len(true))).astype(np.int64),
-                stddev,
-                Composition.ZCDP,
+                NoiseScale(stddev, Composition.ZCDP),
             )
         )
     return found
@@ -252,9 +251,9 @@ def precise_and_rough(estimate: Estimate) -> float:
     """
     precise, rough = np.array([400, 100, 100, 400]), np.array([100, 400, 400, 100])
     halves = np.array([500, 500])
-    estimate.start([Measurement((a,), halves, 2.0, Composition.ZCDP) for a in (0, 1)])
+    estimate.start([Measurement((a,), halves, NoiseScale(2.0, Composition.ZCDP)) for a in (0, 1)])
     for answer, stddev in ((rough, 90.0), (precise, 3.0), (rough, 90.0), (rough, 90.0)):
-        estimate.add(Measurement((0, 1), answer, stddev, Composition.ZCDP))
+        estimate.add(Measurement((0, 1), answer, NoiseScale(stddev, Composition.ZCDP)))
     estimate.finish()
     return float(np.abs(estimate.forest.marginal((0, 1)) - precise).sum() / np.abs(rough - precise).sum())
 
@@ -271,9 +270,11 @@ def test_repeated_measurements_are_averaged() -> None:
     for stddevs in ((5.0, 5.0), (5.0, 20.0), (2.0, 6.0)):
         first, second = np.array([300, 250, 250, 200]), np.array([340, 210, 210, 240])
         estimate = Estimate(Levels.fine((2, 2)), TOTAL)
-        estimate.start([Measurement((a,), np.array([500, 500]), 1e4, Composition.ZCDP) for a in (0, 1)])
+        estimate.start(
+            [Measurement((a,), np.array([500, 500]), NoiseScale(1e4, Composition.ZCDP)) for a in (0, 1)]
+        )
         for answer, stddev in zip((first, second), stddevs, strict=True):
-            estimate.add(Measurement((0, 1), answer, stddev, Composition.ZCDP))
+            estimate.add(Measurement((0, 1), answer, NoiseScale(stddev, Composition.ZCDP)))
         estimate.finish()
         share = stddevs[0] ** -2 / (stddevs[0] ** -2 + stddevs[1] ** -2)
         np.testing.assert_allclose(
@@ -346,7 +347,11 @@ def test_wild_answers_end_in_a_distribution(scale: float) -> None:
     estimate = Estimate(levels, TOTAL)
     every = [(0,), (1,), *views]
     answers = [
-        Measurement(v, np.rint(rng.normal(0, 1e5, levels.cells(v))).astype(np.int64), scale, Composition.ZCDP)
+        Measurement(
+            v,
+            np.rint(rng.normal(0, 1e5, levels.cells(v))).astype(np.int64),
+            NoiseScale(scale, Composition.ZCDP),
+        )
         for v in every
     ]
     estimate.start(answers[:2])

@@ -15,7 +15,8 @@ import pytest
 from fakes import FakeNoise
 
 from factored_mwem import Attribute, Domain, InputError, Policy, Release, ResourceError, Workload, release
-from factored_mwem.pipeline.release import _release
+from factored_mwem.pipeline.release import make
+from factored_mwem.request import Request
 from factored_mwem.tables.source import open_table
 
 ROWS = 3000
@@ -257,9 +258,7 @@ def learnt(source: Any, epsilon: float) -> Release:
         offset=lambda values, scale: values + np.rint(rng.normal(0, scale, len(values))).astype(np.int64)
     )
     policy = Policy.of(epsilon=epsilon)
-    return _release(
-        open_table(source), Workload.marginals(1), policy, None, None, None, 1, lambda _: None, noise=noise
-    )
+    return make(Request(open_table(source), Workload.marginals(1), policy, None, None, None, 1), noise=noise)
 
 
 def test_learnt_columns_keep_their_shares() -> None:
@@ -426,15 +425,8 @@ def test_what_could_not_be_learnt_is_said() -> None:
     said.
     """
     table = pa.table({"id": [f"u{i}" for i in range(300)], "pay": pa.array(np.arange(300) * 1000)})
-    made = _release(
-        open_table(table),
-        Workload.marginals(1),
-        Policy.of(epsilon=0.05),
-        None,
-        None,
-        None,
-        1,
-        lambda _: None,
+    made = make(
+        Request(open_table(table), Workload.marginals(1), Policy.of(epsilon=0.05), None, None, None, 1),
         noise=FakeNoise(),
     )
     warnings = " ".join(made.manifest.warnings)

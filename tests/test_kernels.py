@@ -21,8 +21,8 @@ from factored_mwem.kernels.dense import FLOOR, PAPER, SCALED, marginal_into, rep
 from factored_mwem.kernels.scoring import distances
 from factored_mwem.model.answers import ModelAnswers
 from factored_mwem.model.dense import Factor, ProductModel, update
-from factored_mwem.privacy.counts import Tables
-from factored_mwem.privacy.session import SCORE_GRID, Measurement
+from factored_mwem.privacy.counts import SCORE_GRID, Tables
+from factored_mwem.privacy.session import Measurement, NoiseScale
 from factored_mwem.workload.candidates import Candidates
 from factored_mwem.workload.workload import Workload
 
@@ -147,7 +147,7 @@ def test_replay_is_the_oracles(shape: tuple[int, ...], marginals: list[tuple[int
             for p in marginals
         ]
         ours = [
-            Measurement(tuple(2 * p + 1 for p in m[0]), np.array(m[1]), m[2], Composition.ZCDP)
+            Measurement(tuple(2 * p + 1 for p in m[0]), np.array(m[1]), NoiseScale(m[2], Composition.ZCDP))
             for m in measured
         ]
         updated = update(factor, ours, n, sweeps=6, rule=rule)
@@ -257,11 +257,8 @@ import numpy as np
 from factored_mwem.kernels import counting, dense, graph, joint, scoring, tree
 from factored_mwem.privacy.counts import PrivateCounts, PrivateRows
 from factored_mwem.domain.domain import Domain
-from factored_mwem.mechanisms.tree import fit_forest
 from factored_mwem.mechanisms.limits import Machine, limits_of
-from factored_mwem.mechanisms.mwem import mwem
 from factored_mwem.policy import Policy
-from factored_mwem.privacy.session import Access
 from factored_mwem.accounting.accountant import Budget, Accountant
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.privacy.noise import OpenDPNoise
@@ -272,12 +269,12 @@ for shape, order, known in (((2,) * 16, 2, None), ((3, 1, 300), 2, 100)):
     candidates = Workload.marginals(order).candidates(Domain.from_dict({f"a{i}": s for i, s in enumerate(shape)}))
     codes = [rng.integers(0, s, size=100).astype(np.uint8 if s < 256 else np.uint16) for s in shape]
     budget = Budget.of(1.0, 0.0)
-    access = Access(Accountant(budget), Unit(), OpenDPNoise(budget.composition))
-    mwem(PrivateCounts(codes, candidates), candidates, Policy.of(delta=0.0, engine="mwem"), access=access, known_total=known)
-    access = Access(Accountant(budget), Unit(), OpenDPNoise(budget.composition))
+    session = Session(Accountant(budget), Unit(), OpenDPNoise(budget.composition))
+    mwem(PrivateCounts(codes, candidates), candidates, Policy.of(delta=0.0, engine="mwem"), session=session, known_total=known)
+    session = Session(Accountant(budget), Unit(), OpenDPNoise(budget.composition))
     policy = Policy.of(delta=0.0, rounds=12)
     limits = limits_of(candidates, policy, Machine(1e12, 0.0))
-    fit_forest(PrivateRows(codes, candidates.domain), candidates, policy, access=access, known_total=5000, limits=limits)
+    fit_forest(PrivateRows(codes, candidates.domain), candidates, policy, session=session, known_total=5000, limits=limits)
 for name, kernel in {**vars(counting), **vars(dense), **vars(graph), **vars(joint), **vars(scoring), **vars(tree)}.items():
     if hasattr(kernel, "signatures"):
         print(name, len(kernel.signatures))

@@ -31,10 +31,11 @@ from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import BudgetExceeded, InputError
 from factored_mwem.pipeline.manifest import Manifest
-from factored_mwem.pipeline.release import _release
+from factored_mwem.pipeline.release import make
 from factored_mwem.policy import Policy
 from factored_mwem.privacy.counts import PrivateCounts
-from factored_mwem.privacy.session import Access, measure
+from factored_mwem.privacy.session import Session
+from factored_mwem.request import Request
 from factored_mwem.tables.source import open_table
 from factored_mwem.workload.workload import Workload
 
@@ -153,14 +154,14 @@ def test_overdraft_is_refused_before_any_noise(composition: Composition) -> None
     """
     budget = Budget.of(1.0, 1e-9 if composition is Composition.ZCDP else 0)
     noise = FakeNoise(composition)
-    access = Access(Accountant(budget), Unit(), noise)
-    measure(_counts(), (0,), cost=budget.amount * Fraction(2, 3), access=access)
+    session = Session(Accountant(budget), Unit(), noise)
+    session.measure(_counts(), (0,), cost=budget.amount * Fraction(2, 3))
     opened: list[int] = []
     sealed = _counts()
     watched = type("Watched", (PrivateCounts,), {"reveal": lambda self: opened.append(1), "__slots__": ()})
     sealed.__class__ = watched
     with pytest.raises(BudgetExceeded) as caught:
-        measure(sealed, (0,), cost=budget.amount * Fraction(2, 3), access=access)
+        session.measure(sealed, (0,), cost=budget.amount * Fraction(2, 3))
     assert len(noise.calls) == 1 and not opened
     assert caught.value.asked > caught.value.left > 0 and "budget" in str(caught.value)
 
@@ -265,8 +266,8 @@ def _tiny_release(delta: float, neighbours: Neighbours, declared: bool) -> Manif
     )
     budget = policy.budget(learn_domain=not declared)
     fake = FakeNoise(budget.composition)
-    return _release(
-        open_table(table), Workload.marginals(2), policy, domain, None, None, 1, lambda _: None, noise=fake
+    return make(
+        Request(open_table(table), Workload.marginals(2), policy, domain, None, None, 1), noise=fake
     ).manifest
 
 

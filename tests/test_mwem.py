@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -20,14 +21,19 @@ from factored_mwem.accounting.unit import Neighbours, Unit
 from factored_mwem.datasets import expand_counts
 from factored_mwem.domain.domain import Domain
 from factored_mwem.kernels.dense import PAPER, SCALED
-from factored_mwem.mechanisms.mwem import Fit, Offer, mwem
+from factored_mwem.mechanisms import mwem
+from factored_mwem.mechanisms.eligible import UnmeasuredMarginals
+from factored_mwem.mechanisms.mwem import DenseFit
+from factored_mwem.mechanisms.plan import Plan
 from factored_mwem.mechanisms.result import Progress
 from factored_mwem.mechanisms.schedule import Schedule
+from factored_mwem.mechanisms.total import Total
 from factored_mwem.model.dense import Factor, ProductModel, update
 from factored_mwem.model.estimation import estimate_total, from_histogram, nearest_counts
 from factored_mwem.policy import Policy
 from factored_mwem.privacy.counts import PrivateCounts
-from factored_mwem.privacy.session import Access, Measurement
+from factored_mwem.privacy.session import Measurement, NoiseScale, Session
+from factored_mwem.request import Request
 from factored_mwem.workload.candidates import Candidates
 from factored_mwem.workload.workload import Workload
 
@@ -95,35 +101,33 @@ def budget_of(epsilon: float, delta: float) -> Budget:
 
 def access_of(
     epsilon: float = 1.0, delta: float = 1e-9, *, unit: Unit | None = None, noise: Fake | None = None
-) -> Access:
+) -> Session:
     budget = budget_of(epsilon, delta)
-    return Access(Accountant(budget), unit or Unit(Neighbours.REPLACE), noise or Fake(budget.composition))
+    return Session(Accountant(budget), unit or Unit(Neighbours.REPLACE), noise or Fake(budget.composition))
 
 
 def run(
     rows: list[tuple[int, ...]], shape: tuple[int, ...], order: int, *, fake: Fake | None = None, known: bool = True,
     epsilon: float = 1.0, delta: float = 1e-9, **choices: object,
-) -> tuple[Fit, Access, list[Progress]]:  # fmt: skip
+) -> tuple[DenseFit, Session, list[Progress]]:  # fmt: skip
     """One run of the loop on rows, with noise that a test knows; the number of rows is public unless `known`
     is off.
     """
     policy = Policy.of(epsilon=epsilon, delta=delta, engine="mwem", **choices)
     candidates = Workload.marginals(order).candidates(domain_of(shape))
     candidates = candidates.keep(candidates.cells <= policy.cells)
-    access, reports = access_of(epsilon, delta, noise=fake, unit=None if known else Unit()), []
-    known_total = len(rows) if known else None
-    return (
-        mwem(
-            sealed(rows, candidates),
-            candidates,
-            policy,
-            access=access,
-            known_total=known_total,
-            report=reports.append,
-        ),
-        access,
-        reports,
-    )
+    session, reports = access_of(epsilon, delta, noise=fake, unit=None if known else Unit()), []
+    session = replace(session, _rows=sealed(rows, candidates))
+    request = Request(None, Workload.marginals(order), policy, candidates.domain, None, None, None)  # type: ignore[arg-type]
+    plan = Plan(request, candidates.domain, None, candidates)  # type: ignore[arg-type]
+    fits: list[DenseFit] = []
+    with pytest.MonkeyPatch.context() as patch:
+        made = DenseFit.__init__
+        patch.setattr(DenseFit, "__init__", lambda self, *a, **k: (fits.append(self), made(self, *a, **k))[1])
+        fitted = mwem.fit(session, plan, reports.append)
+    (fit,) = fits
+    assert fit.measurements is fitted.measurements
+    return fit, session, reports
 
 
 def whole(model: ProductModel) -> np.ndarray:
@@ -131,7 +135,7 @@ def whole(model: ProductModel) -> np.ndarray:
 
 
 def measured(positions: tuple[int, ...], noisy: list[float], stddev: float = 1.0) -> Measurement:
-    return Measurement(positions, np.array(noisy), stddev, Composition.ZCDP)
+    return Measurement(positions, np.array(noisy), NoiseScale(stddev, Composition.ZCDP))
 
 
 def assert_same(model: ProductModel, oracle: Dense, tolerance: float = 1e-12) -> None:
@@ -151,20 +155,19 @@ def some_positions(shape: tuple[int, ...], rng: np.random.Generator) -> tuple[in
 
 @pytest.mark.parametrize("shape", SMALL, ids=str)
 @pytest.mark.parametrize("replay", [True, False], ids=["replay", "once"])
-@pytest.mark.parametrize("step", ["paper", "scaled"])
-def test_factored_equals_dense_on_random_histories(shape: tuple[int, ...], replay: bool, step: str) -> None:
+def test_factored_equals_dense_on_random_histories(shape: tuple[int, ...], replay: bool) -> None:
     """Random marginals, so merges in any order, with noise that exceeds what is feasible: clipping is part of
     the rule.
 
     A component replays its own measurements only; in the dense oracle those are the steps that touch its
     attributes.
     """
-    rng = np.random.default_rng([*shape, replay, len(step)])
+    rng = np.random.default_rng([*shape, replay])
     for _ in range(2):
         n = int(rng.integers(1, 200))
         rows = draw_rows(shape, n, int(rng.integers(2**32)))
-        fit = Fit(
-            ProductModel.uniform(domain_of(shape), n), Policy.of(engine="mwem", replay=replay, step=step), n
+        fit = DenseFit(
+            ProductModel.uniform(domain_of(shape), n), Policy.of(engine="mwem", replay=replay), Total(n)
         )
         oracle, blocks, done = Dense(shape), Blocks(len(shape)), []
         for _ in range(4):
@@ -177,10 +180,7 @@ def test_factored_equals_dense_on_random_histories(shape: tuple[int, ...], repla
             done.append((positions, noisy, stddev))
             inside = blocks.join(positions)
             used = [m for m in done if inside.issuperset(m[0])] if replay else done[-1:]
-            if step == "paper":
-                oracle.replay(used, n, 100 if replay else 1)
-            else:
-                oracle.replay_scaled(used, n, 5 if replay else 1)
+            oracle.replay(used, n, 100 if replay else 1)
             assert_same(fit.model, oracle)
         assert {f.positions for f in fit.model.components} == {tuple(sorted(s)) for s in blocks.sets}
 
@@ -479,7 +479,7 @@ def test_histogram_initialisation_is_a_noisy_count_of_every_cell() -> None:
     leaves less for the rounds.
     """
     rows, shape = draw_rows((2, 3, 2), 200, 5), (2, 3, 2)
-    fit, access, _ = run(
+    fit, session, _ = run(
         rows,
         shape,
         1,
@@ -498,7 +498,7 @@ def test_histogram_initialisation_is_a_noisy_count_of_every_cell() -> None:
     )
     np.testing.assert_allclose(start.weights, expected / expected.sum(), rtol=1e-9)
     assert (start.weights > 0).all()
-    costs = [float(e.cost / access.ledger.budget.amount) for e in access.ledger.entries]
+    costs = [float(e.cost / session.accountant.budget.amount) for e in session.accountant.entries]
     assert costs[0] == pytest.approx(0.25) and sum(costs[1:]) == pytest.approx(0.75)
 
 
@@ -512,7 +512,7 @@ def test_a_run_spends_the_whole_budget_and_not_more(
     """Up to the rounding of scales, which is in favour of privacy; the ledger's sum is exact."""
     rows, shape = draw_rows((2, 3, 2, 2), 400, 6), (2, 3, 2, 2)
     delta = 1e-9 if composition == "zcdp" else 0.0
-    _, access, _ = run(
+    _, session, _ = run(
         rows,
         shape,
         2,
@@ -522,7 +522,7 @@ def test_a_run_spends_the_whole_budget_and_not_more(
         known=known,
         delta=delta,
     )
-    ledger = access.ledger
+    ledger = session.accountant
     assert ledger.spent == sum((e.cost for e in ledger.entries), Fraction(0)) <= ledger.budget.amount
     assert ledger.left < ledger.budget.amount / 10**9
 
@@ -536,8 +536,8 @@ def test_an_adaptive_schedule_never_overspends_whatever_the_signals(seed: int) -
     signals = {0: lambda: 0.0, 1: lambda: math.inf, 2: lambda: math.nan}.get(
         seed, lambda: float(rng.choice([0.0, 1e9]))
     )
-    access = access_of(float(rng.uniform(0.1, 10)))
-    ledger, prices = access.ledger, []
+    session = access_of(float(rng.uniform(0.1, 10)))
+    ledger, prices = session.accountant, []
     for step in (schedule := Schedule(ledger, int(rng.integers(1, 60)), Fraction(1, 10), adaptive=True)):
         prices.append(step.select + step.measure)
         assert step.select == prices[-1] / 10
@@ -562,10 +562,10 @@ def test_an_adaptive_run_ends_well_on_adversarial_measurements(adds: int) -> Non
     """
     rows, shape = draw_rows((2, 3, 2), 300, 7), (2, 3, 2)
     for known in (True, False):
-        fit, access, _ = run(
+        fit, session, _ = run(
             rows, shape, 2, fake=Fake(adds=adds), rounds="adaptive", initial="one-way", known=known
         )
-        assert fit.rounds >= 1 and access.ledger.left >= 0
+        assert fit.rounds >= 1 and session.accountant.left >= 0
 
 
 def test_an_adaptive_run_doubles_the_price_when_it_sees_only_noise() -> None:
@@ -574,8 +574,8 @@ def test_an_adaptive_run_doubles_the_price_when_it_sees_only_noise() -> None:
     """
     shape = (2, 2, 2)
     rows = cells_of(shape) * 50
-    fit, access, _ = run(rows, shape, 2, fake=Fake(adds=0), rounds="adaptive", initial="none")
-    costs = [float(e.cost) for e in access.ledger.entries if e.stage == "measure"]
+    fit, session, _ = run(rows, shape, 2, fake=Fake(adds=0), rounds="adaptive", initial="none")
+    costs = [float(e.cost) for e in session.accountant.entries if e.stage == "measure"]
     assert len(costs) == fit.rounds > 2
     for before, after in itertools.pairwise(costs[:-1]):
         assert after == pytest.approx(2 * before, rel=1e-9)
@@ -606,18 +606,13 @@ def test_a_measured_marginal_is_offered_again_only_after_all_others(seed: int, i
 
 def test_exclusion_is_decided_by_what_was_measured_alone() -> None:
     candidates = Workload.marginals(2).candidates(domain_of((2, 2, 2)))
-    fit = Fit(
-        ProductModel.uniform(candidates.domain, 10.0),
-        Policy.of(engine="mwem"),
-        10,
-        measurements=[measured((), [9]), measured((1,), [4, 5])],
-    )
-    offer = Offer(candidates, 2**20, fit)
+    model = ProductModel.uniform(candidates.domain, 10.0)
+    offer = UnmeasuredMarginals(candidates, 2**20, {(), (1,)})
     names = [candidates.positions(c) for c in range(len(candidates))]
-    assert [names[c] for c in offer.open(fit.model)] == [p for p in names if p != (1,)]
+    assert [names[c] for c in offer.which(model)] == [p for p in names if p != (1,)]
     for c in range(len(candidates)):
-        offer.measured(c, fit.model, everything=False)
-    assert len(offer.open(fit.model)) == len(candidates)
+        offer.measured(c, model, everything=False)
+    assert len(offer.which(model)) == len(candidates)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -659,7 +654,7 @@ def test_scores_that_were_kept_are_those_of_a_fresh_start(
     rows = draw_rows(shape, 3000, seed)
     choices = {"rounds": 12, "known": False, "epsilon": 30.0, "initial": initial}
     kept, _, _ = run(rows, shape, 3, fake=Fake(seed=seed, width=900), **choices)
-    monkeypatch.setattr(Offer, "stale", lambda self: np.arange(len(self._candidates)))
+    monkeypatch.setattr(UnmeasuredMarginals, "stale", lambda self: np.arange(len(self._candidates)))
     fresh, _, _ = run(rows, shape, 3, fake=Fake(seed=seed, width=900), **choices)
     assert [m.positions for m in kept.measurements] == [m.positions for m in fresh.measurements]
     assert np.array_equal(whole(kept.model), whole(fresh.model))
@@ -670,13 +665,13 @@ def test_a_moved_total_makes_every_score_stale(monkeypatch: pytest.MonkeyPatch) 
     kept ones holds.
     """
     seen: list[tuple[float, bool, bool]] = []
-    note = Offer.measured
+    note = UnmeasuredMarginals.measured
 
-    def spy(self: Offer, candidate: int, model: ProductModel, *, everything: bool) -> None:
+    def spy(self: UnmeasuredMarginals, candidate: int, model: ProductModel, *, everything: bool) -> None:
         note(self, candidate, model, everything=everything)
         seen.append((model.total, everything, bool(self._stale.all())))
 
-    monkeypatch.setattr(Offer, "measured", spy)
+    monkeypatch.setattr(UnmeasuredMarginals, "measured", spy)
     run(
         draw_rows((2, 2, 2), 300, 1), (2, 2, 2), 1, fake=Fake(width=50), known=False, initial="none", rounds=3
     )
@@ -692,9 +687,9 @@ def test_a_moved_total_makes_every_score_stale(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("components", ["grow", "one"])
 def test_k_1_gives_the_whole_budget_to_the_one_way_marginals(known: bool, components: str) -> None:
     rows, shape = draw_rows((2, 3, 4), 200, 1), (2, 3, 4)
-    fit, access, reports = run(rows, shape, 1, known=known, components=components)
+    fit, session, reports = run(rows, shape, 1, known=known, components=components)
     assert [m.positions for m in fit.measurements if m.positions] == [(0,), (1,), (2,)] and not reports
-    assert access.ledger.left < access.ledger.budget.amount / 10**9
+    assert session.accountant.left < session.accountant.budget.amount / 10**9
 
 
 @pytest.mark.parametrize("shape", [(1,), (5,), (2, 2), (3, 1, 2)], ids=str)

@@ -15,8 +15,9 @@ from factored_mwem.accounting.accountant import Accountant, Budget
 from factored_mwem.accounting.unit import Neighbours, Unit
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
+from factored_mwem.mechanisms.plan import Plan
 from factored_mwem.mechanisms.schedule import Schedule
-from factored_mwem.mechanisms.shares import MAX_ROUNDS, Plan, initial_shares, plan
+from factored_mwem.mechanisms.shares import MAX_ROUNDS, Course, choose_rounds, initial_shares
 from factored_mwem.policy import Policy
 from factored_mwem.workload.workload import Workload
 
@@ -34,10 +35,12 @@ def planned(
     delta: float = 1e-9,
     rows: float = 1e4,
     **choices: object,
-) -> Plan:
+) -> Course:
     domain = Domain.from_dict({f"a{i}": size for i, size in enumerate(shape)})
     policy = Policy.of(epsilon=epsilon, delta=delta, engine="mwem", **choices)
-    return plan(domain, Workload.marginals(order).candidates(domain), policy, budget_of(epsilon, delta), rows)
+    return choose_rounds(
+        Workload.marginals(order).candidates(domain), policy, budget_of(epsilon, delta), rows
+    )
 
 
 # ---- the plan
@@ -47,8 +50,7 @@ def test_the_plan_sees_no_table() -> None:
     """Its parameters are the domain, the workload's candidates, the policy, the budget and a public or noisy
     number of rows.
     """
-    assert list(inspect.signature(plan).parameters) == [
-        "domain",
+    assert list(inspect.signature(choose_rounds).parameters) == [
         "candidates",
         "policy",
         "budget",
@@ -66,7 +68,7 @@ def test_rounds_and_shares_lie_in_their_ranges(shape: tuple[int, ...], epsilon: 
     for rows in (-5.0, 0.0, 1.0, 1e3, 1e6, 1e12):
         found = planned(shape, epsilon=epsilon, delta=delta, rows=rows)
         assert 0 < found.rounds <= min(choices, MAX_ROUNDS)
-        assert 0.03 <= float(found.initial_share) <= 0.5
+        assert 0.03 <= float(found.first_share) <= 0.5
 
 
 def test_more_signal_means_more_rounds_and_a_smaller_start() -> None:
@@ -75,8 +77,8 @@ def test_more_signal_means_more_rounds_and_a_smaller_start() -> None:
     by_epsilon = [planned((4,) * 14, epsilon=epsilon) for epsilon in (0.01, 0.1, 1.0, 10.0)]
     for plans in (by_rows, by_epsilon):
         for less, more in itertools.pairwise(plans):
-            assert less.rounds <= more.rounds and less.initial_share >= more.initial_share
-        assert plans[0].rounds < plans[-1].rounds and plans[0].initial_share > plans[-1].initial_share
+            assert less.rounds <= more.rounds and less.first_share >= more.first_share
+        assert plans[0].rounds < plans[-1].rounds and plans[0].first_share > plans[-1].first_share
 
 
 def test_no_round_where_nothing_is_left_to_choose() -> None:
@@ -109,8 +111,8 @@ def test_adaptive_starts_from_many_cheap_rounds() -> None:
 
 
 def test_a_users_share_is_taken() -> None:
-    assert planned((2, 2, 2), initial_share=0.3).initial_share == Fraction(0.3)
-    assert planned((2, 2, 2), initial="none", initial_share=0.3).initial_share == 0
+    assert planned((2, 2, 2), initial_share=0.3).first_share == Fraction(0.3)
+    assert planned((2, 2, 2), initial="none", initial_share=0.3).first_share == 0
 
 
 @pytest.mark.parametrize(
@@ -210,8 +212,8 @@ REFUSED = [
     ({"select_share": 0}, "select_share=0: "),
     ({"select_share": 1}, "select_share=1: "),
     ({"select_share": math.nan}, "select_share=nan: "),
-    ({"initial_share": 0}, "initial_share=0: "),
-    ({"initial_share": 1.0}, "initial_share=1.0: "),
+    ({"first_share": 0}, "initial_share=0: "),
+    ({"first_share": 1.0}, "initial_share=1.0: "),
     ({"domain_budget": 0}, "domain_budget=0: "),
     ({"domain_budget": 1}, "domain_budget=1: "),
     ({"max_cells": 0}, "max_cells=0: "),

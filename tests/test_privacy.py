@@ -32,22 +32,24 @@ from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
 from factored_mwem.mechanisms import eligible as offer
-from factored_mwem.mechanisms import mwem
+from factored_mwem.mechanisms import mwem, plan
 from factored_mwem.mechanisms import tree as engine
 from factored_mwem.model import estimation as estimate
 from factored_mwem.model.answers import ModelAnswers
 from factored_mwem.model.dense import Factor, ProductModel
 from factored_mwem.model.forest import Forest
 from factored_mwem.pipeline import release as flow
-from factored_mwem.pipeline.release import _release
+from factored_mwem.pipeline.release import make
 from factored_mwem.pipeline.result import Release
 from factored_mwem.policy import Policy
+from factored_mwem.privacy import counts
 from factored_mwem.privacy import session as access_module
-from factored_mwem.privacy.answers import Answers
-from factored_mwem.privacy.counts import PrivateCounts, PrivateRows
+from factored_mwem.privacy.answers import Answers, Eligible
+from factored_mwem.privacy.counts import SCORE_GRID, PrivateCounts, PrivateRows
 from factored_mwem.privacy.discover import discover
 from factored_mwem.privacy.noise import OpenDPNoise
-from factored_mwem.privacy.session import SCORE_GRID, Access, Measurement, measure, select
+from factored_mwem.privacy.session import Measurement, Session
+from factored_mwem.request import Request
 from factored_mwem.tables.profile import COARSE, KINDS, profile
 from factored_mwem.tables.source import Table, open_table
 from factored_mwem.workload.candidates import Candidates
@@ -105,7 +107,7 @@ class Between:
         return self.real.threshold(counts, scale=scale * self.factor, threshold=threshold)
 
 
-Action = Callable[[PrivateCounts, Access, Fraction], object]
+Action = Callable[[PrivateCounts, Session, Fraction], object]
 
 
 def observed(
@@ -114,7 +116,7 @@ def observed(
     """What reached the sampler, and what the ledger charged, when `act` reads the table of `rows`."""
     ledger = Accountant(BUDGET[composition])
     fake = FakeNoise(composition)
-    act(counts_of(rows), Access(ledger, unit, Between(fake, factor)), ledger.budget.amount / 3)
+    act(counts_of(rows), Session(ledger, unit, Between(fake, factor)), ledger.budget.amount / 3)
     (call,) = fake.calls
     return call, ledger.spent
 
@@ -123,8 +125,8 @@ def selecting_from(model: ProductModel) -> Action:
     answers = ModelAnswers(CANDIDATES).answers(model, np.arange(len(CANDIDATES)))
     penalty = np.array([0.31, 1.7, 2.9])
 
-    def act(counts: PrivateCounts, access: Access, cost: Fraction) -> object:
-        return select(counts, answers, np.arange(len(CANDIDATES)), penalty=penalty, cost=cost, access=access)
+    def act(counts: PrivateCounts, session: Session, cost: Fraction) -> object:
+        return session.select(counts, answers, Eligible(np.arange(len(CANDIDATES)), penalty), cost=cost)
 
     return act
 
@@ -166,9 +168,9 @@ def check_measurement(unit: Unit, composition: Composition, *, factor: float = 1
     for positions in ((), (0,), (1,), (0, 1)):
 
         def act(
-            counts: PrivateCounts, access: Access, cost: Fraction, positions: tuple[int, ...] = positions
+            counts: PrivateCounts, session: Session, cost: Fraction, positions: tuple[int, ...] = positions
         ) -> object:
-            return measure(counts, positions, cost=cost, access=access)
+            return session.measure(counts, positions, cost=cost)
 
         pairs = neighbours(*_relation(unit))
         seen = {
@@ -254,7 +256,7 @@ def test_sensitivity_one_under_replace_fails_both_checks(
 def test_an_uncharged_reading_fails_both_checks(
     composition: Composition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Access, "open", lambda self, sealed, entry: sealed.reveal())
+    monkeypatch.setattr(Session, "open", lambda self, sealed, entry: sealed.reveal())
     with pytest.raises(AssertionError):
         check_measurement(REPLACE, composition)
     with pytest.raises(AssertionError):
@@ -319,10 +321,8 @@ def test_huge_totals_and_penalties_do_not_overflow_a_score(total: float) -> None
         found = []
         for rows in ((), (0,), (0, 3)):
             fake, ledger = FakeNoise(), Accountant(BUDGET[Composition.ZCDP])
-            access = Access(ledger, Unit(), fake)
-            select(
-                counts_of(rows), answers, np.arange(3), penalty=penalty, cost=ledger.left / 2, access=access
-            )
+            session = Session(ledger, Unit(), fake)
+            session.select(counts_of(rows), answers, Eligible(np.arange(3), penalty), cost=ledger.left / 2)
             found.append(fake.calls[0].values)
         assert np.abs(np.diff(np.array(found, dtype=object), axis=0)).max() <= SCORE_GRID
 
@@ -382,22 +382,14 @@ engines = pytest.mark.parametrize("engine_", ["tree", "mwem"])
 @pytest.fixture
 def in_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small domains are measured in rounds, too, as larger ones are."""
-    monkeypatch.setattr(engine, "one_shot_suits", lambda *_: False)
+    monkeypatch.setattr(plan, "one_shot_suits", lambda *_: False)
 
 
 def run(
     table: Any, policy: Policy, noise: Any, *, domain: Domain | None = SMALL, columns: list[str] | None = None
 ) -> Release:
-    return _release(
-        open_table(table),
-        Workload.marginals(2),
-        policy,
-        domain,
-        columns,
-        None,
-        1,
-        lambda _: None,
-        noise=noise,
+    return make(
+        Request(open_table(table), Workload.marginals(2), policy, domain, columns, None, 1), noise=noise
     )
 
 
@@ -477,7 +469,7 @@ def test_measuring_at_once_charges_what_its_noise_costs(
     That the sensitivity of the residuals is what it is said to be, tests/test_residual.py shows by brute
     force.
     """
-    monkeypatch.setattr(engine, "one_shot_suits", lambda *_: True)
+    monkeypatch.setattr(plan, "one_shot_suits", lambda *_: True)
     policy = Policy.of(**choices)
     fake = FakeNoise(policy.budget(learn_domain=False).composition)
     manifest = run(small_table(), policy, fake).manifest
@@ -651,14 +643,14 @@ def test_the_end_to_end_check_catches_true_n_in_the_manifest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows: list[int] = []
-    encode, describe = flow.encode_table, flow.describe
+    encode, describe = counts.encode_table, flow.describe
 
     def counting(domain: Domain, table: Table) -> list[np.ndarray]:
         codes = encode(domain, table)
         rows.append(len(codes[0]))
         return codes
 
-    monkeypatch.setattr(flow, "encode_table", counting)
+    monkeypatch.setattr(counts, "encode_table", counting)
     monkeypatch.setattr(
         flow, "describe", lambda *a, **k: describe(*a, **k).model_copy(update={"estimated_rows": rows[-1]})
     )
@@ -677,16 +669,18 @@ def test_the_end_to_end_check_catches_bounds_read_off_the_data(
     start = mwem.from_histogram
     true: list[np.ndarray] = []
 
+    measure = Session.measure
+
     def peeking(
-        counts: PrivateCounts | PrivateRows, positions: tuple[int, ...], *, cost: Fraction, access: Access
+        self: Session, rows: PrivateRows, variables: tuple[int, ...], *, cost: Fraction
     ) -> Measurement:
-        true.append(counts.reveal().marginal(positions))
-        return measure(counts, positions, cost=cost, access=access)
+        true.append(rows.reveal().marginal(variables))
+        return measure(self, rows, variables, cost=cost)
 
     def from_truth(factor: Factor, noisy: np.ndarray, _: float) -> Factor:
         return start(factor, next(t for t in reversed(true) if len(t) == len(noisy)), 1.0)
 
-    monkeypatch.setattr(mwem if engine_ == "mwem" else engine, "measure", peeking)
+    monkeypatch.setattr(Session, "measure", peeking)
     monkeypatch.setattr(mwem if engine_ == "mwem" else estimate, "from_histogram", from_truth)
     with pytest.raises(AssertionError):
         check_nothing_leaks(tmp_path, "replace", SMALL, engine=engine_)
@@ -701,10 +695,10 @@ def test_the_end_to_end_check_catches_levels_read_off_the_data(
     """
     found = engine.measure_singles
 
-    def peeking(rows: PrivateRows, *rest: Any) -> Any:
-        singles, *others = found(rows, *rest)
-        true.append([rows.reveal().marginal(m.positions) for m in singles])
-        return singles, *others
+    def peeking(session: Session, *rest: Any) -> Any:
+        singles = found(session, *rest)
+        true.append([session.rows.reveal().marginal(m.positions) for m in singles])
+        return singles
 
     def with_truth(noisy: np.ndarray, *rest: Any, **named: Any) -> Any:
         return engine_coarsen(next(t for t in true[-1] if len(t) == len(noisy)) % 7, *rest, **named)
@@ -731,16 +725,18 @@ def check_cache(
     models: list[ProductModel | Forest] = []
     rounds, partial = 0, 0
     answer = ModelAnswers.answers
-    loop = mwem if choices.get("engine") == "mwem" else engine
+    select = Session.select
 
     def remember(self: ModelAnswers, model: ProductModel | Forest, which: np.ndarray) -> Answers:
         models.append(model)
         return answer(self, model, which)
 
-    def checking(counts: PrivateCounts, answers: Answers, offered: np.ndarray, **rest: Any) -> int:
+    def checking(
+        self: Session, counts: PrivateCounts, answers: Answers, eligible: Eligible, **rest: Any
+    ) -> int:
         nonlocal rounds, partial
-        chosen = select(counts, answers, offered, **rest)
-        tables, model = counts.reveal(), models[-1]
+        chosen = select(self, counts, answers, eligible, **rest)
+        offered, tables, model = eligible.which, counts.reveal(), models[-1]
         for c in offered:
             positions = tables.candidates.positions(int(c))
             exact = np.abs(
@@ -762,7 +758,7 @@ def check_cache(
 
     with monkeypatch.context() as patch:
         patch.setattr(ModelAnswers, "answers", remember)
-        patch.setattr(loop, "select", checking)
+        patch.setattr(Session, "select", checking)
         rng = np.random.default_rng(2)
         policy = Policy.of(epsilon=5.0, **choices)
         composition = policy.budget(learn_domain=False).composition
@@ -868,7 +864,10 @@ def test_kinds_and_categories_are_found_right_on_a_clear_table(
     for _ in range(11):
         ledger = Accountant(policy.budget(learn_domain=True))
         domain = discover(
-            table, None, policy=policy, access=Access(ledger, policy.unit, OpenDPNoise(Composition.ZCDP))
+            Session(ledger, policy.unit, OpenDPNoise(Composition.ZCDP)),
+            table,
+            None,
+            share=Fraction(policy.domain_budget),
         )
         for name, kind in CLEAR.items():
             right[name] += (
@@ -942,10 +941,10 @@ def test_thresholded_categories_see_the_fake_threshold_and_other(tmp_path: Path)
     fake = FakeNoise()
     policy = Policy.of()
     domain = discover(
+        Session(Accountant(policy.budget(learn_domain=True)), policy.unit, fake),
         open_table(table),
         None,
-        policy=policy,
-        access=Access(Accountant(policy.budget(learn_domain=True)), policy.unit, fake),
+        share=Fraction(policy.domain_budget),
     )
     assert domain["c"].values == ("common", "other")
     (call,) = [c for c in fake.calls if c.method == "threshold"]
@@ -974,10 +973,10 @@ def test_other_refusals_come_before_the_first_row_too() -> None:
     policy = Policy.of()
     with pytest.raises(InputError, match="no columns"):
         discover(
+            Session(Accountant(policy.budget(learn_domain=True)), policy.unit, FakeNoise()),
             table,
             [],
-            policy=policy,
-            access=Access(Accountant(policy.budget(learn_domain=True)), policy.unit, FakeNoise()),
+            share=Fraction(policy.domain_budget),
         )
     for columns, message in ((["a", "c", "nope"], "no column 'nope'"), (["a", "b"], "cannot release")):
         with pytest.raises(InputError, match=message):
@@ -1084,7 +1083,12 @@ def test_the_threshold_pays_for_the_whole_unit(unit: Unit) -> None:
     """
     policy = Policy.of(neighbours=unit.neighbours, contributions=unit.contributions)
     fake, ledger = FakeNoise(), Accountant(policy.budget(learn_domain=True))
-    discover(open_table(pa.table({"c": ["x"] * 500})), None, policy=policy, access=Access(ledger, unit, fake))
+    discover(
+        Session(ledger, unit, fake),
+        open_table(pa.table({"c": ["x"] * 500})),
+        None,
+        share=Fraction(policy.domain_budget),
+    )
     (call,) = [c for c in fake.calls if c.method == "threshold"]
     assert call.threshold is not None
     k, people = unit.contributions, 2 if unit.neighbours is Neighbours.REPLACE else 1
@@ -1106,8 +1110,10 @@ def test_a_range_without_a_whole_number_is_widened() -> None:
         )
 
     policy = Policy.of()
-    access = Access(Accountant(policy.budget(learn_domain=True)), policy.unit, FakeNoise(offset=only_one))
-    domain = discover(open_table(pa.table({"c": [1, 2, 3] * 200})), None, policy=policy, access=access)
+    session = Session(Accountant(policy.budget(learn_domain=True)), policy.unit, FakeNoise(offset=only_one))
+    domain = discover(
+        session, open_table(pa.table({"c": [1, 2, 3] * 200})), None, share=Fraction(policy.domain_budget)
+    )
     assert domain["c"].type == "integer"
 
 
@@ -1128,9 +1134,12 @@ def test_noise_alone_makes_no_bounds(high: float, believed: bool) -> None:
         Policy.of(epsilon=5.0),
         FakeNoise(offset=offset, winner=lambda scores, _: len(scores) - 1),
     )  # the largest point that is looked at
-    access = Access(Accountant(policy.budget(learn_domain=True)), policy.unit, fake)
+    session = Session(Accountant(policy.budget(learn_domain=True)), policy.unit, fake)
     (found,) = discover(
-        open_table(pa.table({"c": [1.5, 2.5, 3.5] * 5000})), None, policy=policy, access=access
+        session,
+        open_table(pa.table({"c": [1.5, 2.5, 3.5] * 5000})),
+        None,
+        share=Fraction(policy.domain_budget),
     )
     assert found.edges is not None
     assert (found.edges[-1] > 1e6) is believed
@@ -1152,6 +1161,8 @@ def test_noise_alone_makes_no_gaps_and_no_codes(high: float, believed: bool) -> 
                 np.arange(len(values)) == at, offset(values, scale), values
             )
         )
-        access = Access(Accountant(policy.budget(learn_domain=True)), policy.unit, fake)
-        (found,) = discover(as_text(pa.table({"c": [1, 2, 3] * 5000})), None, policy=policy, access=access)
+        session = Session(Accountant(policy.budget(learn_domain=True)), policy.unit, fake)
+        (found,) = discover(
+            session, as_text(pa.table({"c": [1, 2, 3] * 5000})), None, share=Fraction(policy.domain_budget)
+        )
         assert (found.nullable if kind == "null" else found.type == "string") is believed

@@ -21,16 +21,9 @@ from factored_mwem.accounting.unit import Neighbours, Unit
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import Levels
 from factored_mwem.model.dense import Factor, ProductModel, step
-from factored_mwem.privacy.counts import PrivateAnswers, Rows
-from factored_mwem.privacy.session import (
-    SCORE_CUTOFF,
-    SCORE_GRID,
-    Access,
-    measure_question,
-    question_scales,
-    select_question,
-    weighted,
-)
+from factored_mwem.privacy.answers import Eligible
+from factored_mwem.privacy.counts import SCORE_CUTOFF, SCORE_GRID, PrivateAnswers, Rows
+from factored_mwem.privacy.session import Session, weighted
 from factored_mwem.workload.queries.base import Questions
 from factored_mwem.workload.queries.cuboids import Cuboids
 from factored_mwem.workload.queries.parities import Parities
@@ -224,17 +217,15 @@ def a_round(
             FakeNoise(composition),
             Accountant(BUDGET[composition]),
         )
-        access, half = Access(ledger, unit, fake), ledger.budget.amount / 2
-        select_question(
-            private, answers, offered, penalty=np.full(count, 0.3), weights=weights, cost=half, access=access
-        )
+        session, half = Session(ledger, unit, fake), ledger.budget.amount / 2
+        session.select(private, answers, Eligible(offered, np.full(count, 0.3), weights), cost=half)
         seen.append(fake.calls[0].values)
         first = ledger.spent
         measuring, spent = [], set()
         for question in range(count):
             before = ledger.spent
             ledger.spent = first  # each question as the one that was chosen
-            measure_question(private, question, cost=half, access=access)
+            session.measure(private, question, cost=half)
             measuring.append(fake.calls[-1].scale)
             spent.add(ledger.spent)
             ledger.spent = max(before, ledger.spent)
@@ -375,12 +366,13 @@ def test_the_scale_of_a_question_is_known_beforehand(unit: Unit, composition: Co
         PrivateAnswers(codes_of((0, 1, 5)), Domain.from_dict({"a": 2, "b": 3}), kinds),
         Accountant(BUDGET[composition]),
     )
-    access, cost = Access(ledger, unit, FakeNoise(composition)), ledger.budget.amount / 10
-    predicted, at = question_scales(kinds, cost, access), 0
-    assert ledger.spent == 0
-    for kind, scale in zip(kinds, predicted, strict=True):
-        noisy, used = measure_question(private, at, cost=cost, access=access)
-        assert used == scale and len(noisy) == kind.cells[0]
+    session, cost = Session(ledger, unit, FakeNoise(composition)), ledger.budget.amount / 10
+    at = 0
+    for kind in kinds:
+        spent, predicted = ledger.spent, session.noise_of(private, at, cost)
+        assert ledger.spent == spent
+        measured = session.measure(private, at, cost=cost)
+        assert measured.scale == predicted and len(measured.noisy) == kind.cells[0]
         at += len(kind.cells)
 
 
@@ -397,15 +389,9 @@ def test_huge_answers_and_penalties_do_not_overflow_a_score(total: float) -> Non
         for table in ((0,), (0, 9), (0, 9, 63)):
             fake, ledger = FakeNoise(), Accountant(BUDGET[Composition.ZCDP])
             private = PrivateAnswers(codes_of(table, (8, 8)), domain, [kind])
-            access = Access(ledger, Unit(), fake)
-            select_question(
-                private,
-                answers,
-                np.arange(3),
-                penalty=penalty,
-                weights=np.ones(3),
-                cost=ledger.left / 2,
-                access=access,
+            session = Session(ledger, Unit(), fake)
+            session.select(
+                private, answers, Eligible(np.arange(3), penalty, np.ones(3)), cost=ledger.left / 2
             )
             found.append(fake.calls[0].values.astype(object))
         assert np.abs(np.diff(np.array(found), axis=0)).max() <= SCORE_GRID

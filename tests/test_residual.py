@@ -9,7 +9,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from functools import reduce
+from dataclasses import replace
+from functools import partial, reduce
 
 import numpy as np
 import pytest
@@ -23,12 +24,13 @@ from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import BudgetExceeded
 from factored_mwem.mechanisms import residuals as residual
-from factored_mwem.mechanisms.residuals import fit, one_shot, plan, worth_one_shot
+from factored_mwem.mechanisms.residuals import choose_weights, fit, one_shot, worth_one_shot
+from factored_mwem.mechanisms.total import Total
 from factored_mwem.privacy import residuals
 from factored_mwem.privacy.counts import PrivateCounts
 from factored_mwem.privacy.noise import OpenDPNoise
 from factored_mwem.privacy.residuals import Residuals, measure_residuals, over_subsets, sensitivity
-from factored_mwem.privacy.session import Access
+from factored_mwem.privacy.session import Session
 from factored_mwem.workload.residual_basis import Transform, question
 from factored_mwem.workload.workload import Workload
 
@@ -42,6 +44,10 @@ CHARGE = 0.5
 BUDGET = {Composition.ZCDP: Budget.of(1.0, 1e-9), Composition.PURE: Budget.of(1.0, 0.0)}
 
 
+NOISY = partial(Total, stderr=math.inf)
+"""A number of rows that was measured."""
+
+
 def sealed(table: np.ndarray, shape: Sequence[int]) -> PrivateCounts:
     """The rows of `table: int64[cell]` as the mechanism gets them."""
     domain = Domain(
@@ -52,8 +58,8 @@ def sealed(table: np.ndarray, shape: Sequence[int]) -> PrivateCounts:
     return PrivateCounts([c.astype(np.uint8) for c in codes], Workload.marginals(1).candidates(domain))
 
 
-def access(composition: Composition, unit: Unit | None = None, noise: object = None) -> Access:
-    return Access(Accountant(BUDGET[composition]), unit or Unit(), noise or FakeNoise(composition))  # type: ignore[arg-type]
+def session(composition: Composition, unit: Unit | None = None, noise: object = None) -> Session:
+    return Session(Accountant(BUDGET[composition]), unit or Unit(), noise or FakeNoise(composition))  # type: ignore[arg-type]
 
 
 def weights_of(shape: Sequence[int], order: int, *, total: bool, seed: int = 3) -> np.ndarray:
@@ -136,9 +142,9 @@ def greatest_change(shape: Sequence[int], weights: np.ndarray, unit: Unit, compo
     seen = []
     for person in small:
         fake = FakeNoise(composition)
-        door = access(composition, unit, fake)
+        door = session(composition, unit, fake)
         measure_residuals(
-            sealed(base + person, shape), shape, order, weights, cost=door.ledger.left, access=door
+            door, sealed(base + person, shape), shape, order, weights, cost=door.accountant.left
         )
         seen.append(fake.calls[0].values)
     changes = np.array(seen)
@@ -204,9 +210,9 @@ def test_answers_with_one_row_more_stay_within_64_bits() -> None:
     """No answer moves by more than 2^26, so 2^36 rows in one cell cannot wrap round."""
     for shape in ((512, 512), (2,) * 18, (2**17, 2), (64, 64, 64)):
         for composition in Composition:
-            chosen = plan(shape, 2, 0.01, 1e6, Unit(), composition, known=False)
+            chosen = choose_weights(shape, 2, 0.01, NOISY(1e6), Unit(), composition)
             most = over_subsets([max(k - 1, 1) for k in shape])
-            assert (chosen.weights * most).max() <= residual.LARGEST
+            assert (chosen.weights * most).max() <= residual.MAX_CHANGE
 
 
 # --- the charge ---
@@ -221,21 +227,23 @@ def check_charge(unit: Unit, composition: Composition) -> None:
 
     class Watched(FakeNoise):
         def add(self, values: np.ndarray, *, scale: float) -> np.ndarray:
-            order_of_events.append(f"noise after {len(door.ledger.entries)}")
+            order_of_events.append(f"noise after {len(door.accountant.entries)}")
             return super().add(values, scale=scale)
 
     fake = Watched(composition)
-    door = access(composition, unit, fake)
-    one_shot(sealed(np.full(12, 9), shape), shape, 2, total=108.0, total_error=4.0, access=door)
+    door = session(composition, unit, fake)
+    one_shot(replace(door, _rows=sealed(np.full(12, 9), shape)), shape, 2, Total(108.0, 4.0))
     assert order_of_events == ["noise after 1"]
-    ((entry,), (call,)) = door.ledger.entries, fake.calls
-    (chosen,) = [plan(shape, 2, float(door.ledger.budget.amount), 108.0, unit, composition, known=False)]
+    ((entry,), (call,)) = door.accountant.entries, fake.calls
+    (chosen,) = [
+        choose_weights(shape, 2, float(door.accountant.budget.amount), Total(108.0, 4.0), unit, composition)
+    ]
     assert entry.scale == call.scale
     assert entry.sensitivity >= greatest_change(shape, chosen.weights, unit, composition)
     recomputed = price(entry.mechanism, scale=entry.scale, sensitivity=entry.sensitivity)
     assert entry.mechanism == (Mechanism.GAUSSIAN if composition is Composition.ZCDP else Mechanism.LAPLACE)
-    assert recomputed == door.ledger.spent <= door.ledger.budget.amount
-    assert recomputed > door.ledger.budget.amount * 999 / 1000
+    assert recomputed == door.accountant.spent <= door.accountant.budget.amount
+    assert recomputed > door.accountant.budget.amount * 999 / 1000
 
 
 @both
@@ -252,7 +260,7 @@ def test_planted_discounts_fail(composition: Composition, monkeypatch: pytest.Mo
         with pytest.raises(AssertionError):
             check_charge(unit, composition)
     with monkeypatch.context() as patch:
-        patch.setattr(Access, "open", lambda self, sealed, entry: sealed.reveal())
+        patch.setattr(Session, "open", lambda self, sealed, entry: sealed.reveal())
         with pytest.raises(AssertionError):
             check_charge(unit, composition)
     with monkeypatch.context() as patch:
@@ -271,12 +279,12 @@ def test_planted_discounts_fail(composition: Composition, monkeypatch: pytest.Mo
 
 
 def test_nothing_is_read_where_the_budget_does_not_pay() -> None:
-    door = access(Composition.ZCDP)
+    door = session(Composition.ZCDP)
     with pytest.raises(BudgetExceeded):
         measure_residuals(
-            sealed(np.array([3, 4]), (2,)), (2,), 1, np.array([0, 1]), cost=door.ledger.left * 2, access=door
+            door, sealed(np.array([3, 4]), (2,)), (2,), 1, np.array([0, 1]), cost=door.accountant.left * 2
         )
-    assert not door.ledger.entries
+    assert not door.accountant.entries
     assert not door.noise.calls  # type: ignore[attr-defined]
 
 
@@ -286,9 +294,9 @@ def test_the_plan_reads_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     seen = []
     for table in (np.array([20, 0, 0, 0, 0, 0]), np.array([3, 3, 4, 3, 3, 4])):
-        door = access(Composition.ZCDP)
-        _, (measured,), _ = one_shot(sealed(table, (2, 3)), (2, 3), 2, total=20.0, access=door)
-        seen.append((measured.weights.tolist(), measured.scale, door.ledger.entries))
+        door = session(Composition.ZCDP)
+        _, (measured,), _ = one_shot(replace(door, _rows=sealed(table, (2, 3))), (2, 3), 2, Total(20.0))
+        seen.append((measured.weights.tolist(), measured.scale, door.accountant.entries))
     assert seen[0] == seen[1]
 
 
@@ -315,14 +323,14 @@ def test_without_noise_the_marginals_come_back_exactly(composition: Composition)
     for shape in ((2, 3, 4), (2, 2, 2, 2), (5, 1, 3)):
         order = min(2, sum(k > 1 for k in shape))
         table = np.random.default_rng(0).integers(0, 40, math.prod(shape))
-        door = access(composition)
+        door = session(composition)
         measured = measure_residuals(
+            door,
             sealed(table, shape),
             shape,
             order,
             weights_of(shape, order, total=True),
-            cost=door.ledger.left,
-            access=door,
+            cost=door.accountant.left,
         )
         for ours, true in zip(
             marginals(reconstruct(shape, measured), shape, order), marginals(table, shape, order), strict=True
@@ -339,7 +347,7 @@ def simulated(
     rng = np.random.default_rng(7)
     table = rng.integers(30, 60, math.prod(shape))
     budget = BUDGET[composition]
-    chosen = plan(shape, order, float(budget.amount), 1e9, Unit(), composition, known=False)
+    chosen = choose_weights(shape, order, float(budget.amount), NOISY(1e9), Unit(), composition)
     true = np.concatenate(list(marginals(table, shape, order)))
 
     def noisy(values: np.ndarray, scale: float) -> np.ndarray:
@@ -351,9 +359,9 @@ def simulated(
 
     found = []
     for _ in range(runs):
-        door = access(composition, noise=FakeNoise(composition, offset=noisy))
+        door = session(composition, noise=FakeNoise(composition, offset=noisy))
         measured = measure_residuals(
-            sealed(table, shape), shape, order, chosen.weights, cost=door.ledger.left, access=door
+            door, sealed(table, shape), shape, order, chosen.weights, cost=door.accountant.left
         )
         found.append(np.concatenate(list(marginals(reconstruct(shape, measured), shape, order))) - true)
     return np.array(found), chosen.error * 1e9
@@ -398,7 +406,7 @@ def test_the_weights_are_the_best_of_their_kind(unit: Unit, composition: Composi
             math.sqrt(noise[(masks & w) == masks].sum()) for w in masks[np.bitwise_count(masks) == order]
         )
 
-    best = plan(shape, order, amount, 1e9, unit, composition, known=False).weights.astype(float)
+    best = choose_weights(shape, order, amount, NOISY(1e9), unit, composition).weights.astype(float)
     for mask in np.flatnonzero(best):
         for factor in (0.8, 1.2):
             other = best.copy()
@@ -417,20 +425,20 @@ def test_the_fit_reaches_the_optimum(
     """Its loss against scipy's, over the logs of the table, from answers so noisy that some cells want to be
     negative.
     """
-    monkeypatch.setattr(residual, "STEPS", 3000)
+    monkeypatch.setattr(residual, "MAX_STEPS", 3000)
     rng, cells = np.random.default_rng(4), math.prod(shape)
     table, order = rng.integers(0, 9, cells), 2
     noise = FakeNoise(
         composition, offset=lambda values, scale: values + np.rint(rng.normal(0, scale, len(values)))
     )
-    door = access(composition, noise=noise)
+    door = session(composition, noise=noise)
     measured = measure_residuals(
+        door,
         sealed(table, shape),
         shape,
         order,
         weights_of(shape, order, total=False),
-        cost=door.ledger.left / 2,
-        access=door,
+        cost=door.accountant.left / 2,
     )
     total = float(table.sum())
     transform = Transform(shape, order, gaussian=composition is Composition.ZCDP)
@@ -458,14 +466,14 @@ def test_the_fit_reaches_the_optimum(
 
 def test_a_fit_of_exact_answers_has_the_marginals_of_the_table() -> None:
     table = np.random.default_rng(9).integers(0, 5000, 36)
-    door = access(Composition.ZCDP)
+    door = session(Composition.ZCDP)
     measured = measure_residuals(
+        door,
         sealed(table, (3, 3, 4)),
         (3, 3, 4),
         2,
         weights_of((3, 3, 4), 2, total=True),
-        cost=door.ledger.left,
-        access=door,
+        cost=door.accountant.left,
     )
     found = fit((3, 3, 4), measured, float(table.sum()), charge=1.0) * table.sum()
     for ours, true in zip(marginals(found, (3, 3, 4), 2), marginals(table, (3, 3, 4), 2), strict=True):
@@ -474,9 +482,9 @@ def test_a_fit_of_exact_answers_has_the_marginals_of_the_table() -> None:
 
 def test_the_total_is_measured_again_only_where_it_is_private() -> None:
     for error, expected in ((0.0, 40.0), (1e6, 50.0)):
-        door = access(Composition.ZCDP)
+        door = session(Composition.ZCDP)
         weights, measured, total = one_shot(
-            sealed(np.array([20, 30]), (2,)), (2,), 1, total=40.0, total_error=error, access=door
+            replace(door, _rows=sealed(np.array([20, 30]), (2,))), (2,), 1, Total(40.0, error)
         )
         assert total == pytest.approx(expected, rel=1e-3)
         assert (measured[0].weights[0] > 0) == (error > 0)
@@ -485,9 +493,12 @@ def test_the_total_is_measured_again_only_where_it_is_private() -> None:
 
 @pytest.mark.parametrize("shape", [(1,), (1, 1), (2, 1)])
 def test_attributes_of_one_code(shape: Sequence[int]) -> None:
-    door = access(Composition.ZCDP)
+    door = session(Composition.ZCDP)
     weights, _, total = one_shot(
-        sealed(np.full(math.prod(shape), 8), shape), shape, 1, total=8.0 * math.prod(shape), access=door
+        replace(door, _rows=sealed(np.full(math.prod(shape), 8), shape)),
+        shape,
+        1,
+        Total(8.0 * math.prod(shape)),
     )
     assert weights == pytest.approx(np.full(math.prod(shape), 1 / math.prod(shape)), abs=1e-3)
     assert total == 8.0 * math.prod(shape)
@@ -497,8 +508,8 @@ def test_real_noise_end_to_end() -> None:
     """OpenDP's noise on a table with one strong pair: the pair survives."""
     table = np.array([900, 100, 100, 900])
     for composition in Composition:
-        door = access(composition, noise=OpenDPNoise(composition))
-        weights, _, _ = one_shot(sealed(table, (2, 2)), (2, 2), 2, total=2000.0, access=door)
+        door = session(composition, noise=OpenDPNoise(composition))
+        weights, _, _ = one_shot(replace(door, _rows=sealed(table, (2, 2))), (2, 2), 2, Total(2000.0))
         assert weights == pytest.approx(table / 2000, abs=0.1)
 
 
@@ -517,7 +528,7 @@ def test_loud_residuals_are_left_out() -> None:
     """Triples only where their noise is small; all of one kind together; single attributes always."""
     for epsilon, orders in ((0.1, [1, 16, 120]), (1.0, [1, 16, 120, 560])):
         amount = float(Budget.of(epsilon, 1e-9).amount)
-        weights = plan((2,) * 16, 3, amount, 21_574, Unit(), Composition.ZCDP, known=False).weights
+        weights = choose_weights((2,) * 16, 3, amount, NOISY(21_574), Unit(), Composition.ZCDP).weights
         assert np.bincount(np.bitwise_count(np.flatnonzero(weights))).tolist() == orders
-    weights = plan((100, 100), 2, 1e-4, 50, Unit(), Composition.ZCDP, known=True).weights
+    weights = choose_weights((100, 100), 2, 1e-4, Total(50), Unit(), Composition.ZCDP).weights
     assert (weights > 0).tolist() == [False, True, True, False]

@@ -30,11 +30,11 @@ from factored_mwem.ledger import run as run_module
 from factored_mwem.ledger.file import LedgerFile
 from factored_mwem.ledger.journal import Journal
 from factored_mwem.ledger.run import Run
-from factored_mwem.pipeline.release import _release
+from factored_mwem.pipeline.release import make
 from factored_mwem.pipeline.result import Release
 from factored_mwem.policy import Policy
 from factored_mwem.privacy.counts import Sealed
-from factored_mwem.privacy.session import Access
+from factored_mwem.privacy.session import Session
 from factored_mwem.request import Request
 from factored_mwem.tables.source import open_table
 
@@ -77,17 +77,10 @@ def go(
     settings = {"domain": DOMAIN, "epsilon": 1.0, "engine": "mwem", "rounds": 4, **choices}
     r = Request.of(table() if source is None else source, 2, **settings)
     with Run.begin(r, books, "t", run_id, version="1") as run:
-        made = _release(
-            r.private,
-            r.workload,
-            r.policy,
-            r.declared,
-            r.columns,
-            r.rows,
-            r.sample_seed,
-            lambda _: None,
+        made = make(
+            Request(r.private, r.workload, r.policy, r.declared, r.columns, r.rows, r.sample_seed),
+            run,
             noise=noise,
-            run=run,
         )
         run.finish({})
     return made, run, noise
@@ -393,7 +386,7 @@ def test_a_refused_reservation_leaves_the_door_shut() -> None:
     ledger = Accountant(Budget.of(1.0, 0.0), refuse)
     entry = Charge("measure", Mechanism.LAPLACE, (), 10.0, 1)
     with pytest.raises(BudgetExceeded):
-        Access(ledger, Unit(), FakeNoise()).open(Watched({}), entry)
+        Session(ledger, Unit(), FakeNoise()).open(Watched({}), entry)
     assert (ledger.entries, ledger.spent, opened) == ([], 0, [])
 
 
@@ -506,17 +499,10 @@ def test_what_was_asked_cannot_be_changed_after_the_first_noise(books: Path) -> 
         pytest.raises(InputError, match="no order") as refused,
         Run.begin(r, books, "t", "r", version="1") as run,
     ):
-        _release(
-            r.private,
-            r.workload,
-            r.policy,
-            r.declared,
-            r.columns,
-            r.rows,
-            r.sample_seed,
-            lambda _: None,
+        make(
+            Request(r.private, r.workload, r.policy, r.declared, r.columns, r.rows, r.sample_seed),
+            run,
             noise=FakeNoise(),
-            run=run,
         )
     assert refused.value.budget_spent and not refused.value.retryable
     assert "another --run-id" in str(refused.value.advice)
@@ -531,17 +517,10 @@ def test_a_finished_run_needs_no_journal_and_no_same_version(books: Path, tmp_pa
     request = Request.of(table(), 2, domain=DOMAIN, epsilon=1.0, engine="mwem", rounds=4)
     with Run.begin(request, books, "t", "r", version="1") as run:
         r = request
-        _release(
-            r.private,
-            r.workload,
-            r.policy,
-            r.declared,
-            r.columns,
-            r.rows,
-            r.sample_seed,
-            lambda _: None,
+        make(
+            Request(r.private, r.workload, r.policy, r.declared, r.columns, r.rows, r.sample_seed),
+            run,
             noise=FakeNoise(),
-            run=run,
         )
         run.finish({"data": out})
     for change in (lambda: None, lambda: shutil.rmtree(f"{books}.journals")):

@@ -19,7 +19,8 @@ from model_files import parts_of, write
 from factored_mwem import Domain, Policy, Release, Workload, release
 from factored_mwem.errors import FmwemError, InputError
 from factored_mwem.pipeline.model_file import VERSION
-from factored_mwem.pipeline.release import _release
+from factored_mwem.pipeline.release import make
+from factored_mwem.request import Request
 from factored_mwem.tables.source import open_table
 
 DOMAIN = Domain.from_dict(
@@ -61,15 +62,8 @@ def chained() -> Release:
     b, e = (a + rng.integers(0, 4, 6000)) % 30, rng.integers(0, 5, 6000)
     columns = {"a": a, "b": b, "c": b // 10, "d": (e > 2).astype(int), "e": e}
     policy = Policy.of(max_cells=1500)
-    made = _release(
-        open_table(pa.table(columns)),
-        Workload.marginals(2),
-        policy,
-        BROAD,
-        None,
-        None,
-        3,
-        lambda _: None,
+    made = make(
+        Request(open_table(pa.table(columns)), Workload.marginals(2), policy, BROAD, None, None, 3),
         noise=FakeNoise(),
     )
     assert len(made.model.levels) > 5 and any(part.tree.edges for part in made.model.components)

@@ -19,13 +19,13 @@ from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import Levels, View
 from factored_mwem.kernels import tree
 from factored_mwem.kernels.graph import CELLS, FILL, WEIGHTED_FILL
-from factored_mwem.mechanisms.eligible import Offer
+from factored_mwem.mechanisms.eligible import FittingViews
 from factored_mwem.model.clique_tree import CliqueTree, triangulate
 from factored_mwem.model.dense import Factor, ProductModel
 from factored_mwem.model.forest import Component, Forest
 from factored_mwem.model.layout import Layout
 from factored_mwem.model.marginals import MarginalReader
-from factored_mwem.privacy.session import Measurement
+from factored_mwem.privacy.session import Measurement, NoiseScale
 from factored_mwem.workload.candidates import Candidates
 
 calibrate, shift = callable_part(tree.calibrate), callable_part(tree.shift)
@@ -332,7 +332,7 @@ def test_joined_cells_bound_the_tree_that_a_measurement_makes(seed: int) -> None
     ]
     assert tree is parts[-1].tree
     noise = [
-        Measurement(view, np.zeros(levels.cells(view), dtype=np.int64), 1.0, Composition.ZCDP)
+        Measurement(view, np.zeros(levels.cells(view), dtype=np.int64), NoiseScale(1.0, Composition.ZCDP))
         for view in views
     ]
     state = SimpleNamespace(forest=Forest(levels, parts, 1.0), measurements=noise)
@@ -346,7 +346,7 @@ def test_joined_cells_bound_the_tree_that_a_measurement_makes(seed: int) -> None
     )
     candidates = fine.at(levels, 1e9)
     which = rng.permutation(len(candidates))[:60]
-    found = Offer(candidates, 10**9)._joined(state, which)  # type: ignore[arg-type]
+    found = FittingViews(candidates, 10**9)._joined(state, which)  # type: ignore[arg-type]
     logs, attribute = np.log2(levels.sizes.astype(np.float64)).tolist(), levels.attribute.tolist()
     for c, cells in zip(which.tolist(), found.tolist(), strict=True):
         view = candidates.positions(c)

@@ -11,23 +11,20 @@ from pathlib import Path
 from typing import Any
 
 from factored_mwem.cli.settings import policy_from, records_from
-from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError, ResourceError
 from factored_mwem.files import check_target, remove, sha256, sweep
 from factored_mwem.ledger.run import Run
-from factored_mwem.mechanisms.asking import Asking
 from factored_mwem.mechanisms.limits import Machine
+from factored_mwem.mechanisms.plan import Plan, Scope
 from factored_mwem.mechanisms.result import Progress
 from factored_mwem.pipeline.evaluate import Errors, evaluate
 from factored_mwem.pipeline.forecast import Forecast, forecast
 from factored_mwem.pipeline.manifest import Manifest, versions
-from factored_mwem.pipeline.plan import usable, without_id
 from factored_mwem.pipeline.release import make
 from factored_mwem.pipeline.result import Release
 from factored_mwem.request import Request
-from factored_mwem.tables.codec import fit_columns
 from factored_mwem.tables.formats import check_format, manifest_path, write_batches
-from factored_mwem.tables.source import TEXT_SUFFIXES, open_table
+from factored_mwem.tables.source import TEXT_SUFFIXES
 from factored_mwem.verifier.verify import Verified, verify
 from factored_mwem.workload.queries.base import QueryRequest
 from factored_mwem.workload.queries.cuboids import CubeRequest
@@ -233,20 +230,10 @@ def dry_run(table: Path, settings: Mapping[str, Any], rows: int) -> tuple[Foreca
     path = domain_path(table, settings.get("domain"))
     if path is None:
         raise InputError("check needs a domain: give --domain FILE, or write one with `fmwem domain draft`")
-    found = Domain.load(path)
-    found.check_reviewed()
-    visible, declared, columns = without_id(
-        policy, open_table(table, policy.records), found, settings.get("columns")
-    )
-    assert declared is not None
-    domain, _ = fit_columns(declared, visible, columns)
-    fitting, left_out = usable(workload, domain, policy, Machine.of(policy))
-    questions = (
-        len(Asking.of(workload, fitting).members) if policy.engine == "mwem" and workload.asked else None
-    )
-    return forecast(domain, fitting, left_out, policy, rows=rows, questions=questions), policy.budget(
-        learn_domain=False
-    ).unit
+    request = Request.of(table, workload, policy, domain=path, columns=settings.get("columns"))
+    scope = Scope.of(request, Machine.of(policy))
+    assert scope.domain is not None  # as it is declared
+    return forecast(Plan.of(scope, scope.domain), rows), request.budget.unit
 
 
 def draw(model: Path, rows: int, output: Path, *, seed: int | None, overwrite: bool) -> dict[str, Any]:

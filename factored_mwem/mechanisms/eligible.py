@@ -1,29 +1,28 @@
-"""Offer: which views a round may choose, and whose scores are stale. Public facts about the trees and past
-measurements only.
-"""
+"""Which candidates a round may choose, and whose scores are stale: public facts about the model and past measurements."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 import numpy as np
 
 from factored_mwem.domain.levels import View
 from factored_mwem.kernels.graph import CELLS, joined_cells
 from factored_mwem.model.clique_tree import CliqueTree, chained
+from factored_mwem.model.dense import ProductModel
 from factored_mwem.model.estimation import Estimate
 from factored_mwem.model.forest import Forest
 from factored_mwem.workload.candidates import Candidates, over_components
 
-MOST, FEWEST, WORK = 2**14, 2**10, 1.5e7
-"""Views that a round looks at, at most: WORK over the square of the largest component's attributes, between
-FEWEST and MOST. Where there are more, rounds take turns. A round then takes some tenths of a second, and
+MAX_VIEWS, MIN_VIEWS, MAX_WORK = 2**14, 2**10, 1.5e7
+"""Views that a round looks at, at most: MAX_WORK over the square of the largest component's attributes, between
+MIN_VIEWS and MAX_VIEWS. Where there are more, rounds take turns. A round then takes some tenths of a second, and
 OpenDP's selection less than a tenth.
 """
 
 
-class Offer:
+class FittingViews:
     """The views whose trees would stay within `max_cells`, all trees together."""
 
     def __init__(self, views: Candidates, max_cells: int) -> None:
@@ -37,10 +36,10 @@ class Offer:
         self._trees: dict[int, CliqueTree] = {}
         self._stride, self._next = _coprime(len(views)), 0
 
-    def open(self, estimate: Estimate) -> np.ndarray:
+    def which(self, estimate: Estimate) -> np.ndarray:
         """int64[k]: of this round's turn, or of the next that has any, the views that fit."""
         largest = max(len(part.attributes) for part in estimate.forest.components)
-        size = int(min(MOST, max(FEWEST, WORK / largest**2)))
+        size = int(min(MAX_VIEWS, max(MIN_VIEWS, MAX_WORK / largest**2)))
         count = len(self.views)
         for _ in range(-(-count // size)):
             turn = (
@@ -159,3 +158,49 @@ def worthwhile(offered: np.ndarray, noise: np.ndarray, total: float) -> np.ndarr
     """
     useful = offered[noise <= 2 * total]
     return useful if len(useful) else offered
+
+
+class UnmeasuredMarginals:
+    """The marginals whose merged component fits `max_cells` and that were not measured (all that fit, once all were)."""
+
+    def __init__(self, candidates: Candidates, max_cells: int, measured: Set[tuple[int, ...]]) -> None:
+        self._candidates, self._limit = candidates, np.log2(max_cells) + 1e-9
+        self._measured = np.zeros(len(candidates), dtype=bool)
+        orders = np.array(sorted({len(positions) for positions in measured}))
+        for c in np.flatnonzero(np.isin(candidates.orders, orders)):
+            self._measured[c] = candidates.positions(int(c)) in measured
+        self._stale = np.ones(len(candidates), dtype=bool)
+        self._fits = np.ones(len(candidates), dtype=bool)
+
+    def which(self, model: ProductModel) -> np.ndarray:
+        """int64[k]: the candidates of a round."""
+        touched = np.flatnonzero(self._stale)  # no other's components have changed
+        self._fits[touched] = _merged_size(self._candidates.members[touched], model) <= self._limit
+        left = np.flatnonzero(self._fits & ~self._measured)
+        if not len(left):
+            self._measured[:] = False
+            left = np.flatnonzero(self._fits)
+        return left
+
+    def stale(self) -> np.ndarray:
+        """int64[k]: candidates to score again now; calling this marks them fresh. What no longer fits never needs a
+        score again.
+        """
+        which = np.flatnonzero(self._stale & self._fits)
+        self._stale[which] = False
+        return which
+
+    def measured(self, candidate: int, model: ProductModel, *, everything: bool) -> None:
+        """Note a measurement: it is not offered again, and what touches its component is stale (or `everything` is)."""
+        self._measured[candidate] = True
+        changed = np.zeros(len(model.domain) + 1, dtype=bool)
+        changed[list(model.factor(self._candidates.positions(candidate)[0]).positions)] = True
+        self._stale |= True if everything else changed[self._candidates.members].any(axis=1)
+
+
+def _merged_size(members: np.ndarray, model: ProductModel) -> np.ndarray:
+    """float64[candidate]: log2 of the cells of the component that measuring each of `members` would make."""
+    size_of = np.zeros(max(model.factors) + 2)  # a last entry stands for padding, -1
+    for id_, factor in model.factors.items():
+        size_of[id_] = np.log2(np.array(factor.shape, dtype=np.float64)).sum()
+    return over_components(np.append(model.factor_of, -1)[members], size_of)

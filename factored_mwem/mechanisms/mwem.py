@@ -1,5 +1,5 @@
-"""The loop: select the marginal that the model answers worst, measure it, update the model (HLM12 Fig. 1) on
-growing components.
+"""The paper's algorithm (HLM12 Fig. 1) on dense components that grow with what is measured: whole marginals, or questions
+of any kind.
 """
 
 from __future__ import annotations
@@ -7,227 +7,226 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
-from factored_mwem.kernels.dense import PAPER, SCALED
-from factored_mwem.mechanisms.eligible import worthwhile
-from factored_mwem.mechanisms.result import Progress, Report
-from factored_mwem.mechanisms.schedule import Schedule
-from factored_mwem.mechanisms.shares import TOTAL_SHARE, Plan, initial_shares, plan
+from factored_mwem.kernels.dense import PAPER
+from factored_mwem.mechanisms.eligible import UnmeasuredMarginals, worthwhile
+from factored_mwem.mechanisms.plan import Plan
+from factored_mwem.mechanisms.queries import Queries
+from factored_mwem.mechanisms.result import Answered, Fitted, Progress, Report
+from factored_mwem.mechanisms.rounds import rounds
+from factored_mwem.mechanisms.schedule import Round, Schedule
+from factored_mwem.mechanisms.shares import initial_shares
+from factored_mwem.mechanisms.total import Total, first_total
 from factored_mwem.model.answers import ModelAnswers
-from factored_mwem.model.dense import SWEEPS, Factor, ProductModel, update
-from factored_mwem.model.estimation import estimate_total, from_histogram
+from factored_mwem.model.dense import SWEEPS, Factor, ProductModel, step, update
+from factored_mwem.model.estimation import from_histogram
+from factored_mwem.model.forest import Forest
 from factored_mwem.policy import Policy
-from factored_mwem.privacy.counts import PrivateCounts, PrivateRows
-from factored_mwem.privacy.session import (
-    Access,
-    Measurement,
-    expected_noise,
-    measure,
-    measurement_scale,
-    select,
-)
-from factored_mwem.workload.candidates import Candidates, over_components
+from factored_mwem.privacy.answers import Answers, Eligible
+from factored_mwem.privacy.session import Measurement, Session
+from factored_mwem.workload.queries.base import Questions
+from factored_mwem.workload.queries.cuboids import Cuboids
+
+MAX_STEPS = 2**28
+"""Cells that the sweeps after one round touch, about, at most: on a million cells fewer sweeps must do."""
+
+
+def fit(session: Session, plan: Plan, report: Report) -> Fitted:
+    """Fit a product model with what is left to spend, by questions of any kind or by whole marginals alone."""
+    policy, total = plan.policy, first_total(session)
+    course = plan.course(total)
+    model = ProductModel.uniform(plan.domain, total.records, joined=policy.components == "one")
+    dense = DenseFit(model, policy, total, list(total.measured))
+    dense.start(measure_first(session, dense, course.first_share))
+    learner: MarginalLearner | QueryLearner
+    if plan.queries is not None:
+        learner = QueryLearner(session, plan, dense, plan.queries)
+    else:
+        learner = MarginalLearner(session, plan, dense)
+    adaptive = policy.rounds == "adaptive"
+    schedule = Schedule(session.accountant, course.rounds, Fraction(policy.select_share), adaptive=adaptive)
+    return learner.fitted(rounds(session, learner, schedule, report), schedule)
 
 
 @dataclass(slots=True, eq=False)
-class Fit:
-    """The model so far and the measurements it is made from; all of it public."""
+class DenseFit:
+    """The product model so far and the measurements it is made from; all of it public."""
 
     model: ProductModel
     policy: Policy
-    known_total: int | None
+    total: Total
     measurements: list[Measurement] = field(default_factory=list)
-    rounds: int = 0
-    total_error: float = np.inf
 
-    @property
-    def rule(self) -> int:
-        return PAPER if self.policy.step == "paper" else SCALED
+    def start(self, initial: Sequence[Measurement]) -> None:
+        """Begin from noisy marginals of single attributes, or histograms of whole components."""
+        if not initial:
+            return
+        self.measurements += initial
+        self.refresh_total()
+        for m in initial:
+            factor = self.model.factor(m.positions[0])
+            if factor.positions == m.positions:
+                self.model.replace(from_histogram(factor, m.noisy, m.stddev))
+        if self.policy.initial == "one-way" and self.policy.components == "one":
+            whole = self.model.components[0]
+            self.model.replace(update(whole, initial, self.model.total, sweeps=SWEEPS[PAPER], rule=PAPER))
 
-    def add(self, measurement: Measurement) -> None:
-        """Take a measurement in: merge what it spans, and step (or replay) the component it lies in."""
-        self.measurements.append(measurement)
-        factor = self.model.merge(measurement.positions)
+    def add(self, measured: Measurement) -> None:
+        """Take a marginal in: merge what it spans, and step (or replay) the component it lies in."""
+        self.measurements.append(measured)
+        factor = self.model.merge(measured.positions)
         inside = set(factor.positions)
-        used = (
-            [m for m in self.measurements if m.positions and inside.issuperset(m.positions)]
-            if self.policy.replay
-            else [measurement]
-        )
-        self.model.replace(
-            update(
-                factor,
-                used,
-                self.model.total,
-                sweeps=SWEEPS[self.rule] if self.policy.replay else 1,
-                rule=self.rule,
-            )
-        )
+        used, sweeps = [measured], 1
+        if self.policy.replay:
+            used = [m for m in self.measurements if m.positions and inside.issuperset(m.positions)]
+            sweeps = SWEEPS[PAPER]
+        self.model.replace(update(factor, used, self.model.total, sweeps=sweeps, rule=PAPER))
 
     def refresh_total(self) -> bool:
-        """Estimate the number of rows again once that halves its variance; True where it moved (every cached
-        score is stale then).
+        """Estimate the number of rows again once that halves its variance; True where it moved (every cached score is
+        stale then).
         """
-        if self.known_total is not None:
-            known = max(1.0, float(self.known_total))  # steps divide by it
-            moved, self.model.total, self.total_error = self.model.total != known, known, 0.0
-            return moved
-        total, error = estimate_total(self.measurements)
-        if error**2 > self.total_error**2 / 2:
+        if self.total.known:
             return False
-        self.model.total, self.total_error = total, error
+        again = Total.estimated(self.measurements)
+        if again.stderr**2 > self.total.stderr**2 / 2:
+            return False
+        self.total, self.model.total = again, again.records
         return True
 
+    def progress(self, schedule: Schedule, attributes: Sequence[int]) -> Progress:
+        names, factors = self.model.domain.names, self.model.components
+        tables = [len(factor.weights) for factor in factors]
+        return Progress.of(schedule, [names[a] for a in attributes], len(factors), tables)
 
-def mwem(
-    counts: PrivateCounts,
-    candidates: Candidates,
-    policy: Policy,
-    *,
-    access: Access,
-    known_total: int | None,
-    report: Report = lambda _: None,
-) -> Fit:
-    """Fit a product model to the private counts of `candidates` with what is left in the ledger.
 
-    `known_total` is the number of rows where all neighbouring tables share it, else None and it is estimated.
+def measure_first(session: Session, dense: DenseFit, share: Fraction) -> list[Measurement]:
+    """Every attribute, or every cell of every component, as the policy says. Cost: `share` of what is left."""
+    rows, budget = session.rows, session.left * share
+    if dense.policy.initial == "none":
+        return []
+    if dense.policy.initial == "one-way":
+        shares = initial_shares(dense.model.domain.shape)
+        return [session.measure(rows, (a,), cost=budget * part) for a, part in enumerate(shares)]
+    blocks = [factor.positions for factor in dense.model.components]
+    return [session.measure(rows, block, cost=budget / len(blocks)) for block in blocks]
+
+
+class MarginalLearner:
+    """Learns from whole marginals: HLM12 section 3.3."""
+
+    def __init__(self, session: Session, plan: Plan, dense: DenseFit) -> None:
+        self._session, self._candidates, self._dense = session, plan.candidates, dense
+        self.private = session.rows.count(plan.candidates)
+        measured = {m.positions for m in dense.measurements}
+        self._open = UnmeasuredMarginals(plan.candidates, dense.policy.cells, measured)
+        self._answers = ModelAnswers(plan.candidates)
+        self._sum = np.zeros(0)
+
+    def eligible(self, step: Round) -> Eligible:
+        dense, cells = self._dense, self._candidates.cells
+        if dense.policy.iterate == "average":  # A_0 .. A_{T-1}: the iterates before each round, HLM12 Fig. 1
+            self._sum = dense.model.components[0].weights + (self._sum if len(self._sum) else 0)
+        which = self._open.which(dense.model)
+        if not len(which):
+            return Eligible(which, np.zeros(0))
+        noise = self._session.marginal_noise(step.measure).mean_abs
+        which = worthwhile(which, cells[which] * noise, dense.model.total)
+        return Eligible(which, cells[which] * noise)
+
+    def answers(self, eligible: Eligible) -> Answers:
+        return self._answers.answers(self._dense.model, self._open.stale())
+
+    def target(self, chosen: int) -> tuple[int, ...]:
+        return self._candidates.positions(chosen)
+
+    def add(self, chosen: int, measured: Measurement) -> tuple[float, float]:
+        dense = self._dense
+        signal = float(np.abs(measured.noisy - dense.model.marginal(measured.positions)).sum())
+        dense.add(measured)
+        self._open.measured(chosen, dense.model, everything=dense.refresh_total())
+        return signal, measured.scale.mean_abs * len(measured.noisy)
+
+    def progress(self, schedule: Schedule) -> Progress:
+        return self._dense.progress(schedule, self._dense.measurements[-1].positions)
+
+    def fitted(self, completed: int, schedule: Schedule) -> Fitted:
+        model = self._dense.model
+        if len(self._sum):
+            whole = model.components[0]
+            model.replace(Factor(whole.positions, whole.shape, self._sum / self._sum.sum()))
+        return Fitted(Forest.of(model), self._dense.measurements, completed, self._dense.total)
+
+
+class QueryLearner:
+    """Learns from questions of any kind, plain marginals among them. The first measurements take part in the replay, as
+    cuboids.
     """
-    fit = Fit(
-        ProductModel.uniform(candidates.domain, 1.0, joined=policy.components == "one"), policy, known_total
-    )
-    if known_total is None:
-        fit.measurements.append(measure(counts, (), cost=access.ledger.left * TOTAL_SHARE, access=access))
-    fit.refresh_total()
-    chosen = plan(candidates.domain, candidates, policy, access.ledger.budget, fit.model.total)
-    initialise(fit, counts, chosen, access)
-    schedule = Schedule(
-        access.ledger, chosen.rounds, Fraction(policy.select_share), adaptive=policy.rounds == "adaptive"
-    )
-    offer, answerer = Offer(candidates, policy.cells, fit), ModelAnswers(candidates)
-    average = np.zeros(0)
-    for step in schedule if chosen.rounds else ():
-        if policy.iterate == "average":  # A_0 .. A_{T-1}: the iterates before each round, HLM12 Fig. 1
-            average = fit.model.components[0].weights + (average if len(average) else 0)
-        offered = offer.open(fit.model)
-        if not len(offered):
-            break
-        noise = expected_noise(measurement_scale(step.measure, access), access.ledger.budget.composition)
-        offered = worthwhile(offered, candidates.cells[offered] * noise, fit.model.total)
-        answers = answerer.answers(fit.model, offer.stale())
-        worst = select(
-            counts,
-            answers,
-            offered,
-            penalty=candidates.cells[offered] * noise,
-            cost=step.select,
-            access=access,
-        )
-        measured = measure(counts, candidates.positions(worst), cost=step.measure, access=access)
-        schedule.note(
-            float(np.abs(measured.noisy - fit.model.marginal(measured.positions)).sum()),
-            noise * len(measured.noisy),
-        )
-        fit.add(measured)
-        fit.rounds += 1
-        offer.measured(worst, fit.model, everything=fit.refresh_total())
-        report(_progress(fit, schedule, candidates.clique(worst)))
-    if len(average):
-        whole = fit.model.components[0]
-        fit.model.replace(Factor(whole.positions, whole.shape, average / average.sum()))
-    return fit
 
-
-def initialise(fit: Fit, counts: PrivateCounts | PrivateRows, chosen: Plan, access: Access) -> None:
-    """Measure every attribute, or every cell of every component, and start the model from that."""
-    domain, policy = fit.model.domain, fit.policy
-    budget = access.ledger.left * chosen.initial_share
-    if policy.initial == "none":
-        return
-    if policy.initial == "one-way":
-        initial = [
-            measure(counts, (p,), cost=budget * share, access=access)
-            for p, share in enumerate(initial_shares(domain.shape))
+    def __init__(self, session: Session, plan: Plan, dense: DenseFit, queries: Queries) -> None:
+        self._session, self._dense, self._queries = session, dense, queries
+        self.private = session.rows.answer(plan.domain, queries.kinds)
+        self._unasked = np.ones(len(queries), dtype=bool)
+        cuboid = partial(Cuboids, shape=plan.domain.shape)
+        first = [m for m in dense.measurements if m.positions]
+        self._measured: list[tuple[Questions, int, Measurement]] = [
+            (cuboid((m.positions,)), 0, m) for m in first
         ]
-    else:
-        blocks = [factor.positions for factor in fit.model.components]
-        initial = [measure(counts, block, cost=budget / len(blocks), access=access) for block in blocks]
-    fit.measurements += initial
-    fit.refresh_total()
-    for m in initial:
-        factor = fit.model.factor(m.positions[0])
-        if factor.positions == m.positions:
-            fit.model.replace(from_histogram(factor, m.noisy, m.stddev))
-    if policy.initial == "one-way" and policy.components == "one":
-        fit.model.replace(
-            update(fit.model.components[0], initial, fit.model.total, sweeps=SWEEPS[fit.rule], rule=fit.rule)
-        )
+        self._answered: list[Answered] = []
 
+    def eligible(self, step: Round) -> Eligible:
+        queries = self._queries
+        which = np.flatnonzero(queries.fits(self._dense.model, self._dense.policy.cells) & self._unasked)
+        if not len(which):
+            return Eligible(which, np.zeros(0))
+        first = np.concatenate([[0], np.cumsum([len(kind.cells) for kind in queries.kinds])[:-1]])
+        noise = np.array([self._session.noise_of(self.private, int(q), step.measure).mean_abs for q in first])
+        penalty = noise[queries.kind_of[which]] * queries.cells[which]
+        return Eligible(which, penalty, queries.weights[which])
 
-class Offer:
-    """Which candidates a round may choose, and whose scores are stale: public facts about the model's
-    components and past measurements.
-    """
+    def answers(self, eligible: Eligible) -> np.ndarray:
+        self._known = self._queries.answers(self._dense.model)
+        return self._known
 
-    def __init__(self, candidates: Candidates, max_cells: int, fit: Fit) -> None:
-        self._candidates, self._limit = candidates, np.log2(max_cells) + 1e-9
-        done = {m.positions for m in fit.measurements}
-        self._measured = np.zeros(len(candidates), dtype=bool)
-        orders = np.array(sorted({len(positions) for positions in done}))
-        for c in np.flatnonzero(np.isin(candidates.orders, orders)):
-            self._measured[c] = candidates.positions(int(c)) in done
-        self._stale = np.ones(len(candidates), dtype=bool)
-        self._fits = np.ones(len(candidates), dtype=bool)
+    def target(self, chosen: int) -> int:
+        return chosen
 
-    def open(self, model: ProductModel) -> np.ndarray:
-        """int64[k]: candidates whose merged component fits the cap and that were not measured (all that fit,
-        once all were).
-        """
-        touched = np.flatnonzero(self._stale)  # no other's components have changed
-        self._fits[touched] = _merged_size(self._candidates.members[touched], model) <= self._limit
-        left = np.flatnonzero(self._fits & ~self._measured)
-        if not len(left):
-            self._measured[:] = False
-            left = np.flatnonzero(self._fits)
-        return left
+    def add(self, chosen: int, measured: Measurement) -> tuple[float, float]:
+        """Merge what it spans, step towards it, and replay what lies in its component until all fits its noise."""
+        starts, noisy = self.private.starts, measured.noisy
+        signal = float(np.abs(noisy - self._known[starts[chosen] : starts[chosen + 1]]).sum())
+        self._unasked[chosen] = False
+        kind, number = self.private.kind_of(chosen)
+        self._measured.append((kind, number, measured))
+        self._update(measured.positions)
+        words = kind.label(number, self._dense.model.domain.names)
+        self._answered.append(Answered(words, len(noisy), measured.scale.value))
+        return signal, measured.scale.mean_abs * len(noisy)
 
-    def stale(self) -> np.ndarray:
-        """int64[k]: candidates to score again now; calling this marks them fresh. What no longer fits never
-        needs a score again.
-        """
-        which = np.flatnonzero(self._stale & self._fits)
-        self._stale[which] = False
-        return which
+    def _update(self, positions: Sequence[int]) -> None:
+        model, replay = self._dense.model, self._dense.policy.replay
+        merged = model.merge(positions)
+        part = Factor(merged.positions, merged.shape, merged.weights.copy())
+        inside = set(part.positions)
+        used = self._measured[-1:]
+        if replay:
+            used = [m for m in self._measured if inside.issuperset(m[0].positions(m[1]))]
+        sweeps = min(SWEEPS[PAPER], max(5, MAX_STEPS // (len(part.weights) * len(used)))) if replay else 1
+        for _ in range(sweeps):
+            before = part.weights.copy()
+            for kind, number, m in used:
+                step(part, kind, number, m.noisy, model.total, guard=m.stddev if replay else 0.0)
+            if np.array_equal(before, part.weights):
+                break
+        model.replace(part)
 
-    def measured(self, candidate: int, model: ProductModel, *, everything: bool) -> None:
-        """Note a measurement: it is not offered again, and what touches its component is stale (or
-        `everything` is).
-        """
-        self._measured[candidate] = True
-        changed = np.zeros(len(model.domain) + 1, dtype=bool)
-        changed[list(model.factor(self._candidates.positions(candidate)[0]).positions)] = True
-        self._stale |= True if everything else changed[self._candidates.members].any(axis=1)
+    def progress(self, schedule: Schedule) -> Progress:
+        kind, number, _ = self._measured[-1]
+        return self._dense.progress(schedule, kind.positions(number))
 
-
-def _merged_size(members: np.ndarray, model: ProductModel) -> np.ndarray:
-    """float64[candidate]: log2 of the cells of the component that measuring each of `members` would make."""
-    size_of = np.zeros(max(model.factors) + 2)  # a last entry stands for padding, -1
-    for id_, factor in model.factors.items():
-        size_of[id_] = np.log2(np.array(factor.shape, dtype=np.float64)).sum()
-    return over_components(np.append(model.factor_of, -1)[members], size_of)
-
-
-def _progress(fit: Fit, schedule: Schedule, attributes: Sequence[str]) -> Progress:
-    largest = max(len(factor.weights) for factor in fit.model.components)
-    cells, parts = sum(len(factor.weights) for factor in fit.model.components), len(fit.model.factors)
-    return Progress(
-        schedule.done,
-        schedule.rounds,
-        tuple(attributes),
-        parts,
-        largest,
-        cliques=parts,
-        cells=cells,
-        spent=schedule.spent,
-    )
+    def fitted(self, completed: int, schedule: Schedule) -> Fitted:
+        made, dense = Forest.of(self._dense.model), self._dense
+        return Fitted(made, dense.measurements, schedule.done, dense.total, questions=tuple(self._answered))

@@ -15,13 +15,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from factored_mwem.accounting.accountant import Budget
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit
-from factored_mwem.privacy.counts import PrivateCounts, PrivateRows
+from factored_mwem.domain.levels import Levels
+from factored_mwem.mechanisms.result import Fitted
+from factored_mwem.mechanisms.total import Total
+from factored_mwem.model.clique_tree import CliqueTree
+from factored_mwem.model.forest import Component, Forest
+from factored_mwem.policy import Policy
 from factored_mwem.privacy.residuals import (
     Residuals,
     measure_residuals,
@@ -29,7 +35,8 @@ from factored_mwem.privacy.residuals import (
     pairs_along,
     sensitivity,
 )
-from factored_mwem.privacy.session import Access
+from factored_mwem.privacy.session import Session
+from factored_mwem.workload.candidates import Candidates
 from factored_mwem.workload.residual_basis import Transform
 
 LIMIT, LIMIT_BITS, LIMIT_PAIRS = 0.03, 0.02, 0.5
@@ -38,51 +45,43 @@ of a pair) may add; beyond, it is not asked. Of two codes: triples are in on nlt
 .0122 without), out at .3 (.0269 against .0237). Of more, on parts of Adult at 1 and 10: .03 gives .0528,
 .0189, .0103 and .0144, .015 gives .0537, .0174, .0185 and .0174.
 """
-MOST_ERROR = 0.2
+MAX_ERROR = 0.2
 """Where an attribute has more than two codes: most predicted error for which one shot is chosen. Against the
 tree engine on small parts of Adult and on transfusion it was within 8 % or better up to .11 (.0200 against
 .0189, .0992 against .1044) and worse from .26 on (.247 against .216).
 """
-MOST_CELLS = 2**18
+MAX_CELLS = 2**18
 """Cells of the largest dense table: a step of the fit passes over it about 15 times."""
 ENTROPY = 2.0
 """The fit charges ENTROPY over the plan's predicted error times the relative entropy to uniform, against half
 of chi squared. The best charges found on seven tables of 70 to 50,000 rows at epsilon 0.1, 1 and 10 follow
 that: 30 for a predicted .053 (nltcs .1), 3 for .9 (rochdale .1).
 """
-STEPS = 400
-FINEST = 32
+MAX_STEPS = 400
+LEAST_WEIGHT = 32
 """Weight of the least weighty residual: rounding to whole weights then costs nothing."""
-LARGEST = 2**26
+MAX_CHANGE = 2**26
 """No answer moves by more than this with one row, so that 2^36 rows stay within 64 bits."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plan:
-    """The `weights: int64[mask]` of the residuals to measure (0: not at all), and the L1 error of a marginal
-    (shares) that their noise makes.
+class Weights:
+    """The `weights: int64[mask]` of the residuals to measure (0: not at all), and the L1 error of a marginal (shares)
+    that their noise makes.
     """
 
     weights: np.ndarray
     error: float
 
 
-def plan(
-    shape: Sequence[int],
-    order: int,
-    amount: float,
-    total: float,
-    unit: Unit,
-    composition: Composition,
-    *,
-    known: bool,
-) -> Plan:
-    """Weights that minimise the summed expected L1 error of all marginals of `order`, from public facts and
-    the noisy `total`.
+def choose_weights(
+    shape: Sequence[int], order: int, cost: float, total: Total, unit: Unit, composition: Composition
+) -> Weights:
+    """Weights that minimise the summed expected L1 error of all marginals of `order`, from public facts and the total.
 
-    A marginal's error is sqrt(2 / pi sum of v_S s_S) over the S inside it: v_S the variance of an answer over
-    its weight, s_S = prod k (k - 1) / k^2. With u_S the marginals that hold S, each over its error, the least
-    sum at a given cost has the closed form below (cost under add-remove).
+    A marginal's error is sqrt(2 / pi sum of v_S s_S) over the S inside it: v_S the variance of an answer over its
+    weight, s_S = prod k (k - 1) / k^2. With u_S the marginals that hold S, each over its error, the least sum at a given
+    cost has the closed form below (cost under add-remove).
     """
     sizes = [k for k in shape if k > 1]
     gaussian = composition is Composition.ZCDP
@@ -92,7 +91,7 @@ def plan(
     spread = over_subsets([1 if k == 2 else k * (k - 1) for k in sizes])
     orders = np.bitwise_count(np.arange(len(gain)))
     targets = (orders == min(order, len(sizes))).astype(np.float64)
-    asked = (orders <= order) & ((orders > 0) | (not known))
+    asked = (orders <= order) & ((orders > 0) | (not total.known))
     limits = np.array([math.inf, math.inf, LIMIT_PAIRS, LIMIT_BITS if max(shape, default=1) <= 2 else LIMIT])[
         np.minimum(orders, 3)
     ]
@@ -103,17 +102,17 @@ def plan(
             raw = np.where(asked, uses**0.25 / gain**0.5 if gaussian else (uses * spread) ** (1 / 3), 0.0)
             weights = _whole(raw, asked, sizes)
             bound = sensitivity(shape, weights, unit, composition)
-            variance = bound / (2 * amount) if gaussian else 2 * (bound / amount) ** 2
+            variance = bound / (2 * cost) if gaussian else 2 * (bound / cost) ** 2
             noise = np.where(asked, variance * spread / np.where(asked, gain * weights, 1.0) ** 2, 0.0)
-            error = np.sqrt(np.maximum(2 / np.pi * _over(noise, up=False), 1e-30)) / max(total, 1.0)
-        excess = np.sqrt(2 / np.pi * noise) / max(total, 1.0) / limits
+            error = np.sqrt(np.maximum(2 / np.pi * _over(noise, up=False), 1e-30)) / max(total.records, 1.0)
+        excess = np.sqrt(2 / np.pi * noise) / max(total.records, 1.0) / limits
         loud = excess > 1
         if not loud.any():
             break
         asked &= ~(
             loud & (excess >= np.median(excess[loud]) * (1 - 1e-9))
         )  # the louder half: what is left becomes quieter
-    return Plan(weights, float((targets * error).sum() / targets.sum()))
+    return Weights(weights, float((targets * error).sum() / targets.sum()))
 
 
 def _over(values: np.ndarray, *, up: bool) -> np.ndarray:
@@ -129,9 +128,9 @@ def _over(values: np.ndarray, *, up: bool) -> np.ndarray:
 
 
 def _whole(raw: np.ndarray, asked: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
-    """Whole weights in proportion to `raw`, from FINEST on, where LARGEST allows it."""
+    """Whole weights in proportion to `raw`, from LEAST_WEIGHT on, where MAX_CHANGE allows it."""
     largest = (raw * over_subsets([max(k - 1, 1) for k in sizes])).max()
-    scale = min(FINEST / raw[asked].min(), LARGEST / largest / 2)
+    scale = min(LEAST_WEIGHT / raw[asked].min(), MAX_CHANGE / largest / 2)
     return np.where(asked, np.maximum(np.rint(raw * scale), 1), 0).astype(np.int64)
 
 
@@ -144,7 +143,7 @@ def fit(shape: Sequence[int], measured: Residuals, total: float, *, charge: floa
     whenever the loss rises.
     """
     transform, cells = (
-        Transform(shape, measured.order, gaussian=measured.composition is Composition.ZCDP),
+        Transform(shape, measured.order, gaussian=measured.scale.composition is Composition.ZCDP),
         math.prod(shape),
     )
     weight = measured.weights[transform.masks] / measured.stddev
@@ -156,7 +155,7 @@ def fit(shape: Sequence[int], measured: Residuals, total: float, *, charge: floa
     x = np.exp(log_y)
     gap_y = gap_x = weight * transform.forward(x) - target
     last, k = math.inf, 0
-    for _ in range(STEPS):
+    for _ in range(MAX_STEPS):
         share = 2 / (k + 2)
         pull = transform.transpose(weight * ((1 - share) * gap_x + share * gap_y))
         log_new, new = _normal((share / step * log_y - pull) / (share / step + charge))
@@ -187,50 +186,76 @@ def _normal(logs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return logs - math.log(mass), shares / mass
 
 
-def worth_one_shot(
-    shape: Sequence[int], order: int, budget: Budget, unit: Unit, total: float, max_cells: int
+def one_shot_suits(
+    candidates: Candidates, policy: Policy, budget: Budget, records: float, max_cells: int
 ) -> bool:
-    """Whether to measure residuals once rather than in rounds: public facts only (`total`: a public or noisy
-    number of rows).
+    """Whether all marginals up to an order are asked for, over a domain that is better measured at once; public facts."""
+    shape, order = candidates.domain.shape, candidates.members.shape[1]
+    everything = len(candidates) == sum(math.comb(len(shape), k) for k in range(1, order + 1))
+    if not everything or candidates.ranged or candidates.weights is not None:
+        return False
+    if policy.rounds is not None or policy.initial_share is not None:
+        return False
+    return worth_one_shot(shape, order, budget, policy.unit, records, max_cells)
 
-    Always where all attributes have two codes: one shot won on all such tables and budgets tried, by 13 to 53
-    %. Else where no pair is too noisy to be asked and the predicted error is at most MOST_ERROR: rounds can
-    choose among pairs, and merge codes, where one shot drowns.
+
+def worth_one_shot(
+    shape: Sequence[int], order: int, budget: Budget, unit: Unit, records: float, max_cells: int
+) -> bool:
+    """Whether to measure residuals once rather than in rounds (`records`: a public or noisy number of rows).
+
+    Always where all attributes have two codes: one shot won on all such tables and budgets tried, by 13 to 53 %. Else
+    where no pair is too noisy to be asked and the predicted error is at most MAX_ERROR: rounds can choose among pairs,
+    and merge codes, where one shot drowns.
     """
-    if order < 1 or math.prod(shape) > min(max_cells, MOST_CELLS):
+    if order < 1 or math.prod(shape) > min(max_cells, MAX_CELLS):
         return False
     if max(shape) <= 2:
         return True
-    chosen = plan(
-        shape, order, float(budget.amount), total, unit, budget.composition, known=unit.total_is_public
+    chosen = choose_weights(
+        shape, order, float(budget.amount), Total.assumed(records, unit), unit, budget.composition
     )
     pairs = np.bitwise_count(np.arange(len(chosen.weights))) == min(order, 2)
-    return bool((chosen.weights[pairs] > 0).all()) and chosen.error <= MOST_ERROR
+    return bool((chosen.weights[pairs] > 0).all()) and chosen.error <= MAX_ERROR
 
 
-def one_shot(
-    counts: PrivateCounts | PrivateRows,
-    shape: Sequence[int],
-    order: int,
-    *,
-    total: float,
-    total_error: float = 0.0,
-    access: Access,
-) -> tuple[np.ndarray, list[Residuals], float]:
-    """(weights: float64[cells] row-major with sum 1, measurements, records), for all that is left in the
-    ledger.
+def predicted_error(candidates: Candidates, budget: Budget, unit: Unit, records: float) -> float:
+    """The L1 error (0 to 2) of a largest marginal that one shot would make, before the fit, from public facts."""
+    shape, order, total = candidates.domain.shape, candidates.members.shape[1], Total.assumed(records, unit)
+    return choose_weights(shape, order, float(budget.amount), total, unit, budget.composition).error
 
-    `total` is a public number of rows, or a noisy one with standard deviation `total_error`; then it is
-    measured again among the residuals.
-    """
+
+class OneShot(NamedTuple):
+    """`weights: float64[cells]` of the table, row-major with sum 1; what was measured; the number of records."""
+
+    weights: np.ndarray
+    measured: list[Residuals]
+    records: float
+
+
+def one_shot(session: Session, shape: Sequence[int], order: int, total: Total) -> OneShot:
+    """One dense table from residuals, for all that is left to spend. A noisy total is measured again among them."""
     order = min(order, sum(k > 1 for k in shape))
-    composition, cost = access.ledger.budget.composition, access.ledger.left
-    chosen = plan(shape, order, float(cost), total, access.unit, composition, known=total_error == 0)
-    total = max(total, 1.0)
+    cost, composition = session.left, session.composition
+    chosen = choose_weights(shape, order, float(cost), total, session.unit, composition)
+    records = max(total.records, 1.0)
     if not chosen.weights.any():
-        return np.full(math.prod(shape), 1 / math.prod(shape)), [], total
-    measured = measure_residuals(counts, shape, order, chosen.weights, cost=cost, access=access)
-    if total_error:
+        return OneShot(np.full(math.prod(shape), 1 / math.prod(shape)), [], records)
+    measured = measure_residuals(session, session.rows, shape, order, chosen.weights, cost=cost)
+    if not total.known:
         again, error = measured.noisy[0] / chosen.weights[0], measured.stddev / chosen.weights[0]
-        total = max(1.0, (total / total_error**2 + again / error**2) / (1 / total_error**2 + 1 / error**2))
-    return fit(shape, measured, total, charge=ENTROPY / min(chosen.error, 0.5)), [measured], total
+        precision = 1 / total.stderr**2 + 1 / error**2
+        records = max(1.0, (records / total.stderr**2 + again / error**2) / precision)
+    return OneShot(
+        fit(shape, measured, records, charge=ENTROPY / min(chosen.error, 0.5)), [measured], records
+    )
+
+
+def fit_at_once(session: Session, candidates: Candidates, total: Total) -> Fitted:
+    """A forest of one clique, from residuals."""
+    shape, order = candidates.domain.shape, candidates.members.shape[1]
+    made = one_shot(session, shape, order, total)
+    levels = Levels.fine(shape)
+    tree = CliqueTree(levels, (tuple(range(len(shape))),), ())
+    forest = Forest(levels, [Component.of(tree, made.weights)], made.records)
+    return Fitted(forest, list(total.measured), 0, total, made.measured)

@@ -1,10 +1,12 @@
-"""What an engine reports while it runs, and what it hands over at the end: public facts only."""
+"""What a mechanism reports while it runs, and what it hands over at the end: public facts only."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from factored_mwem.mechanisms.schedule import Schedule
+from factored_mwem.mechanisms.total import Total
 from factored_mwem.model.forest import Forest
 from factored_mwem.privacy.residuals import Residuals
 from factored_mwem.privacy.session import Measurement
@@ -32,6 +34,23 @@ class Progress:
     cells: int
     spent: float
 
+    @classmethod
+    def of(
+        cls, schedule: Schedule, attributes: Sequence[str], components: int, tables: Sequence[int]
+    ) -> Progress:
+        """`tables`: the cells of each of the model's tables."""
+        cells, done = sum(tables), schedule.done
+        return cls(
+            done,
+            schedule.rounds,
+            tuple(attributes),
+            components,
+            max(tables),
+            len(tables),
+            cells,
+            schedule.spent,
+        )
+
 
 Report = Callable[[Progress], None]
 
@@ -47,8 +66,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fitted:
-    """The fitted model, the measurements it is made from (marginals, or residuals at once), the rounds, the
-    standard error of its number of rows.
+    """The fitted model, and what it is made from: marginals, residuals at once, or questions of other kinds.
 
     `notes`: what a reader should know of the plan, from public facts.
     """
@@ -56,7 +74,7 @@ class Fitted:
     model: Forest
     measurements: list[Measurement]
     rounds: int
-    total_error: float
+    total: Total
     residuals: Sequence[Residuals] = ()
     notes: tuple[str, ...] = ()
     questions: tuple[Answered, ...] = ()

@@ -1,4 +1,4 @@
-"""Policy: every choice a user has. Plan: rounds and what each may spend, decided from public facts only."""
+"""Schedule: rounds while the budget lasts, and what each may spend."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Schedule:
     never exceeds the budget whatever the data answer.
     """
 
-    ledger: Accountant
+    accountant: Accountant
     rounds: int
     select_share: Fraction
     adaptive: bool = False
@@ -38,15 +38,15 @@ class Schedule:
     _least: Fraction = field(default=Fraction(0))
 
     def __post_init__(self) -> None:
-        self._price = self._least = self.ledger.left / max(self.rounds, 1)
+        self._price = self._least = self.accountant.left / max(self.rounds, 1)
 
     def __iter__(self) -> Iterator[Round]:
-        while self.done < self.rounds if not self.adaptive else self.ledger.left >= self._price:
+        while self.done < self.rounds if not self.adaptive else self.accountant.left >= self._price:
             if self.adaptive:
                 # What would be left over after this round could not pay for another: spend it now.
-                price = self.ledger.left if self.ledger.left < 2 * self._price else self._price
+                price = self.accountant.left if self.accountant.left < 2 * self._price else self._price
             else:
-                price = self.ledger.left / (self.rounds - self.done)
+                price = self.accountant.left / (self.rounds - self.done)
             self.done += 1
             yield Round(select=price * self.select_share, measure=price * (1 - self.select_share))
 
@@ -58,7 +58,7 @@ class Schedule:
     @property
     def spent(self) -> float:
         """The share of the whole budget that is spent."""
-        return float(self.ledger.spent / self.ledger.budget.amount)
+        return float(self.accountant.spent / self.accountant.budget.amount)
 
     def note(self, signal: float, noise: float) -> None:
         """`signal`: L1 gap between a measurement and the model before it; `noise`: the gap that noise alone
@@ -67,4 +67,4 @@ class Schedule:
         if self.adaptive and signal <= noise * self.quiet:
             # Never below the first price: what rounding left over after the last round is no budget for
             # another.
-            self._price = min(self._price * 2, max(self.ledger.left, self._least))
+            self._price = min(self._price * 2, max(self.accountant.left, self._least))

@@ -13,37 +13,37 @@ from factored_mwem.accounting.accountant import Budget
 from factored_mwem.domain.domain import Domain
 from factored_mwem.mechanisms.hierarchy import Hierarchy
 from factored_mwem.policy import Policy
-from factored_mwem.privacy.session import Access
 from factored_mwem.workload.candidates import Candidates
 
 MAX_ROUNDS = 128
 """Most rounds chosen by default; a user may ask for more."""
+TOTAL_SHARE = Fraction(1, 100)
+"""Share of the budget for a noisy count of rows, which the plan needs where the number of rows is private."""
+UNASKED = Fraction(1, 10)
+"""The share of what it would get, for an attribute that no marginal asked for holds."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """`rounds` to run, and the `initial_share` of the budget that goes to the measurements before them."""
+class Course:
+    """What waits for the number of rows: `rounds` to run, the `first_share` of the budget that goes to the measurements
+    before them, or everything `at_once`, see residuals.py.
+    """
 
     rounds: int
-    initial_share: Fraction
+    first_share: Fraction
+    at_once: bool = False
 
 
-def plan(
-    domain: Domain,
-    candidates: Candidates,
-    policy: Policy,
-    budget: Budget,
-    rows: float,
-    *,
-    questions: int | None = None,
-) -> Plan:
-    """How many rounds, and what goes before them, from public facts; `rows` is a public or noisy count,
-    `questions` how many there are where single questions are asked.
+def choose_rounds(
+    candidates: Candidates, policy: Policy, budget: Budget, rows: float, *, questions: int | None = None
+) -> Course:
+    """The course of the dense mechanism, from public facts; `rows` is a public or noisy count, `questions` how many there
+    are where single questions are asked.
 
-    The share of the one-way marginals follows d, their sizes and the problem's scale; rounds grow with its
-    cube root from d at 10^4. Tuned on Adult at epsilon 0.1, 1 and 10, where half or twice as many rounds were
-    never better by more than 2 %.
+    Rounds grow with the cube root of the problem's scale from d at 10^4. Tuned on Adult at epsilon 0.1, 1 and 10, where
+    half or twice as many rounds were never better by more than 2 %.
     """
+    domain = candidates.domain
     choices = int((candidates.cells <= policy.cells).sum())
     if policy.initial == "one-way":
         choices -= int((candidates.orders == 1).sum())
@@ -53,17 +53,16 @@ def plan(
     elif policy.rounds == "adaptive":
         rounds = min(MAX_ROUNDS, max(16, 4 * len(domain))) if choices else 0
     else:
-        rounds = min(
-            choices, MAX_ROUNDS, max(4, round(len(domain) * (signal(budget, rows) / 1e4) ** (1 / 3)))
-        )
+        most = max(4, round(len(domain) * (signal(budget, rows) / 1e4) ** (1 / 3)))
+        rounds = min(choices, MAX_ROUNDS, most)
     if policy.initial == "none":
-        return Plan(rounds, Fraction(0))
-    return Plan(rounds, one_way_share(domain, policy, budget, rows) if rounds else Fraction(1))
+        return Course(rounds, Fraction(0))
+    return Course(rounds, one_way_share(domain, policy, budget, rows) if rounds else Fraction(1))
 
 
 def one_way_share(domain: Domain, policy: Policy, budget: Budget, rows: float) -> Fraction:
-    """The share of the budget that the first measurements get, where rounds come after them, from public
-    facts.
+    """The share of the budget that the first measurements get, where rounds come after them: it follows d, the sizes of
+    the attributes and the problem's scale, and was tuned on Adult. Public facts only.
     """
     if policy.initial_share is not None:
         return Fraction(policy.initial_share)
@@ -89,9 +88,6 @@ def initial_shares(shape: Sequence[int]) -> list[Fraction]:
     return [weight / total for weight in weights]
 
 
-UNASKED = Fraction(1, 10)
-
-
 def single_shares(candidates: Candidates) -> list[Fraction]:
     """How the single attributes share their budget, by their weights; one that no marginal asked for holds
     gets UNASKED of what it would.
@@ -115,13 +111,3 @@ def level_shares(candidates: Candidates, groups: dict[int, Hierarchy]) -> list[F
     return [
         part / (groups[a].levels if a in groups else 1) for a, part in enumerate(single_shares(candidates))
     ]
-
-
-def first_share(candidates: Candidates, policy: Policy, access: Access, total: float) -> Fraction:
-    """The share of what is left that the single attributes get: all of it where nothing else is asked."""
-    wanted = candidates.orders.max() > 1
-    return one_way_share(candidates.domain, policy, access.ledger.budget, total) if wanted else Fraction(1)
-
-
-TOTAL_SHARE = Fraction(1, 100)
-"""Share of the budget for a noisy count of rows, which the plan needs where the number of rows is private."""

@@ -1,199 +1,155 @@
-"""The engine: select the marginal that the model answers worst, measure it, fit the clique trees to all that
-was measured.
+"""The product's mechanism: noisy single attributes, coarser levels found in them, then rounds on clique trees; where the
+whole domain is small, residuals at once.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
 
+from factored_mwem.accounting.conversion import Composition
 from factored_mwem.domain.levels import Levels, coarsen
-from factored_mwem.mechanisms.eligible import Offer, worthwhile
+from factored_mwem.mechanisms.eligible import FittingViews, worthwhile
 from factored_mwem.mechanisms.hierarchy import Hierarchy, hierarchy
 from factored_mwem.mechanisms.limits import Limits
-from factored_mwem.mechanisms.residuals import one_shot, plan, worth_one_shot
+from factored_mwem.mechanisms.plan import Plan
+from factored_mwem.mechanisms.residuals import fit_at_once
 from factored_mwem.mechanisms.result import Fitted, Progress, Report
-from factored_mwem.mechanisms.schedule import Schedule
-from factored_mwem.mechanisms.shares import TOTAL_SHARE, first_share, level_shares, signal, single_shares
+from factored_mwem.mechanisms.rounds import rounds
+from factored_mwem.mechanisms.schedule import Round, Schedule
+from factored_mwem.mechanisms.shares import level_shares, signal, single_shares
+from factored_mwem.mechanisms.total import Total, first_total
 from factored_mwem.model.answers import ModelAnswers
-from factored_mwem.model.clique_tree import CliqueTree
-from factored_mwem.model.estimation import Estimate, estimate_total
-from factored_mwem.model.forest import Component, Forest
+from factored_mwem.model.estimation import Estimate
 from factored_mwem.policy import TUNED, Policy
-from factored_mwem.privacy.counts import PrivateCounts, PrivateRows, bytes_of
-from factored_mwem.privacy.session import (
-    Access,
-    Measurement,
-    expected_noise,
-    measure,
-    measurement_scale,
-    select,
-)
+from factored_mwem.privacy.answers import Answers, Eligible
+from factored_mwem.privacy.counts import bytes_of
+from factored_mwem.privacy.session import Measurement, Session
 from factored_mwem.workload.candidates import Candidates
 
-MOST_VIEWS = 400_000
+MAX_VIEWS = 400_000
 """Most combinations of marginals and levels: beyond, attributes keep fewer levels."""
 
 
-def fit_forest(
-    rows: PrivateRows,
-    candidates: Candidates,
-    policy: Policy,
-    *,
-    access: Access,
-    known_total: int | None,
-    limits: Limits,
-    report: Report = lambda _: None,
-) -> Fitted:
-    """Fit a forest to the private rows with what is left in the ledger, for the marginals in `candidates`.
-
-    `known_total` is the number of rows where all neighbouring tables share it, else None and it is estimated.
-    """
-    total, error, found = first_total(rows, access, known_total)
-    if one_shot_suits(candidates, policy, access, total, limits):
-        return at_once(rows, candidates, access, total, error, found)
-    groups = hierarchies(candidates, access)
-    amount = access.ledger.left * first_share(candidates, policy, access, total)
-    singles, total, error = measure_singles(rows, candidates, amount, access, total, found, groups)
+def fit(session: Session, plan: Plan, report: Report) -> Fitted:
+    """Fit a forest of clique trees with what is left to spend."""
+    candidates, limits = plan.candidates, plan.limits
+    assert limits is not None  # as of every plan for trees
+    total = first_total(session)
+    course = plan.course(total)
+    if course.at_once:
+        return fit_at_once(session, candidates, total)
+    groups = hierarchies(candidates, session.composition)
+    amount = session.left * course.first_share
+    singles = measure_singles(session, candidates, amount, groups)
+    if not total.known:
+        total = Total.estimated([*total.measured, *singles])
     levels = find_levels(candidates, singles, groups)
-    above = measure_groups(levels, rows, candidates, amount, access, groups)
-    if found and above:  # few groups add up to the number of rows with less noise than many values
-        total, error = estimate_total([*found, *singles, *above])
-    estimate = Estimate(levels, total)
+    above = measure_groups(session, candidates, levels, amount, groups)
+    if not total.known and above:  # few groups add up to the number of rows with less noise than many values
+        total = Total.estimated([*total.measured, *above])
+    estimate = Estimate(levels, total.records)
     estimate.start(singles)
     for m in above:
         estimate.add(m)
-    cells = most_cells(
-        policy, limits, domain_codes=sum(levels.shape), scale=signal(access.ledger.budget, total)
-    )
-    rounds = limits.rounds if (candidates.orders > 1).any() else 0
     schedule = Schedule(
-        access.ledger, rounds, Fraction(policy.select_share), adaptive=limits.adaptive, quiet=1.0
+        session.accountant,
+        course.rounds,
+        Fraction(plan.policy.select_share),
+        adaptive=limits.adaptive,
+        quiet=1.0,
     )
-    if rounds:
-        first = expected_noise(
-            measurement_scale(schedule.price * (1 - schedule.select_share), access),
-            access.ledger.budget.composition,
+    if course.rounds:
+        first = session.marginal_noise(schedule.price * (1 - schedule.select_share)).mean_abs
+        scale = signal(session.accountant.budget, total.records)
+        cells = most_cells(plan.policy, limits, domain_codes=sum(levels.shape), scale=scale)
+        views = find_views(
+            candidates, levels, min(TUNED.finest * 2 * total.records / first, cells), limits.memory
         )
-        views = find_views(candidates, levels, min(TUNED.finest * 2 * total / first, cells), limits.memory)
         if len(views):
-            _rounds(estimate, rows.count(views), views, schedule, cells, access, report)
-        _top_up(estimate, rows, candidates, access)
+            rounds(session, TreeLearner(session, estimate, views, cells), schedule, report)
+        _top_up(session, estimate, candidates)
     estimate.finish()
     return Fitted(
-        estimate.forest, estimate.measurements, schedule.done, error, notes=told(candidates, groups)
+        estimate.forest, estimate.measurements, schedule.done, total, notes=told(candidates, groups)
     )
 
 
-def first_total(
-    rows: PrivateRows, access: Access, known_total: int | None
-) -> tuple[float, float, list[Measurement]]:
-    """(number of rows, its standard error, the measurement it comes from). Cost: TOTAL_SHARE of what is left,
-    where the number is private.
+class TreeLearner:
+    """The forest so far, and the views it may still learn from."""
+
+    def __init__(self, session: Session, estimate: Estimate, views: Candidates, max_cells: int) -> None:
+        self.private = session.rows.count(views)
+        self._session, self._estimate, self._views = session, estimate, views
+        self._open, self._answers = FittingViews(views, max_cells), ModelAnswers(views)
+
+    def eligible(self, step: Round) -> Eligible:
+        views, which = self._views, self._open.which(self._estimate)
+        if not len(which):
+            return Eligible(which, np.zeros(0))
+        noise = self._session.marginal_noise(step.measure).mean_abs
+        which = worthwhile(which, views.cells[which] * noise, self._estimate.forest.total)
+        return Eligible(
+            which, views.cells[which] * noise, None if views.weights is None else views.weights[which]
+        )
+
+    def answers(self, eligible: Eligible) -> Answers:
+        return self._answers.answers(self._estimate.forest, self._open.stale(eligible.which))
+
+    def target(self, chosen: int) -> tuple[int, ...]:
+        return self._views.positions(chosen)
+
+    def add(self, chosen: int, measured: Measurement) -> tuple[float, float]:
+        estimate, view = self._estimate, measured.positions
+        before = estimate.forest.marginal(view)
+        estimate.add(measured)
+        gap = float(np.abs(estimate.forest.marginal(view) - before).sum())
+        self._open.measured(view, estimate.forest)
+        return gap, measured.scale.mean_abs * len(before)
+
+    def progress(self, schedule: Schedule) -> Progress:
+        parts = self._estimate.forest.components
+        names = [self._views.names[v] for v in self._estimate.measurements[-1].positions]
+        return Progress.of(
+            schedule, names, len(parts), [cells for part in parts for cells in part.tree.cells]
+        )
+
+
+def hierarchies(candidates: Candidates, composition: Composition) -> dict[int, Hierarchy]:
+    """By attribute over which ranges are asked: the groups that are worth measuring beside the single values, where any
+    are. Public.
     """
-    if known_total is not None:
-        return max(1.0, float(known_total)), 0.0, []
-    found = [measure(rows, (), cost=access.ledger.left * TOTAL_SHARE, access=access)]
-    return *estimate_total(found), found
-
-
-def one_shot_suits(
-    candidates: Candidates, policy: Policy, access: Access, total: float, limits: Limits
-) -> bool:
-    """Whether all marginals up to an order are asked for, over a domain that is better measured at once;
-    public facts only.
-    """
-    shape, order = candidates.domain.shape, candidates.members.shape[1]
-    everything = len(candidates) == sum(math.comb(len(shape), k) for k in range(1, order + 1))
-    if (
-        not everything
-        or candidates.ranged
-        or candidates.weights is not None
-        or policy.rounds is not None
-        or policy.initial_share is not None
-    ):
-        return False
-    return worth_one_shot(shape, order, access.ledger.budget, access.unit, total, limits.cells)
-
-
-def predicted_error(candidates: Candidates, access: Access, total: float) -> float:
-    """The L1 error (0 to 2) of a largest marginal that one shot would make, before the fit, from public
-    facts.
-    """
-    budget, unit = access.ledger.budget, access.unit
-    shape, order = candidates.domain.shape, candidates.members.shape[1]
-    return plan(
-        shape, order, float(budget.amount), total, unit, budget.composition, known=unit.total_is_public
-    ).error
-
-
-def at_once(
-    rows: PrivateRows,
-    candidates: Candidates,
-    access: Access,
-    total: float,
-    error: float,
-    found: list[Measurement],
-) -> Fitted:
-    """One dense table from residuals, see residual.py, for all that is left in the ledger."""
-    shape = candidates.domain.shape
-    weights, measured, total = one_shot(
-        rows, shape, candidates.members.shape[1], total=total, total_error=error, access=access
-    )
-    levels = Levels.fine(shape)
-    tree = CliqueTree(levels, (tuple(range(len(shape))),), ())
-    return Fitted(Forest(levels, [Component.of(tree, weights)], total), found, 0, error, measured)
-
-
-def hierarchies(candidates: Candidates, access: Access) -> dict[int, Hierarchy]:
-    """By attribute over which ranges are asked: the groups that are worth measuring beside the single values,
-    where any are. Public.
-    """
-    composition = access.ledger.budget.composition
-    found = {a: hierarchy(candidates.domain.attributes[a], composition) for a in candidates.ranged}
-    return {a: h for a, h in found.items() if h.groups}
+    attributes = candidates.domain.attributes
+    worth = {a: hierarchy(attributes[a], composition) for a in candidates.ranged}
+    return {a: h for a, h in worth.items() if h.groups}
 
 
 def measure_singles(
-    rows: PrivateRows,
-    candidates: Candidates,
-    amount: Fraction,
-    access: Access,
-    total: float,
-    found: Sequence[Measurement],
-    groups: dict[int, Hierarchy],
-) -> tuple[list[Measurement], float, float]:
-    """(noisy one-way marginals in the order of the domain, number of rows, its standard error).
-
-    Cost: `amount`, less what is kept for the levels above an attribute that has a hierarchy.
+    session: Session, candidates: Candidates, amount: Fraction, groups: dict[int, Hierarchy]
+) -> list[Measurement]:
+    """Noisy one-way marginals in the order of the domain. Cost: `amount`, less what is kept for the levels above an
+    attribute that has a hierarchy.
     """
     shares = level_shares(candidates, groups)
-    singles = [measure(rows, (a,), cost=amount * share, access=access) for a, share in enumerate(shares)]
-    return (singles, *estimate_total([*found, *singles])) if found else (singles, total, 0.0)
+    return [session.measure(session.rows, (a,), cost=amount * share) for a, share in enumerate(shares)]
 
 
 def measure_groups(
-    levels: Levels,
-    rows: PrivateRows,
-    candidates: Candidates,
-    amount: Fraction,
-    access: Access,
-    groups: dict[int, Hierarchy],
+    session: Session, candidates: Candidates, levels: Levels, amount: Fraction, groups: dict[int, Hierarchy]
 ) -> list[Measurement]:
-    """Noisy counts of every level above the single values of the attributes that have a hierarchy. Cost: the
-    rest of `amount`.
+    """Noisy counts of every level above the single values of the attributes that have a hierarchy. Cost: the rest of
+    `amount`.
     """
     above = [v for a in groups for v in levels.chains[a][1:]]
     if not above:
         return []
-    counts = rows.count(Candidates(candidates.domain, np.array(above, dtype=np.int32)[:, None], levels))
+    counts = session.rows.count(
+        Candidates(candidates.domain, np.array(above, dtype=np.int32)[:, None], levels)
+    )
     shares = level_shares(candidates, groups)
-    return [
-        measure(counts, (v,), cost=amount * shares[int(levels.attribute[v])], access=access) for v in above
-    ]
+    return [session.measure(counts, (v,), cost=amount * shares[int(levels.attribute[v])]) for v in above]
 
 
 def told(candidates: Candidates, groups: dict[int, Hierarchy]) -> tuple[str, ...]:
@@ -241,7 +197,7 @@ def find_views(candidates: Candidates, levels: Levels, most_cells: float, memory
     """
     ends = [chain if len(chain) < 3 else (chain[0], chain[-1]) for chain in levels.chains]
     coarsest = [chain[-1:] for chain in levels.chains]
-    chains = next((c for c in (levels.chains, ends) if candidates.combinations(c) <= MOST_VIEWS), coarsest)
+    chains = next((c for c in (levels.chains, ends) if candidates.combinations(c) <= MAX_VIEWS), coarsest)
     views = candidates.at(levels, most_cells, chains)  # those of one cell are left out: they say nothing
     while bytes_of(views) > memory and most_cells > 1:
         most_cells /= 2
@@ -249,61 +205,9 @@ def find_views(candidates: Candidates, levels: Levels, most_cells: float, memory
     return views
 
 
-def _rounds(
-    estimate: Estimate,
-    counts: PrivateCounts,
-    views: Candidates,
-    schedule: Schedule,
-    max_cells: int,
-    access: Access,
-    report: Report,
-) -> None:
-    offer, answerer = Offer(views, max_cells), ModelAnswers(views)
-    for step in schedule:
-        offered = offer.open(estimate)
-        if not len(offered):
-            break
-        noise = expected_noise(measurement_scale(step.measure, access), access.ledger.budget.composition)
-        offered = worthwhile(offered, views.cells[offered] * noise, estimate.forest.total)
-        answers = answerer.answers(estimate.forest, offer.stale(offered))
-        weights = None if views.weights is None else views.weights[offered]
-        chosen = select(
-            counts,
-            answers,
-            offered,
-            penalty=views.cells[offered] * noise,
-            cost=step.select,
-            access=access,
-            weights=weights,
-        )
-        view = views.positions(chosen)
-        before = estimate.forest.marginal(view)
-        estimate.add(measure(counts, view, cost=step.measure, access=access))
-        schedule.note(float(np.abs(estimate.forest.marginal(view) - before).sum()), noise * len(before))
-        offer.measured(view, estimate.forest)
-        report(progress(estimate.forest, schedule, [views.names[v] for v in view]))
-
-
-def _top_up(estimate: Estimate, rows: PrivateRows, candidates: Candidates, access: Access) -> None:
-    """Where noise drowned all there was to choose, or nothing fitted: what is left makes the single
-    attributes better.
-    """
-    amount = access.ledger.left
-    if amount * 100 > access.ledger.budget.amount:
+def _top_up(session: Session, estimate: Estimate, candidates: Candidates) -> None:
+    """Where noise drowned all there was to choose, or nothing fitted: what is left makes the single attributes better."""
+    amount = session.left
+    if amount * 100 > session.accountant.budget.amount:
         for a, part in enumerate(single_shares(candidates)):
-            estimate.add(measure(rows, (a,), cost=amount * part, access=access))
-
-
-def progress(forest: Forest, schedule: Schedule, names: Sequence[str]) -> Progress:
-    cliques = [cells for part in forest.components for cells in part.tree.cells]
-    parts, done = len(forest.components), schedule.done
-    return Progress(
-        done,
-        schedule.rounds,
-        tuple(names),
-        parts,
-        max(cliques),
-        cliques=len(cliques),
-        cells=sum(cliques),
-        spent=schedule.spent,
-    )
+            estimate.add(session.measure(session.rows, (a,), cost=amount * part))

@@ -1,5 +1,5 @@
-"""Check: what a release would do, from public facts only: names, types, the domain, the workload and the
-policy. No row is read.
+"""Check: a plan in numbers, from public facts only: names, types, the domain, the workload and the policy. No row is
+read.
 """
 
 from __future__ import annotations
@@ -9,17 +9,13 @@ from fractions import Fraction
 
 import numpy as np
 
-from factored_mwem.accounting.accountant import Accountant
-from factored_mwem.domain.domain import Domain
-from factored_mwem.mechanisms.limits import Limits, Machine, limits_of
-from factored_mwem.mechanisms.schedule import Round
-from factored_mwem.mechanisms.shares import TOTAL_SHARE, initial_shares, level_shares, one_way_share, plan
-from factored_mwem.mechanisms.tree import hierarchies, one_shot_suits, predicted_error
-from factored_mwem.policy import Policy
+from factored_mwem.mechanisms.plan import Plan
+from factored_mwem.mechanisms.residuals import predicted_error
+from factored_mwem.mechanisms.shares import TOTAL_SHARE, initial_shares, level_shares
+from factored_mwem.mechanisms.total import Total
+from factored_mwem.mechanisms.tree import hierarchies
 from factored_mwem.privacy.counts import bytes_of
-from factored_mwem.privacy.noise import OpenDPNoise
-from factored_mwem.privacy.session import Access, expected_noise, measurement_scale
-from factored_mwem.workload.candidates import Candidates
+from factored_mwem.privacy.session import marginal_noise
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,81 +38,51 @@ class Forecast:
     warning: str | None
 
 
-def forecast(
-    domain: Domain,
-    fitting: Candidates,
-    left_out: int,
-    policy: Policy,
-    *,
-    rows: int,
-    questions: int | None = None,
-) -> Forecast:
-    """The forecast for a table of about `rows` rows (a guess: a real run plans with a noisy count);
-    `left_out` candidates exceed the cell cap.
-
-    `questions`: how many there are where single questions are asked.
-    """
-    budget = policy.budget(learn_domain=False)
-    access = Access(Accountant(budget), policy.unit, OpenDPNoise(budget.composition))
-    limits = limits_of(fitting, policy, Machine.of(policy)) if policy.engine == "tree" else None
-    at_once = limits is not None and one_shot_suits(fitting, policy, access, float(rows), limits)
-    rounds, share = _planned(domain, fitting, policy, access, rows, limits, questions)
-    left = budget.amount * (1 if policy.unit.total_is_public else 1 - TOTAL_SHARE)
-    price = left * (1 - share) / max(rounds, 1)
-    step = Round(
-        select=price * Fraction(policy.select_share), measure=price * (1 - Fraction(policy.select_share))
-    )
-    blocks = 1 if policy.components == "one" else len(domain)
-    singles = (
-        initial_shares(domain.shape)
-        if limits is None
-        else level_shares(fitting, hierarchies(fitting, access))
-    )
-    shares = singles if policy.initial == "one-way" else [Fraction(1, blocks)] * blocks
+def forecast(plan: Plan, rows: int) -> Forecast:
+    """The forecast for a table of about `rows` rows (a guess: a release goes on from a noisy count)."""
+    policy, domain, candidates, budget = plan.policy, plan.domain, plan.candidates, plan.request.budget
+    unit, composition = policy.unit, budget.composition
+    course = plan.course(Total.assumed(float(rows), unit))
+    left = budget.amount * (1 if unit.total_is_public else 1 - TOTAL_SHARE)
+    price = left * (1 - course.first_share) / max(course.rounds, 1)
+    measure = price * (1 - Fraction(policy.select_share))
     initial = [
-        expected_noise(measurement_scale(left * share * part, access), budget.composition)
-        for part in shares
-        if share
-    ] or [0.0]
-    # Counts, two copies of the largest component, and the rows as codes of one to four bytes.
-    tables = (
-        bytes_of(fitting) + 16.0 * min(policy.cells, domain.cells)
-        if limits is None
-        else limits.memory_needed(fitting)
-    )
+        marginal_noise(left * course.first_share * part, unit, composition).mean_abs
+        for part in _first_shares(plan)
+        if course.first_share
+    ]
+    in_rounds = course.rounds and not course.at_once
     return Forecast(
         attributes={a.name: a.size for a in domain},
         cells=domain.cells,
-        candidates=len(fitting) + left_out,
-        left_out=left_out,
-        largest_marginal=int(fitting.cells.max()),
-        memory_megabytes=(tables + 2.0 * rows * len(domain)) / 1e6,
+        candidates=len(candidates) + plan.left_out,
+        left_out=plan.left_out,
+        largest_marginal=int(candidates.cells.max()),
+        memory_megabytes=(_table_bytes(plan) + 2.0 * rows * len(domain)) / 1e6,
         engine=policy.engine,
-        at_once=at_once,
-        rounds=0 if at_once else rounds,
-        initial_share=1.0 if at_once else float(share),
-        initial_noise=0.0 if at_once else float(np.mean(initial)),
-        round_noise=expected_noise(measurement_scale(step.measure, access), budget.composition)
-        if rounds and not at_once
-        else 0.0,
-        predicted_error=predicted_error(fitting, access, float(rows)) if at_once else None,
-        warning=limits.late(policy) if limits else None,
+        at_once=course.at_once,
+        rounds=course.rounds,
+        initial_share=1.0 if course.at_once else float(course.first_share),
+        initial_noise=0.0 if course.at_once else float(np.mean(initial or [0.0])),
+        round_noise=marginal_noise(measure, unit, composition).mean_abs if in_rounds else 0.0,
+        predicted_error=predicted_error(candidates, budget, unit, float(rows)) if course.at_once else None,
+        warning=plan.late,
     )
 
 
-def _planned(
-    domain: Domain,
-    fitting: Candidates,
-    policy: Policy,
-    access: Access,
-    rows: int,
-    limits: Limits | None,
-    questions: int | None,
-) -> tuple[int, Fraction]:
-    """(rounds, the share of the budget before them) of either engine."""
-    budget = access.ledger.budget
-    if limits is None:
-        chosen = plan(domain, fitting, policy, budget, rows, questions=questions)
-        return chosen.rounds, chosen.initial_share
-    rounds = limits.rounds if (fitting.orders > 1).any() else 0
-    return rounds, one_way_share(domain, policy, budget, rows) if rounds else Fraction(1)
+def _first_shares(plan: Plan) -> list[Fraction]:
+    """How the first measurements share their part of the budget."""
+    policy, candidates = plan.policy, plan.candidates
+    if policy.initial != "one-way":
+        blocks = 1 if policy.components == "one" else len(plan.domain)
+        return [Fraction(1, blocks)] * blocks
+    if plan.limits is None:
+        return initial_shares(plan.domain.shape)
+    return level_shares(candidates, hierarchies(candidates, plan.request.budget.composition))
+
+
+def _table_bytes(plan: Plan) -> float:
+    """Memory of the counts and the model: of the dense one, two copies of the largest component."""
+    if plan.limits is not None:
+        return plan.limits.memory_needed(plan.candidates)
+    return bytes_of(plan.candidates) + 16.0 * min(plan.policy.cells, plan.domain.cells)

@@ -26,7 +26,7 @@ from factored_mwem.model.clique_tree import CliqueTree
 from factored_mwem.model.forest import Component, Forest
 from factored_mwem.pipeline.manifest import Manifest
 from factored_mwem.privacy.residuals import Residuals
-from factored_mwem.privacy.session import Measurement
+from factored_mwem.privacy.session import Measurement, NoiseScale
 from factored_mwem.tables.codec import OWN_TYPE, check_type
 from factored_mwem.workload.workload import Workload
 
@@ -86,11 +86,12 @@ def taken_apart(made: Contents) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         "levels": [int(levels.attribute[v]) for v in coarser],
         "trees": [{"cliques": part.tree.cliques, "edges": part.tree.edges} for part in made.model.components],
         "measurements": [
-            {"positions": list(m.positions), "scale": m.scale, "composition": m.composition}
+            {"positions": list(m.positions), "scale": m.scale.value, "composition": m.scale.composition}
             for m in made.measurements
         ],
         "residuals": [
-            {"order": r.order, "scale": r.scale, "composition": r.composition} for r in made.residuals
+            {"order": r.order, "scale": r.scale.value, "composition": r.scale.composition}
+            for r in made.residuals
         ],
         "manifest": made.manifest.model_dump(mode="json"),
     }
@@ -226,20 +227,20 @@ def _measurement(levels: Levels, facts: dict[str, Any], noisy: np.ndarray) -> Me
     view = _view(levels, facts["positions"]) if facts["positions"] else ()
     if len(noisy) != levels.cells(view):
         raise ValueError("a measurement of another marginal")
-    return Measurement(view, noisy, _scale(facts), Composition(facts["composition"]))
+    return Measurement(view, noisy, _scale(facts))
 
 
 def _residuals(domain: Domain, facts: dict[str, Any], weights: np.ndarray, noisy: np.ndarray) -> Residuals:
     wide = sum(size > 1 for size in domain.shape)  # where none is, the total alone was measured: order 0
     if not min(wide, 1) <= facts["order"] <= len(domain) or len(weights) != 2**wide:
         raise ValueError("residuals of another domain")
-    return Residuals(int(facts["order"]), weights, noisy, _scale(facts), Composition(facts["composition"]))
+    return Residuals(int(facts["order"]), weights, noisy, _scale(facts))
 
 
-def _scale(facts: dict[str, Any]) -> float:
+def _scale(facts: dict[str, Any]) -> NoiseScale:
     if not 0 < float(facts["scale"]) < math.inf:
         raise ValueError("noise of no scale")
-    return float(facts["scale"])
+    return NoiseScale(float(facts["scale"]), Composition(facts["composition"]))
 
 
 def _manifest(domain: Domain, facts: Any) -> Manifest:

@@ -25,9 +25,6 @@ from factored_mwem.pipeline.summary import facts_of, in_html
 from factored_mwem.tables.formats import check_format, manifest_path, write_batches
 from factored_mwem.workload.workload import Workload
 
-DEFAULT_MAX_ROWS = 10**8
-"""Most synthetic rows by default: where noise drowns the table, its noisy count may be anything."""
-
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Release(Contents):

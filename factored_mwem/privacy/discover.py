@@ -20,9 +20,8 @@ from factored_mwem.accounting.conversion import threshold_delta
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
-from factored_mwem.policy import Policy
 from factored_mwem.privacy.counts import Sealed
-from factored_mwem.privacy.session import Access
+from factored_mwem.privacy.session import Session
 from factored_mwem.tables.profile import (
     COARSE,
     GRIDS,
@@ -57,15 +56,15 @@ alone makes the bounds useless.
 PER_MILLE = 1000
 
 
-def discover(table: Table, columns: Sequence[str] | None, *, policy: Policy, access: Access) -> Domain:
-    """A domain for `columns` of the private `table`, at a cost of `policy.domain_budget` of the whole budget
-    and of delta.
+def discover(session: Session, table: Table, columns: Sequence[str] | None, *, share: Fraction) -> Domain:
+    """A domain for `columns` of the private `table`, at a cost of `share` of the whole budget and of the delta kept for
+    it.
 
-    Sensitivities, k rows a person: vote and thresholded counts L2 k (add-remove) or sqrt(2) k (replace); a
-    quantile's score moves by at most k PER_MILLE under either relation. Sources: Smith 2011 (quantiles);
-    Rogers 2023 (unknown domains). InputError where delta is 0.
+    Sensitivities, k rows a person: vote and thresholded counts L2 k (add-remove) or sqrt(2) k (replace); a quantile's
+    score moves by at most k PER_MILLE under either relation. Sources: Smith 2011 (quantiles); Rogers 2023 (unknown
+    domains). InputError where delta is 0.
     """
-    if policy.delta == 0:
+    if session.accountant.budget.delta == 0:
         raise InputError(
             "no domain is declared and --delta is 0: categories can only be learnt with delta > 0; write one "
             "with `fmwem domain draft`"
@@ -80,16 +79,16 @@ def discover(table: Table, columns: Sequence[str] | None, *, policy: Policy, acc
     if not names:
         raise InputError("no columns are left to release; name at least one with --columns")
     profiles = {name: Sealed(found) for name, found in profile(table, names).items()}
-    share = access.ledger.budget.amount * Fraction(policy.domain_budget) / len(names)
-    delta = access.ledger.budget.discovery_delta / len(names)
-    return Domain(_attribute(name, profiles[name], table, share, delta, access) for name in names)
+    cost = session.accountant.budget.amount * share / len(names)
+    delta = session.accountant.budget.discovery_delta / len(names)
+    return Domain(_attribute(name, profiles[name], table, cost, delta, session) for name in names)
 
 
 def _attribute(
-    name: str, sealed: Sealed, table: Table, cost: Fraction, delta: Fraction, access: Access
+    name: str, sealed: Sealed, table: Table, cost: Fraction, delta: Fraction, session: Session
 ) -> Attribute:
     field = table.schema.field(name)
-    votes, stddev = _votes(name, sealed, cost * VOTE_SHARE, access)
+    votes, stddev = _votes(name, sealed, cost * VOTE_SHARE, session)
     kind = _kind(votes, stddev) if table.text else kind_of(field)
     if kind == "number" and _kind(votes, stddev) == "integer":
         kind = "integer"
@@ -97,13 +96,13 @@ def _attribute(
     rest = cost * (1 - VOTE_SHARE)
     facts: dict[str, Any] = {"name": name, "type": kind, "learnt": True}
     if kind == "string":
-        values = _categories(name, sealed, rest, delta, access)
+        values = _categories(name, sealed, rest, delta, session)
         return Attribute.model_validate(
             {**facts, "categories": values, "other": OTHER, "constraints": {"required": not nullable}}
         )
     if kind == "boolean":
         return Attribute.model_validate({**facts, "constraints": {"required": not nullable}})
-    lower, upper, seen = _bounds(name, kind, sealed, rest, max(votes[1:].sum(), 1.0), access)
+    lower, upper, seen = _bounds(name, kind, sealed, rest, max(votes[1:].sum(), 1.0), session)
     if not seen:
         facts["description"] = UNSEEN
     least, most = (-math.inf, math.inf) if table.text else limits_of(field)
@@ -120,16 +119,16 @@ def _attribute(
     )
 
 
-def _votes(name: str, sealed: Sealed, cost: Fraction, access: Access) -> tuple[np.ndarray, float]:
+def _votes(name: str, sealed: Sealed, cost: Fraction, session: Session) -> tuple[np.ndarray, float]:
     """(noisy votes: float64[kind], their standard deviation). A row votes once, so the votes are a marginal
     like any other.
     """
-    sensitivity = access.unit.l2_squared_of_marginal
+    sensitivity = session.unit.l2_squared_of_marginal
     scale = scale_for(Mechanism.GAUSSIAN, cost, sensitivity=sensitivity)
-    column: ColumnProfile = access.open(
+    column: ColumnProfile = session._open(
         sealed, Charge("discover", Mechanism.GAUSSIAN, (name, "kind"), scale, sensitivity)
     )
-    return access.noise.add(column.votes, scale=scale).astype(np.float64), scale
+    return session.noise.add(column.votes, scale=scale).astype(np.float64), scale
 
 
 def _kind(votes: np.ndarray, stddev: float) -> str:
@@ -145,7 +144,7 @@ def _kind(votes: np.ndarray, stddev: float) -> str:
 
 
 def _bounds(
-    name: str, kind: str, sealed: Sealed, cost: Fraction, present: float, access: Access
+    name: str, kind: str, sealed: Sealed, cost: Fraction, present: float, session: Session
 ) -> tuple[float, float, bool]:
     """A lower and an upper bound among public grid points: a third of `cost` for the magnitude, a third for
     each quantile.
@@ -154,25 +153,25 @@ def _bounds(
     where a noisy histogram saw values.
     """
     grid = "number" if kind in ("integer", "number") else "month"
-    lowest, highest, seen = _magnitude(name, grid, sealed, cost / 3, access)
+    lowest, highest, seen = _magnitude(name, grid, sealed, cost / 3, session)
     if kind == "integer":
         lowest, highest = math.floor(lowest), math.ceil(highest)
     inside = np.flatnonzero((GRIDS[grid] >= lowest) & (GRIDS[grid] <= highest))
     if kind == "integer":
         inside = inside[GRIDS[grid][inside] % 1 == 0]
     sensitivity = (
-        access.unit.of_counting_query * PER_MILLE
+        session.unit.of_counting_query * PER_MILLE
     )  # a row adds between -quantile and PER_MILLE - quantile to a score
     scale = scale_for(Mechanism.EXPONENTIAL, cost / 3, sensitivity=sensitivity)
     rank = min(max(math.ceil((math.log(len(inside)) + 2) * scale / present), 2), PER_MILLE // 20)
     picked = []
     for side, quantile in (("lower", rank), ("upper", PER_MILLE - rank)):
-        column: ColumnProfile = access.open(
+        column: ColumnProfile = session._open(
             sealed, Charge("discover", Mechanism.EXPONENTIAL, (name, side), scale, sensitivity)
         )
         lower, higher = column.lower_and_higher(grid)
         scores = -np.abs((PER_MILLE - quantile) * lower - quantile * higher)[inside]
-        picked.append(float(GRIDS[grid][inside[access.noise.select(scores, scale=scale)]]))
+        picked.append(float(GRIDS[grid][inside[session.noise.select(scores, scale=scale)]]))
     lower_bound, upper_bound = min(picked), max(picked)
     if lower_bound == upper_bound:
         upper_bound = float(
@@ -188,20 +187,20 @@ def _within(lower: float, upper: float, least: float, most: float) -> tuple[floa
 
 
 def _magnitude(
-    name: str, grid: str, sealed: Sealed, cost: Fraction, access: Access
+    name: str, grid: str, sealed: Sealed, cost: Fraction, session: Session
 ) -> tuple[float, float, bool]:
     """The coarse grid points around all buckets whose noisy count stands out, and whether any does; else (0,
     1) or the like.
     """
     points = COARSE[grid]
-    sensitivity = access.unit.l2_squared_of_marginal
+    sensitivity = session.unit.l2_squared_of_marginal
     scale = scale_for(Mechanism.GAUSSIAN, cost, sensitivity=sensitivity)
-    column: ColumnProfile = access.open(
+    column: ColumnProfile = session._open(
         sealed, Charge("discover", Mechanism.GAUSSIAN, (name, "magnitude"), scale, sensitivity)
     )
     lower, _ = column.lower_and_higher(grid)
     buckets = np.diff(lower[np.searchsorted(GRIDS[grid], points)])
-    seen = np.flatnonzero(access.noise.add(buckets, scale=scale) > CLEAR_BUCKET * scale)
+    seen = np.flatnonzero(session.noise.add(buckets, scale=scale) > CLEAR_BUCKET * scale)
     if not len(seen):
         middle = int(np.searchsorted(points, 0.0))
         end = np.searchsorted(points, 1.0) if grid == "number" else middle + 10
@@ -209,16 +208,16 @@ def _magnitude(
     return float(points[seen[0]]), float(points[seen[-1] + 1]), True
 
 
-def _categories(name: str, sealed: Sealed, cost: Fraction, delta: Fraction, access: Access) -> list[str]:
+def _categories(name: str, sealed: Sealed, cost: Fraction, delta: Fraction, session: Session) -> list[str]:
     """Every text value whose noisy count passes the threshold, and `other` for the rest."""
-    unit = access.unit
+    unit = session.unit
     sensitivity = unit.l2_squared_of_marginal
     scale = scale_for(Mechanism.THRESHOLD, cost, sensitivity=sensitivity)
     threshold, charged = threshold_for(scale, delta, l0=unit.l0_of_marginal, linf=unit.linf_of_marginal)
-    column: ColumnProfile = access.open(
+    column: ColumnProfile = session._open(
         sealed, Charge("discover", Mechanism.THRESHOLD, (name, "categories"), scale, sensitivity, charged)
     )
-    kept = access.noise.threshold(dict(column.texts), scale=scale, threshold=threshold)
+    kept = session.noise.threshold(dict(column.texts), scale=scale, threshold=threshold)
     return [*sorted(set(kept) - {OTHER}), OTHER]  # just [OTHER] is reported as a warning, too
 
 

@@ -18,8 +18,8 @@ import numpy as np
 from factored_mwem.accounting.accountant import Charge, additive, scale_for
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Neighbours, Unit
-from factored_mwem.privacy.counts import PrivateCounts, PrivateRows, Rows
-from factored_mwem.privacy.session import Access, stddev_of
+from factored_mwem.privacy.counts import PrivateRows, Rows
+from factored_mwem.privacy.session import NoiseScale, Session
 from factored_mwem.workload.residual_basis import Transform
 
 
@@ -81,36 +81,36 @@ class Residuals:
     order: int
     weights: np.ndarray
     noisy: np.ndarray
-    scale: float
-    composition: Composition
+    scale: NoiseScale
 
     @property
     def stddev(self) -> float:
         """Standard deviation of an answer's noise."""
-        return stddev_of(self.scale, self.composition)
+        return self.scale.stddev
 
 
 def measure_residuals(
-    counts: PrivateCounts | PrivateRows,
+    session: Session,
+    rows: PrivateRows,
     shape: Sequence[int],
     order: int,
     weights: np.ndarray,
     *,
     cost: Fraction,
-    access: Access,
 ) -> Residuals:
-    """All weighted residuals as one integer vector, with discrete noise of one scale on every answer. Cost:
-    `cost`, one entry.
+    """All weighted residuals as one integer vector, with discrete noise of one scale on every answer. Cost: `cost`,
+    one charge.
 
-    Sensitivity: `sensitivity`, exactly the greatest over all neighbours. Answers stay below 2^62 for 2^36
-    rows, so nothing wraps round.
+    Sensitivity: `sensitivity`, exactly the greatest over all neighbours. Answers stay below 2^62 for 2^36 rows, so
+    nothing wraps round.
     """
-    composition = access.ledger.budget.composition
+    composition = session.composition
     transform = Transform(shape, order, gaussian=composition is Composition.ZCDP)
-    bound = sensitivity(shape, weights, access.unit, composition)
+    bound = sensitivity(shape, weights, session.unit, composition)
     mechanism = additive(composition)
     scale = scale_for(mechanism, cost, sensitivity=bound)
     per_answer = weights[transform.masks]
-    tables: Rows = access.open(counts, Charge("measure", mechanism, counts.names, scale, bound))
-    exact = transform.forward(tables.marginal(range(len(shape)))) * per_answer
-    return Residuals(order, weights, access.noise.add(exact[per_answer > 0], scale=scale), scale, composition)
+    contents: Rows = session._open(rows, Charge("measure", mechanism, rows.names, scale, bound))
+    exact = transform.forward(contents.marginal(range(len(shape)))) * per_answer
+    noisy = session.noise.add(exact[per_answer > 0], scale=scale)
+    return Residuals(order, weights, noisy, NoiseScale(scale, composition))

@@ -19,7 +19,7 @@ from factored_mwem.accounting.accountant import Accountant, Budget
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.privacy.noise import Noise, OpenDPNoise
-from factored_mwem.privacy.session import Access
+from factored_mwem.privacy.session import Session
 
 FAILURE = 1e-6
 """Most probability with which a run of the audit blames a mechanism that keeps its word, all checks together.
@@ -217,12 +217,12 @@ class Ideal:
         return {key: count for key, count in noisy.items() if count >= threshold}
 
 
-def stage(act: Callable[[int, Access], dict[str, Any]], unit: Unit, budget: Budget) -> Play:
-    """A run of one stage under a ledger of its own: `act(world, access)` gives what comes out, by name."""
+def stage(act: Callable[[int, Session], dict[str, Any]], unit: Unit, budget: Budget) -> Play:
+    """A run of one stage under a ledger of its own: `act(world, session)` gives what comes out, by name."""
 
     def play(world: int, noise: Noise) -> Seen:
         ledger = Accountant(budget)
-        found = act(world, Access(ledger, unit, noise))
+        found = act(world, Session(ledger, unit, noise))
         return Seen(lambda: facts_of(found), float(ledger.spent), float(ledger.spent_delta))
 
     return play

@@ -16,7 +16,7 @@ from factored_mwem.accounting.accountant import Budget, Mechanism, scale_for
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.privacy import discover
 from factored_mwem.privacy.counts import Sealed
-from factored_mwem.privacy.session import Access
+from factored_mwem.privacy.session import Session
 from factored_mwem.tables.profile import profile
 from factored_mwem.tables.source import open_table
 
@@ -37,14 +37,14 @@ def reading(
     what: str,
     unit: Unit,
     pair: Sequence[Sequence[Any]],
-    read: Callable[[Sealed, Access], dict[str, Any]],
+    read: Callable[[Sealed, Session], dict[str, Any]],
     **more: Any,
 ) -> Check:
     """A check of one reading of the columns in `pair`."""
     rho, delta = more.pop("rho", RHO), more.pop("delta", DELTA)
     profiles = [sealed(values) for values in pair]
     play = stage(
-        lambda world, access: read(profiles[world], access), unit, Budget(1.0, 1e-6, ZCDP, rho, delta)
+        lambda world, session: read(profiles[world], session), unit, Budget(1.0, 1e-6, ZCDP, rho, delta)
     )
     return Check(name_of(f"discover {what}", ZCDP, unit), ZCDP, "rho", play, **more)
 
@@ -58,8 +58,8 @@ def pair_of(unit: Unit, value: Any, other: Any, count: int) -> tuple[list[Any], 
 def votes(unit: Unit) -> Check:
     """The kinds of the values: a person's turn from text to numbers."""
 
-    def read(column: Sealed, access: Access) -> dict[str, Any]:
-        return {"votes": discover._votes("x", column, RHO, access)[0].astype("int64")}
+    def read(column: Sealed, session: Session) -> dict[str, Any]:
+        return {"votes": discover._votes("x", column, RHO, session)[0].astype("int64")}
 
     return reading("votes", unit, pair_of(unit, "7", "text", 4), read)
 
@@ -73,8 +73,8 @@ def categories(unit: Unit) -> Check:
         ["red"] * threshold + ["blue"] * other,
     )
 
-    def read(column: Sealed, access: Access) -> dict[str, Any]:
-        return {"kept": ",".join(discover._categories("x", column, RHO, DELTA, access))}
+    def read(column: Sealed, session: Session) -> dict[str, Any]:
+        return {"kept": ",".join(discover._categories("x", column, RHO, DELTA, session))}
 
     return reading("categories", unit, pair, read)
 
@@ -82,8 +82,8 @@ def categories(unit: Unit) -> Check:
 def own_category(unit: Unit) -> Check:
     """A value that only one person has: it may be kept with the delta that is charged, and no more."""
 
-    def read(column: Sealed, access: Access) -> dict[str, Any]:
-        return {"kept": "red" in discover._categories("x", column, STEEP, WIDE, access)}
+    def read(column: Sealed, session: Session) -> dict[str, Any]:
+        return {"kept": "red" in discover._categories("x", column, STEEP, WIDE, session)}
 
     note = "its delta is far above what it is kept with"
     return reading(
@@ -106,8 +106,8 @@ def magnitude(unit: Unit) -> Check:
     """A bucket whose count comes up to what stands out."""
     scale = scale_for(Mechanism.GAUSSIAN, RHO, sensitivity=unit.l2_squared_of_marginal)
 
-    def read(column: Sealed, access: Access) -> dict[str, Any]:
-        low, high, seen = discover._magnitude("x", "number", column, RHO, access)
+    def read(column: Sealed, session: Session) -> dict[str, Any]:
+        low, high, seen = discover._magnitude("x", "number", column, RHO, session)
         return {"low": low, "high": high, "seen": seen}
 
     return reading("magnitude", unit, pair_of(unit, 500.0, None, round(4.5 * scale)), read, share=0.06)
@@ -120,8 +120,8 @@ def bounds(unit: Unit) -> Check:
     values, k = [21.0, 22.0, 23.0] + [24.5] * 13 + [35.0] * 24, unit.contributions
     pair = values + [35.0] * (k * (unit.neighbours is REPLACE)), values + [20.5] * k
 
-    def read(column: Sealed, access: Access) -> dict[str, Any]:
-        low, high, seen = discover._bounds("x", "number", column, RHO, 40.0, access)
+    def read(column: Sealed, session: Session) -> dict[str, Any]:
+        low, high, seen = discover._bounds("x", "number", column, RHO, 40.0, session)
         return {"low": low, "high": high, "seen": seen}
 
     note = "one person moves the magnitude and one quantile, two thirds of the cost"

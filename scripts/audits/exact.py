@@ -18,8 +18,9 @@ from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Neighbours, Unit
 from factored_mwem.model.answers import ModelAnswers
 from factored_mwem.model.dense import ProductModel
+from factored_mwem.privacy.answers import Eligible
 from factored_mwem.privacy.counts import PrivateCounts
-from factored_mwem.privacy.session import Access, measure, select
+from factored_mwem.privacy.session import Session
 from factored_mwem.workload.workload import Workload
 
 SHAPE = (2, 2)
@@ -28,7 +29,7 @@ CANDIDATES = Workload.marginals(2).candidates(domain_of(SHAPE))
 ALPHAS = (1.01, 1.5, 2.0, 4.0, 16.0, 64.0)
 SWAP = Unit(Neighbours.REPLACE)
 Table = tuple[Row, ...]
-Act = Callable[[PrivateCounts, Access], object]
+Act = Callable[[PrivateCounts, Session], object]
 
 
 def tables(rows: int) -> list[Table]:
@@ -43,22 +44,17 @@ def pairs(unit: Unit) -> Iterator[tuple[Table, Table]]:
         yield tuple(sorted(rest + one)), tuple(sorted(rest + other))
 
 
-def measuring(counts: PrivateCounts, access: Access) -> object:
-    return measure(counts, (0, 1), cost=access.ledger.budget.amount, access=access)
+def measuring(counts: PrivateCounts, session: Session) -> object:
+    return session.measure(counts, (0, 1), cost=session.accountant.budget.amount)
 
 
-def selecting(counts: PrivateCounts, access: Access) -> object:
+def selecting(counts: PrivateCounts, session: Session) -> object:
     answers = ModelAnswers(CANDIDATES).answers(
         ProductModel.uniform(domain_of(SHAPE), 2.5), np.arange(len(CANDIDATES))
     )
     penalty = np.array([0.3, 1.2, 2.1])
-    return select(
-        counts,
-        answers,
-        np.arange(len(CANDIDATES)),
-        penalty=penalty,
-        cost=access.ledger.budget.amount,
-        access=access,
+    return session.select(
+        counts, answers, Eligible(np.arange(len(CANDIDATES)), penalty), cost=session.accountant.budget.amount
     )
 
 
@@ -70,7 +66,7 @@ def enumerate_pairs(what: str, act: Act, composition: Composition, unit: Unit) -
     found = {}
     for table in {table for pair in pairs(unit) for table in pair}:
         ledger, witness = Accountant(BUDGET[composition]), Witness(Silent(composition))
-        act(PrivateCounts(codes_of(table), CANDIDATES), Access(ledger, unit, witness))
+        act(PrivateCounts(codes_of(table), CANDIDATES), Session(ledger, unit, witness))
         (calls[table],) = witness.calls
         charged.add(float(ledger.spent))
     for factor in (1.0, HALVED):

@@ -22,7 +22,7 @@ from factored_mwem.ledger.journal import Journal
 from factored_mwem.privacy import discover
 from factored_mwem.privacy.counts import Sealed
 from factored_mwem.privacy.noise import Noise
-from factored_mwem.privacy.session import Access
+from factored_mwem.privacy.session import Session
 
 
 @dataclass(frozen=True)
@@ -111,19 +111,19 @@ def uncharged() -> AbstractContextManager[Make]:
     )
 
 
-def all_categories(name: str, sealed: Sealed, cost: Fraction, delta: Fraction, access: Access) -> list[str]:
+def all_categories(name: str, sealed: Sealed, cost: Fraction, delta: Fraction, session: Session) -> list[str]:
     """Charged as it should be, and then every value that there is."""
-    sensitivity = access.unit.l2_squared_of_marginal
+    sensitivity = session.unit.l2_squared_of_marginal
     scale = scale_for(Mechanism.THRESHOLD, cost, sensitivity=sensitivity)
     entry = Charge("discover", Mechanism.THRESHOLD, (name, "categories"), scale, sensitivity, delta)
-    return [*sorted(access.open(sealed, entry).texts), discover.OTHER]
+    return [*sorted(session._open(sealed, entry).texts), discover.OTHER]
 
 
 def min_max(
-    name: str, kind: str, sealed: Sealed, cost: Fraction, present: float, access: Access
+    name: str, kind: str, sealed: Sealed, cost: Fraction, present: float, session: Session
 ) -> tuple[float, float, bool]:
     """Charged, and then the least and the greatest value."""
-    sensitivity = access.unit.l2_squared_of_marginal
+    sensitivity = session.unit.l2_squared_of_marginal
     entry = Charge(
         "discover",
         Mechanism.GAUSSIAN,
@@ -131,7 +131,7 @@ def min_max(
         scale_for(Mechanism.GAUSSIAN, cost, sensitivity=sensitivity),
         sensitivity,
     )
-    column = access.open(sealed, entry)
+    column = session._open(sealed, entry)
     return column.least["number"], column.most["number"], True
 
 

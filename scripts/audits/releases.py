@@ -18,10 +18,11 @@ from audits.stages import PURE, ZCDP
 from factored_mwem import Domain, Workload
 from factored_mwem.mechanisms import tree as engine
 from factored_mwem.pipeline import manifest
-from factored_mwem.pipeline.release import _release
+from factored_mwem.pipeline.release import make
 from factored_mwem.pipeline.result import Release
 from factored_mwem.policy import Policy
 from factored_mwem.privacy.noise import Noise
+from factored_mwem.request import Request
 from factored_mwem.tables.source import open_table
 
 EPSILON = 2.0
@@ -84,16 +85,8 @@ def check_of(case: Case, pair: tuple[Rows, Rows] | None = None) -> Check:
 
     def play(world: int, noise: Noise) -> Seen:
         with VERSIONS, in_rounds() if case.rounds else contextlib.nullcontext():
-            made = _release(
-                private[world],
-                case.workload,
-                case.policy,
-                declared,
-                None,
-                None,
-                None,
-                lambda _: None,
-                noise=noise,
+            made = make(
+                Request(private[world], case.workload, case.policy, declared, None, None, None), noise=noise
             )
         return seen_in(made)
 

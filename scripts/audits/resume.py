@@ -30,11 +30,10 @@ from factored_mwem.accounting.unit import Unit
 from factored_mwem.ledger.file import LedgerFile
 from factored_mwem.ledger.journal import CODE, HEAD, MAGIC, Journal, Journaled
 from factored_mwem.ledger.run import Run
-from factored_mwem.pipeline.release import _release
 from factored_mwem.pipeline.result import Release
 from factored_mwem.privacy.counts import PrivateRows
 from factored_mwem.privacy.noise import Noise
-from factored_mwem.privacy.session import Access, measure
+from factored_mwem.privacy.session import Session
 from factored_mwem.request import Request
 
 NAME, ID = "table", "audit"
@@ -112,26 +111,26 @@ def journaled(unit: Unit) -> Check:
     """measure under a journal, by a process that dies after it, twice; all records count as seen."""
     tables = [PrivateRows(codes_of(rows), domain_of((2, 3))) for rows in worst(unit)]
 
-    def once(world: int, path: Path, access: Access) -> np.ndarray:
+    def once(world: int, path: Path, session: Session) -> np.ndarray:
         journal = Journal(path, b"key")
         try:
             if journal.header is None:
                 journal.begin({})
-            noise = Journaled(access.noise, journal, access.ledger, complete=False)
-            cost = access.ledger.budget.amount
-            return measure(
-                tables[world], (), cost=cost, access=Access(access.ledger, access.unit, noise)
-            ).noisy
+            noise = Journaled(session.noise, journal, session.accountant, complete=False)
+            cost = session.accountant.budget.amount
+            return (
+                Session(session.accountant, session.unit, noise).measure(tables[world], (), cost=cost).noisy
+            )
         finally:
             journal.close()
 
-    def act(world: int, access: Access) -> dict[str, Any]:
+    def act(world: int, session: Session) -> dict[str, Any]:
         with tempfile.TemporaryDirectory(dir=shelf().name) as folder:
             path, found = Path(folder) / "a.journal", {}
             for attempt in range(2):
-                once(world, path, Access(Accountant(access.ledger.budget), access.unit, access.noise))
+                once(world, path, Session(Accountant(session.accountant.budget), session.unit, session.noise))
                 found |= {f"record {attempt}.{i}": record for i, record in enumerate(records(path))}
-            return found | {"noisy": once(world, path, access)}
+            return found | {"noisy": once(world, path, session)}
 
     return make("measure rows, resumed twice", PURE, unit, act, share=0.25)
 
@@ -141,17 +140,8 @@ def attempted(request: Request, ledger: Path, noise: Noise, place: tuple[str, st
     r = request
     try:
         with dying(noise, place), Run.begin(r, ledger, NAME, ID, version="audit") as run:
-            made = _release(
-                r.private,
-                r.workload,
-                r.policy,
-                r.declared,
-                None,
-                None,
-                None,
-                lambda _: None,
-                noise=noise,
-                run=run,
+            made = make(
+                Request(r.private, r.workload, r.policy, r.declared, None, None, None), run, noise=noise
             )
             run.finish({})
         return made

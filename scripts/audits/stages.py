@@ -20,9 +20,10 @@ from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.model.answers import ModelAnswers
 from factored_mwem.model.dense import Factor, ProductModel
+from factored_mwem.privacy.answers import Eligible
 from factored_mwem.privacy.counts import PrivateAnswers, PrivateCounts, PrivateRows
 from factored_mwem.privacy.residuals import measure_residuals
-from factored_mwem.privacy.session import Access, measure, measure_question, select, select_question
+from factored_mwem.privacy.session import Session
 from factored_mwem.workload.queries.base import Questions
 from factored_mwem.workload.queries.cuboids import Cuboids
 from factored_mwem.workload.queries.parities import Parities
@@ -74,7 +75,11 @@ def name_of(what: str, composition: Composition, unit: Unit) -> str:
 
 
 def make(
-    what: str, composition: Composition, unit: Unit, act: Callable[[int, Access], dict[str, Any]], **more: Any
+    what: str,
+    composition: Composition,
+    unit: Unit,
+    act: Callable[[int, Session], dict[str, Any]],
+    **more: Any,
 ) -> Check:
     play = stage(act, unit, BUDGET[composition])
     return Check(name_of(what, composition, unit), composition, UNIT[composition], play, **more)
@@ -92,8 +97,8 @@ def measuring(
     tables = [PrivateRows(codes_of(rows), domain_of((2, 3))) for rows in worst(unit)]
     spent = cost or BUDGET[composition].amount
 
-    def act(world: int, access: Access) -> dict[str, Any]:
-        return {"noisy": measure(tables[world], positions, cost=spent, access=access).noisy}
+    def act(world: int, session: Session) -> dict[str, Any]:
+        return {"noisy": session.measure(tables[world], positions, cost=spent).noisy}
 
     return make(f"measure {what}", composition, unit, act)
 
@@ -105,8 +110,8 @@ def measuring_twice(composition: Composition, unit: Unit) -> Check:
     tables = [PrivateRows(codes_of(rows), domain_of((2, 3))) for rows in ((((0, 1),) * 3), ((0, 1),) * 4)]
     cost = BUDGET[composition].amount / 2
 
-    def act(world: int, access: Access) -> dict[str, Any]:
-        first, second = (measure(tables[world], (p,), cost=cost, access=access).noisy for p in (0, 1))
+    def act(world: int, session: Session) -> dict[str, Any]:
+        first, second = (session.measure(tables[world], (p,), cost=cost).noisy for p in (0, 1))
         both = {f"noisy[{i}] apart": first[i] - second[i] for i in range(2)}
         return {"first": first, "second": second, **both}
 
@@ -123,14 +128,9 @@ def selecting(composition: Composition, unit: Unit) -> Check:
         np.arange(2),
     )
 
-    def act(world: int, access: Access) -> dict[str, Any]:
-        chosen = select(
-            tables[world],
-            answers,
-            np.arange(2),
-            penalty=np.zeros(2),
-            cost=access.ledger.budget.amount,
-            access=access,
+    def act(world: int, session: Session) -> dict[str, Any]:
+        chosen = session.select(
+            tables[world], answers, Eligible(np.arange(2), np.zeros(2)), cost=session.accountant.budget.amount
         )
         return {"chosen": chosen}
 
@@ -163,8 +163,8 @@ def residuals(shape: tuple[int, int], composition: Composition, unit: Unit) -> C
     weights, cells = np.array([1, 2, 2, 3]), list(itertools.product(range(shape[0]), range(shape[1])))
     cost, k = BUDGET[composition].amount, unit.contributions
 
-    def reads(table: PrivateRows, access: Access) -> np.ndarray:
-        return measure_residuals(table, shape, 2, weights, cost=cost, access=access).noisy
+    def reads(table: PrivateRows, session: Session) -> np.ndarray:
+        return measure_residuals(session, table, shape, 2, weights, cost=cost).noisy
 
     def pairs() -> Iterator[Pair]:
         rest = ((0, 0), (1, 1))
@@ -175,7 +175,7 @@ def residuals(shape: tuple[int, int], composition: Composition, unit: Unit) -> C
     def apart(pair: Pair) -> float:
         one, other = (
             exact(
-                lambda access, rows=rows: reads(PrivateRows(codes_of(rows), domain_of(shape)), access),
+                lambda session, rows=rows: reads(PrivateRows(codes_of(rows), domain_of(shape)), session),
                 unit,
                 composition,
             )
@@ -188,7 +188,7 @@ def residuals(shape: tuple[int, int], composition: Composition, unit: Unit) -> C
         f"measure residuals of {shape[0]} x {shape[1]}",
         composition,
         unit,
-        lambda world, access: {"noisy": reads(tables[world], access)},
+        lambda world, session: {"noisy": reads(tables[world], session)},
     )
 
 
@@ -208,10 +208,10 @@ class Silent:
         return {key: count for key, count in counts.items() if count >= threshold}
 
 
-def exact(read: Callable[[Access], Any], unit: Unit, composition: Composition) -> np.ndarray:
+def exact(read: Callable[[Session], Any], unit: Unit, composition: Composition) -> np.ndarray:
     """What the one call of a reading gives to the noise."""
     witness = Witness(Silent(composition))
-    read(Access(Accountant(BUDGET[composition]), unit, witness))
+    read(Session(Accountant(BUDGET[composition]), unit, witness))
     (call,) = witness.calls
     found: np.ndarray = call.private
     return found
@@ -230,22 +230,20 @@ def kind_of(what: str, unit: Unit) -> tuple[Questions, tuple[int, int], Pair]:
 
 
 def asking(what: str, composition: Composition, unit: Unit, *, question: int = 0) -> Check:
-    """measure_question of the first of two questions."""
+    """measure of the first of two questions."""
     kind, shape, pair = kind_of(what, unit)
     tables = [PrivateAnswers(codes_of(rows), domain_of(shape), [kind]) for rows in pair]
 
-    def act(world: int, access: Access) -> dict[str, Any]:
+    def act(world: int, session: Session) -> dict[str, Any]:
         return {
-            "noisy": measure_question(
-                tables[world], question, cost=access.ledger.budget.amount, access=access
-            )[0]
+            "noisy": session.measure(tables[world], question, cost=session.accountant.budget.amount).noisy
         }
 
     return make(f"measure question of {what}", composition, unit, act)
 
 
 def choosing(what: str, composition: Composition, unit: Unit) -> Check:
-    """select_question between two, whose scores move against each other."""
+    """select between two questions, whose scores move against each other."""
     kind, shape, pair = kind_of(what, unit)
     tables = [PrivateAnswers(codes_of(rows), domain_of(shape), [kind]) for rows in pair]
     if what == "cuboids":
@@ -257,12 +255,10 @@ def choosing(what: str, composition: Composition, unit: Unit) -> Check:
         ahead[:2] = -far * (composition is PURE), far
         model = truth[0] + ahead * np.sign(moves)
 
-    def act(world: int, access: Access) -> dict[str, Any]:
-        cost = access.ledger.budget.amount
-        free = {"penalty": np.zeros(2), "weights": np.ones(2)}
-        return {
-            "chosen": select_question(tables[world], model, np.arange(2), cost=cost, access=access, **free)
-        }
+    def act(world: int, session: Session) -> dict[str, Any]:
+        cost = session.accountant.budget.amount
+        eligible = Eligible(np.arange(2), np.zeros(2), np.ones(2))
+        return {"chosen": session.select(tables[world], model, eligible, cost=cost)}
 
     return make(f"select question of {what}", composition, unit, act, share=0.5)
 

@@ -1,0 +1,167 @@
+"""Plan: every public decision about a release, made before a private row is read. `fmwem check` prints it, a release
+executes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import pyarrow as pa
+
+from factored_mwem.domain.attribute import Attribute
+from factored_mwem.domain.domain import Domain
+from factored_mwem.errors import InputError, ResourceError
+from factored_mwem.mechanisms.limits import Limits, Machine, limits_of, memory_limit
+from factored_mwem.mechanisms.queries import Queries
+from factored_mwem.mechanisms.residuals import one_shot_suits
+from factored_mwem.mechanisms.shares import Course, choose_rounds, one_way_share
+from factored_mwem.mechanisms.total import Total
+from factored_mwem.policy import Policy
+from factored_mwem.privacy.counts import check_memory
+from factored_mwem.privacy.discover import OTHER
+from factored_mwem.request import Request
+from factored_mwem.tables.codec import fit_columns
+from factored_mwem.tables.contributions import bound_contributions, without
+from factored_mwem.tables.profile import kind_of
+from factored_mwem.tables.source import Table
+from factored_mwem.workload.candidates import Candidates
+from factored_mwem.workload.workload import Workload
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scope:
+    """A request on a machine, as if the column that names the person were not there: what is known before the domain.
+
+    `visible`: the table's names and types; `domain`: the declared one, None where it must be learnt.
+    """
+
+    request: Request
+    machine: Machine
+    visible: Table
+    columns: Sequence[str] | None
+    domain: Domain | None
+
+    @classmethod
+    def of(cls, request: Request, machine: Machine) -> Scope:
+        """InputError or ResourceError for what can be refused by the names and types of the columns."""
+        policy, domain, columns, visible = request.policy, request.declared, request.columns, request.private
+        if request.workload.asked and policy.iterate == "average":
+            raise InputError(
+                "iterate='average' is for marginals alone; leave it out with cubes, ranges or parities"
+            )
+        if domain is not None:  # whatever it says of itself, a domain that is handed in is declared
+            domain = Domain(a.model_copy(update={"learnt": False}) for a in domain)
+        if policy.privacy_id is not None:
+            if domain is not None and policy.privacy_id in domain:
+                domain = domain.project([name for name in domain.names if name != policy.privacy_id])
+            columns = None if columns is None else [name for name in columns if name != policy.privacy_id]
+            visible = without(visible, policy.privacy_id)
+        scope = cls(request, machine, visible, columns, domain)
+        if domain is None:
+            scope._check_learnable()
+        return scope
+
+    def _check_learnable(self) -> None:
+        """What can be refused before a domain is learnt: as if each column had a single code."""
+        names = [name for name in self.visible.schema.names if self.columns is None or name in self.columns]
+        workload = self.request.workload
+        workload.check(names)
+        if not self.visible.text:
+            workload.check_kinds({name: kind_of(self.visible.schema.field(name)) for name in names})
+        if names and not workload.asked:
+            fixed = {"categories": [OTHER], "constraints": {"required": True}}
+            least = Domain(Attribute.model_validate({"name": name, **fixed}) for name in names)
+            fitting(workload, least, self.request.policy, self.machine)
+
+    def bounded(self) -> Table:
+        """The private table with at most `contributions` rows of each person, where a column names them. Reads rows."""
+        policy, declared = self.request.policy, self.request.declared
+        if policy.privacy_id is None:
+            return self.request.private
+        missing: Sequence[str] = ()
+        if declared is not None and policy.privacy_id in declared:
+            missing = declared[policy.privacy_id].missing_values or ()
+        return bound_contributions(self.request.private, policy.privacy_id, policy.contributions, missing)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """The domain and the types its rows come back in, the marginals that may be measured, how many are `left_out`, and
+    what the mechanism may use: `limits` of the trees, or the `queries` of other kinds.
+    """
+
+    request: Request
+    domain: Domain
+    schema: pa.Schema
+    candidates: Candidates
+    left_out: int = 0
+    limits: Limits | None = None
+    queries: Queries | None = None
+
+    @classmethod
+    def of(cls, scope: Scope, domain: Domain) -> Plan:
+        """The plan for a declared or learnt domain. InputError or ResourceError for what does not fit it."""
+        request, policy = scope.request, scope.request.policy
+        domain, schema = fit_columns(domain, scope.visible, scope.columns)
+        candidates, left_out, limits = fitting(request.workload, domain, policy, scope.machine)
+        queries = None
+        if policy.engine == "mwem" and request.workload.asked:
+            queries = Queries.of(request.workload, candidates)
+        return cls(request, domain, schema, candidates, left_out, limits, queries)
+
+    @property
+    def policy(self) -> Policy:
+        return self.request.policy
+
+    @property
+    def learnt(self) -> bool:
+        return self.request.declared is None
+
+    def course(self, total: Total) -> Course:
+        """What waits for the number of rows, public, noisy or assumed."""
+        policy, budget, candidates = self.policy, self.request.budget, self.candidates
+        if self.limits is None:
+            questions = len(self.queries) if self.queries is not None else None
+            return choose_rounds(candidates, policy, budget, total.records, questions=questions)
+        if one_shot_suits(candidates, policy, budget, total.records, self.limits.cells):
+            return Course(0, one_way_share(candidates.domain, policy, budget, total.records), at_once=True)
+        if candidates.orders.max() <= 1:
+            return Course(0, Fraction(1))
+        return Course(self.limits.rounds, one_way_share(candidates.domain, policy, budget, total.records))
+
+    @property
+    def late(self) -> str | None:
+        """What to say where even the least that can be done takes longer than was asked."""
+        return self.limits.late(self.policy) if self.limits is not None else None
+
+
+def fitting(
+    workload: Workload, domain: Domain, policy: Policy, machine: Machine
+) -> tuple[Candidates, int, Limits | None]:
+    """(the candidates that fit the cell cap, how many do not, the limits of the trees); ResourceError where they need
+    more memory than the machine has to give.
+    """
+    candidates = workload.candidates(domain)
+    if policy.engine == "tree":  # what is too large as it is may be measured at coarser levels
+        return candidates, 0, limits_of(candidates, policy, machine)
+    for attribute in domain:
+        if attribute.size > policy.cells:
+            raise ResourceError(
+                f"attribute {attribute.name!r} has {attribute.size:,} codes, more than --max-cells {policy.cells:,}; "
+                "use fewer bins or raise it"
+            )
+    small = candidates.keep(candidates.cells <= policy.cells)
+    if workload.asked and len(small) < len(candidates):
+        raise ResourceError(
+            f"a question spans {candidates.cells.max():.3g} cells, more than --max-cells {policy.cells:,}; raise it or "
+            "use fewer bins"
+        )
+    check_memory(small, memory_limit())  # of now: it decides nothing but whether to go on
+    if policy.components == "one" and domain.cells > policy.cells:
+        raise ResourceError(
+            f"components='one' needs {domain.cells:,} cells, more than --max-cells {policy.cells:,}; raise it or use "
+            "fewer columns"
+        )
+    return small, len(candidates) - len(small), None
