@@ -157,13 +157,13 @@ def _levels(domain: Domain, attributes: Sequence[int], read: Read) -> Levels:
 
 def _component(levels: Levels, tree: dict[str, Any], beliefs: np.ndarray) -> Component:
     """One tree; ValueError where the file's parts do not fit together."""
+    if not 0 < len(tree["cliques"]) <= len(levels):
+        raise ValueError("a tree is damaged")
     cliques = tuple(_view(levels, clique) for clique in tree["cliques"])
     edges = tuple(
         (int(child), int(parent), _view(levels, separator)) for child, parent, separator in tree["edges"]
     )
-    if not 0 < len(cliques) <= len(levels) or [child for child, _, _ in edges] != list(
-        range(1, len(cliques))
-    ):
+    if [child for child, _, _ in edges] != list(range(1, len(cliques))):
         raise ValueError("a tree is damaged")
     found = CliqueTree(levels, cliques, edges)
     if any(not 0 <= p < c or not (found.fixes(c, s) and found.fixes(p, s)) for c, p, s in edges) or len(
