@@ -15,6 +15,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -170,6 +171,11 @@ def write_text(path: Path, text: str, *, overwrite: bool = False, same: bool = F
 
 MOST_TEXT = 2**25
 """Bytes of a domain or workload file: a million categories are fewer."""
+
+
+def without_example(schema: dict[str, Any]) -> None:
+    """What a JSON Schema says of a class is its docstring, of which the example is for readers of Python."""
+    schema["description"] = schema["description"].split("\n\n>>> ")[0]
 
 
 def complaint(error: ValidationError) -> str:

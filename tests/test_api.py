@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import json
 import math
 import re
 import subprocess
@@ -118,3 +119,14 @@ def test_pandas_comes_with_the_package() -> None:
     """`to_pandas()` works after a plain install; that importing loads none of it is test_architecture's."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert [need for need in project["dependencies"] if need.startswith("pandas")] == ["pandas>=2.2"]
+
+
+def test_a_schema_shows_no_python() -> None:
+    """What it says of a class is the class's docstring, but for the example."""
+    for schema in (
+        Manifest.model_json_schema(),
+        Policy.model_json_schema(),
+        factored_mwem.Domain.json_schema(),
+    ):
+        assert ">>>" not in json.dumps(schema)
+        assert "description" in schema or "description" in schema["$defs"]["Attribute"]

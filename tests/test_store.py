@@ -18,7 +18,8 @@ from model_files import parts_of, write
 
 from factored_mwem import Domain, Policy, Release, Workload, release
 from factored_mwem.errors import FmwemError, InputError
-from factored_mwem.pipeline.model_file import VERSION
+from factored_mwem.pipeline.model_fields import VERSION
+from factored_mwem.pipeline.model_file import packed
 from factored_mwem.pipeline.release import make
 from factored_mwem.request import Request
 from factored_mwem.tables.source import open_table
@@ -345,3 +346,10 @@ def test_a_version_in_the_form_of_another_is_refused(version: int, path: Path) -
     changed(path, lambda header, arrays: header.update(fmwem_model=version))
     with pytest.raises(InputError, match=f"of version {version}, this program reads version {VERSION}"):
         Release.load(path)
+
+
+def test_arrays_of_any_layout_are_saved_as_they_are(tmp_path: Path) -> None:
+    """The library copies memory as it lies, whatever its strides."""
+    grid = np.arange(12).reshape(3, 4)
+    (tmp_path / "m").write_bytes(packed({}, {"strided": grid[:, 1], "whole": grid.ravel()}))
+    assert parts_of(tmp_path / "m")[1]["strided"].tolist() == [1, 5, 9]

@@ -15,6 +15,8 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from factored_mwem.files import without_example
+
 DEFAULT_BINS = 32
 """Bins of a number, date or timestamp whose domain names none."""
 ONE_BIN_EACH = 128
@@ -54,7 +56,9 @@ class Attribute(BaseModel):
     (11, 10)
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", populate_by_name=True, json_schema_extra=without_example
+    )
 
     name: str = Field(min_length=1)
     type: Literal["string", "boolean", "integer", "number", "date", "datetime"] = "string"

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from factored_mwem.accounting.accountant import Accountant, Budget, Charge, Mechanism, guarantee
 from factored_mwem.accounting.conversion import Composition, library_version
 from factored_mwem.domain.attribute import Attribute
+from factored_mwem.files import without_example
 from factored_mwem.ledger.run import Run
 from factored_mwem.mechanisms.plan import Plan
 from factored_mwem.mechanisms.result import Fitted
@@ -144,6 +145,8 @@ class Manifest(_Part):
     >>> stated.recompute() == stated.guarantee.spent_epsilon  # from the ledger's entries alone
     True
     """
+
+    model_config = ConfigDict(json_schema_extra=without_example)
 
     manifest_version: int = VERSION
     tool: str = "factored-mwem"

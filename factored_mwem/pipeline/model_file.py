@@ -59,7 +59,8 @@ def save(
 
 def packed(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> bytes:
     """A model file of these parts."""
-    arrays = arrays | {"header": np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)}
+    arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}  # as save() takes on trust
+    arrays |= {"header": np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)}
     return safetensors.numpy.save(arrays | {"sha256": _digest(arrays)})
 
 
