@@ -123,10 +123,6 @@ def test_pandas_comes_with_the_package() -> None:
 
 def test_a_schema_shows_no_python() -> None:
     """What it says of a class is the class's docstring, but for the example."""
-    for schema in (
-        Manifest.model_json_schema(),
-        Policy.model_json_schema(),
-        factored_mwem.Domain.json_schema(),
-    ):
+    for schema in (Manifest.model_json_schema(), factored_mwem.Domain.json_schema()):
         assert ">>>" not in json.dumps(schema)
-        assert "description" in schema or "description" in schema["$defs"]["Attribute"]
+    assert schema["$defs"]["Attribute"]["description"].startswith("A column and its finite set of codes.")
