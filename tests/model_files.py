@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import safetensors.numpy
 
-from factored_mwem.pipeline.model_file import _digest, packed
+from factored_mwem.pipeline.model_file import digest_of, packed
 
 Parts = tuple[dict[str, Any], dict[str, np.ndarray]]
 
@@ -27,7 +27,7 @@ def write(path: Path, header: Any, arrays: dict[str, Any]) -> Path:
     """A model file of these parts; `header` may be an array, too."""
     if isinstance(header, np.ndarray):
         arrays = {**arrays, "header": header}
-        path.write_bytes(safetensors.numpy.save({**arrays, "sha256": _digest(arrays)}))
+        path.write_bytes(safetensors.numpy.save({**arrays, "sha256": digest_of(arrays)}))
     else:
         path.write_bytes(packed(header, arrays))
     return path

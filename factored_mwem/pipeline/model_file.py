@@ -61,10 +61,10 @@ def packed(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> bytes:
     """A model file of these parts."""
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}  # as save() takes on trust
     arrays |= {"header": np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)}
-    return safetensors.numpy.save(arrays | {"sha256": _digest(arrays)})
+    return safetensors.numpy.save(arrays | {"sha256": digest_of(arrays)})
 
 
-def _digest(arrays: dict[str, np.ndarray]) -> np.ndarray:
+def digest_of(arrays: dict[str, np.ndarray]) -> np.ndarray:
     """uint8[32]: a digest of names and numbers; safetensors has none, and a disk may damage a number."""
     digest = hashlib.sha256()
     for name in sorted(arrays.keys() - {"sha256"}):
@@ -111,7 +111,7 @@ def _reader(file: IO[bytes], path: Path) -> Read:
     file.seek(0)
     arrays = safetensors.numpy.load(file.read(size))
     check_size(path, size, arrays["header"].nbytes)
-    if not np.array_equal(arrays["sha256"], _digest(arrays)):
+    if not np.array_equal(arrays["sha256"], digest_of(arrays)):
         raise ValueError("damaged")
 
     def read(name: str, kind: type[np.number[Any]]) -> np.ndarray:

@@ -27,7 +27,7 @@ from factored_mwem.ledger import check as book_check
 from factored_mwem.ledger import report as books
 from factored_mwem.ledger.file import LedgerFile
 from factored_mwem.ledger.journal import Journal
-from factored_mwem.pipeline.model_file import _digest
+from factored_mwem.pipeline.model_file import digest_of
 from factored_mwem.tables.formats import write_batches
 from fuzzing import hostile
 from fuzzing.target import Target, allowed
@@ -83,7 +83,7 @@ def _make_model(random: Random, corpus: Sequence[bytes]) -> bytes:
         with contextlib.suppress(Exception):  # an earlier change has left nothing to change here
             _change_array(arrays, random)
     arrays.pop("sha256", None)
-    made = safetensors.numpy.save({**arrays, "sha256": _digest(arrays)})
+    made = safetensors.numpy.save({**arrays, "sha256": digest_of(arrays)})
     if random.random() < 0.3:
         made = _strange_list(made, random)
     return made if random.random() < 0.9 else hostile.damaged(made, random, corpus)
