@@ -1,6 +1,31 @@
 """Differentially private synthetic tables by factored MWEM.
 
->>> from factored_mwem import release, Workload, Domain, Policy
+    release                        a synthetic table from a private one, and what it cost
+    Workload, Domain, Attribute    what must come out right; what may appear in a table, column by column
+    Policy, Neighbours             the promise: epsilon, delta, whom it protects; and how it is kept
+    Release, Marginal, Manifest    what is released: rows, files, counts, and the statement of its cost
+    Progress                       what `report` is given after every round
+    LedgerFile, Cap                what all releases of a dataset have cost together, and may cost
+    draft, evaluate, Errors        NOT PRIVATE: a first domain for review; how far off a release is
+    verify, Verified               NOT PRIVATE: whether the promise holds on the owner's own table
+    FmwemError                     any refusal: InputError (Ambiguous, Changed, Lost, RolledBack),
+                                   BudgetExceeded, ResourceError (Busy)
+
+A synthetic table that answers all two-way marginals, from a path or any data frame:
+
+>>> import pyarrow as pa
+>>> from factored_mwem import Workload, release
+>>> people = pa.table({"age": [31, 45, 31, 62] * 25, "sex": ["F", "M", "M", "F"] * 25})
+>>> public = {"fields": [{"name": "sex", "categories": ["F", "M"]},
+...     {"name": "age", "type": "integer", "constraints": {"minimum": 0, "maximum": 99}}]}
+>>> made = release(people, Workload.marginals(2), domain=public, rows=80, epsilon=1.0)
+>>> made.to_arrow().shape
+(80, 2)
+
+What was promised for it, and what may be published with it:
+
+>>> made.manifest.guarantee.epsilon, made.manifest.recompute() <= 1.0
+(1.0, True)
 """
 
 from __future__ import annotations
@@ -13,9 +38,22 @@ if TYPE_CHECKING:
     from factored_mwem.accounting.unit import Neighbours
     from factored_mwem.domain.attribute import Attribute
     from factored_mwem.domain.domain import Domain
-    from factored_mwem.errors import BudgetExceeded, FmwemError, InputError, ResourceError
+    from factored_mwem.errors import (
+        Ambiguous,
+        BudgetExceeded,
+        Busy,
+        Changed,
+        FmwemError,
+        InputError,
+        Lost,
+        ResourceError,
+        RolledBack,
+    )
     from factored_mwem.ledger.file import LedgerFile
-    from factored_mwem.pipeline.evaluate import evaluate
+    from factored_mwem.mechanisms.result import Progress
+    from factored_mwem.pipeline.evaluate import Errors, evaluate
+    from factored_mwem.pipeline.manifest import Manifest
+    from factored_mwem.pipeline.marginal import Marginal
     from factored_mwem.pipeline.release import release
     from factored_mwem.pipeline.result import Release
     from factored_mwem.policy import Policy
@@ -23,21 +61,37 @@ if TYPE_CHECKING:
     from factored_mwem.verifier.verify import Verified, verify
     from factored_mwem.workload.workload import Workload
 
+    __version__: str
+
+__all__ = [
+    "Ambiguous", "Attribute", "BudgetExceeded", "Busy", "Cap", "Changed", "Domain", "Errors", "FmwemError",
+    "InputError", "LedgerFile", "Lost", "Manifest", "Marginal", "Neighbours", "Policy", "Progress", "Release",
+    "ResourceError", "RolledBack", "Verified", "Workload", "draft", "evaluate", "release", "verify",
+]  # fmt: skip
 _HOME = {
-    "Attribute": "domain.attribute", "BudgetExceeded": "errors", "Cap": "accounting.cap", "Domain": "domain.domain",
-    "FmwemError": "errors", "InputError": "errors", "LedgerFile": "ledger.file", "Neighbours": "accounting.unit",
-    "Policy": "policy", "Release": "pipeline.result", "ResourceError": "errors", "Verified": "verifier.verify",
+    "Attribute": "domain.attribute", "Cap": "accounting.cap", "Domain": "domain.domain",
+    "Errors": "pipeline.evaluate", "LedgerFile": "ledger.file", "Manifest": "pipeline.manifest",
+    "Marginal": "pipeline.marginal", "Neighbours": "accounting.unit", "Policy": "policy",
+    "Progress": "mechanisms.result", "Release": "pipeline.result", "Verified": "verifier.verify",
     "Workload": "workload.workload", "draft": "tables.draft", "evaluate": "pipeline.evaluate",
     "release": "pipeline.release", "verify": "verifier.verify",
 }  # fmt: skip
-__all__ = [
-    "Attribute", "BudgetExceeded", "Cap", "Domain", "FmwemError", "InputError", "LedgerFile", "Neighbours", "Policy", "Release",
-    "ResourceError", "Verified", "Workload", "draft", "evaluate", "release", "verify",
-]  # fmt: skip
+"""Modules of the public names; the others are errors."""
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__", *(name for name in globals() if name.startswith("__"))]
 
 
 def __getattr__(name: str) -> Any:
     """Load a public name at first use: importing the package alone stays cheap."""
-    if name not in _HOME:
+    if name == "__version__":
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            return version("factored-mwem")
+        except PackageNotFoundError:
+            return "not installed"
+    if name not in __all__:
         raise AttributeError(f"module 'factored_mwem' has no attribute {name!r}")
-    return getattr(import_module(f"factored_mwem.{_HOME[name]}"), name)
+    return getattr(import_module(f"factored_mwem.{_HOME.get(name, 'errors')}"), name)

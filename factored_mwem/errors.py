@@ -22,7 +22,16 @@ def shown(value: object) -> str:
 
 
 class FmwemError(Exception):
-    """Base of every error this package raises on purpose; its text is one line that says what to do."""
+    """Base of every error this package raises on purpose; its text is one line that says what to do.
+
+    >>> import pyarrow as pa
+    >>> from factored_mwem import FmwemError, release
+    >>> try:
+    ...     release(pa.table({"age": [31]}), 1, epsilon=-1.0)
+    ... except FmwemError as error:
+    ...     print(error.budget_spent, error)
+    False epsilon=-1.0: must be a positive number, at least 1e-12; 1 is a common choice
+    """
 
     exit_code = 1
     budget_spent = False
@@ -34,31 +43,80 @@ class FmwemError(Exception):
 
 
 class InputError(FmwemError):
-    """A parameter, a domain, a workload or a table that cannot be used."""
+    """A parameter, a domain, a workload or a table that cannot be used.
+
+    >>> from factored_mwem import Workload
+    >>> Workload.marginals(0)
+    Traceback (most recent call last):
+    factored_mwem.errors.InputError: --marginals 0: marginals have at least one attribute
+    """
 
     exit_code = 2
 
 
 class Ambiguous(InputError):
-    """A text file in which it is not clear where a record ends: a person has to say, in public.
+    """A text file in which it is not clear where a record ends: a person must decide, in public.
 
-    It is refused before anything is spent.
+    Refused before anything is spent.
+
+    >>> from pathlib import Path
+    >>> from factored_mwem import Ambiguous, release
+    >>> _ = Path("people.csv").write_text('name\\n"Ann\\nBob\\n')
+    >>> try:
+    ...     release("people.csv", 1, domain={"name": 2})
+    ... except Ambiguous as error:
+    ...     print(error)
+    people.csv, record 1: a quote is open where the line ends...
     """
 
 
 class Changed(InputError):
-    """An input that was changed since it was opened: the charges are about other rows than it holds now."""
+    """An input that was written to while it was read: its rows would not be those that were charged for.
+
+    >>> from factored_mwem import Changed, InputError
+    >>> issubclass(Changed, InputError)
+    True
+    """
 
 
 class Lost(InputError):
-    """A run that cannot go on: its journal is gone or damaged, or it began with other data or parameters.
+    """A run that cannot go on: its journal is gone or does not fit, or it began with other data.
 
     What it spent stays spent.
+
+    >>> from pathlib import Path
+    >>> import pyarrow as pa
+    >>> from factored_mwem import Cap, LedgerFile, Lost, Neighbours, release
+    >>> LedgerFile.create(Path("runs.db")).add("people", Cap.of(3.0, 1e-6), Neighbours.ADD_REMOVE, 1)
+    >>> run = {"domain": {"age": 2}, "ledger": "runs.db", "dataset": "people", "run_id": "monday"}
+    >>> _ = release(pa.table({"age": [0, 1]}), 1, **run)
+    >>> try:
+    ...     release(pa.table({"age": [1, 1]}), 1, **run)
+    ... except Lost as error:
+    ...     print(error)
+    run 'monday' of dataset 'people' was begun with other data; give another --run-id
     """
 
 
 class RolledBack(InputError):
-    """An old copy of the ledger was put back. Nothing is spent, for what is left is not known."""
+    """The ledger is older than its journals: an old copy was put back.
+
+    Nothing is spent, for what is left is not known.
+
+    >>> from pathlib import Path
+    >>> import pyarrow as pa
+    >>> from factored_mwem import Cap, LedgerFile, Neighbours, RolledBack, release
+    >>> ledger = Path("old.db")
+    >>> LedgerFile.create(ledger).add("people", Cap.of(3.0, 1e-6), Neighbours.ADD_REMOVE, 1)
+    >>> copy, run = ledger.read_bytes(), {"domain": {"age": 2}, "ledger": ledger, "dataset": "people"}
+    >>> _ = release(pa.table({"age": [0, 1]}), 1, **run, run_id="monday")
+    >>> _ = ledger.write_bytes(copy)
+    >>> try:
+    ...     release(pa.table({"age": [0, 1]}), 1, **run)
+    ... except RolledBack:
+    ...     print("put the newest copy back")
+    put the newest copy back
+    """
 
     def __init__(self, ledger: Path) -> None:
         super().__init__(
@@ -72,6 +130,16 @@ class BudgetExceeded(FmwemError):
 
     The message is in epsilon and delta, as a user gives them; `asked` and `left` are exact, in the unit of
     the composition (rho or epsilon), or are deltas.
+
+    >>> from pathlib import Path
+    >>> import pyarrow as pa
+    >>> from factored_mwem import BudgetExceeded, Cap, LedgerFile, Neighbours, release
+    >>> LedgerFile.create(Path("cap.db")).add("people", Cap.of(1.0, 1e-6), Neighbours.ADD_REMOVE, 1)
+    >>> try:
+    ...     release(pa.table({"age": [0]}), 1, epsilon=2.0, ledger="cap.db", dataset="people")
+    ... except BudgetExceeded as error:
+    ...     print(error.exit_code, error.budget_spent)
+    3 False
     """
 
     exit_code = 3
@@ -82,13 +150,24 @@ class BudgetExceeded(FmwemError):
 
 
 class ResourceError(FmwemError):
-    """More cells, memory or disk than the limits allow."""
+    """More cells, memory or disk than the limits allow.
+
+    >>> from factored_mwem import Workload
+    >>> Workload.marginals(30).check([f"column {i}" for i in range(100)])
+    Traceback (most recent call last):
+    factored_mwem.errors.ResourceError: the workload has more than 20,000,000 candidate marginals; ...
+    """
 
     exit_code = 4
 
 
 class Busy(ResourceError):
-    """Something that another process holds, or a disk that is full: the same command may succeed later."""
+    """Something that another process holds, or a disk that is full: the same command may succeed later.
+
+    >>> from factored_mwem import Busy, ResourceError
+    >>> issubclass(Busy, ResourceError), Busy.retryable, ResourceError.retryable
+    (True, True, False)
+    """
 
     retryable = True
 

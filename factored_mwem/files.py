@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -197,6 +198,11 @@ def write_text(path: Path, text: str, exists: IfExists = IfExists.REFUSE) -> Non
 
 MAX_TEXT_BYTES = 2**25
 """Of a domain or workload file: a million categories take fewer."""
+
+
+def without_example(schema: dict[str, Any]) -> None:
+    """What a JSON Schema says of a class is its docstring, of which the example is for readers of Python."""
+    schema["description"] = schema["description"].split("\n\n>>> ")[0]
 
 
 def complaint(error: ValidationError) -> str:

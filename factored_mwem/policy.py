@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 
 from pydantic import (
     BaseModel,
@@ -56,6 +57,29 @@ class Tuning:
 TUNED = Tuning()
 
 
+class Choices(TypedDict, total=False):
+    """The fields of a policy as keyword arguments: a type checker sees a misspelt one."""
+
+    epsilon: float
+    delta: float
+    neighbours: Neighbours | Literal["add-remove", "replace"]
+    contributions: int
+    privacy_id: str | None
+    records: Literal["checked", "lines", "multiline"]
+    rounds: int | Literal["adaptive"] | None
+    engine: Literal["tree", "mwem"]
+    max_cells: int | None
+    max_memory: int | str | None
+    time_budget: float | None
+    domain_budget: float
+    initial: Literal["one-way", "histogram", "none"]
+    initial_share: float | None
+    select_share: float
+    replay: bool
+    components: Literal["grow", "one"]
+    iterate: Literal["last", "average"]
+
+
 class Policy(BaseModel):
     """The privacy promise and how the mechanism keeps it.
 
@@ -68,6 +92,10 @@ class Policy(BaseModel):
     `records` says what a record of a text file is: a line, and a file in which a quote is open at a line's
     end is refused ("checked"); a line, whatever its quotes ("lines"); or what a writer made that puts cells
     with line breaks into quotes ("multiline").
+
+    >>> from factored_mwem import Policy
+    >>> Policy.of(epsilon=0.5, delta=1e-6, contributions=3)
+    Policy(epsilon=0.5, delta=1e-06, contributions=3)
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -92,7 +120,7 @@ class Policy(BaseModel):
     iterate: Literal["last", "average"] = "last"
 
     @classmethod
-    def of(cls, **choices: Any) -> Policy:
+    def of(cls, **choices: Unpack[Choices]) -> Policy:
         """A policy from keyword arguments; InputError in one line where a value does not fit."""
         try:
             return cls(**choices)
@@ -126,6 +154,13 @@ class Policy(BaseModel):
                 "iterate='average' needs components='one': an average of products is not a product"
             )
         return self
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        """The promise, and what is not the default: a screen at most."""
+        for name, field in type(self).model_fields.items():
+            value = getattr(self, name)
+            if name in ("epsilon", "delta") or value != field.default:
+                yield name, value if len(str(value)) <= 80 else f"{value!s:.77}..."
 
     @property
     def cells(self) -> int:

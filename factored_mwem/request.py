@@ -5,6 +5,7 @@ read.
 from __future__ import annotations
 
 import json
+import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
@@ -74,6 +75,13 @@ class Request:
             declared.check_reviewed()
         return cls(
             private, workload, policy, declared, None if columns is None else list(columns), rows, sample_seed
+        )
+
+    def __repr__(self) -> str:
+        columns = reprlib.repr(self.columns)
+        return (
+            f"Request({self.private!r}, {self.workload!r}, {self.policy!r}, declared={self.declared!r}, "
+            f"columns={columns}, rows={self.rows}, sample_seed={self.sample_seed})"
         )
 
     @property

@@ -82,7 +82,12 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Cap:
-    """What all releases together may cost: (epsilon, delta), or `rho` with a `delta` for categories."""
+    """What all releases together may cost: (epsilon, delta), or `rho` and a `delta` for learnt categories.
+
+    >>> from factored_mwem import Cap
+    >>> Cap.of(3.0, 0.0)
+    Cap(epsilon=Fraction(3, 1), delta=Fraction(0, 1), rho=None)
+    """
 
     epsilon: Fraction | None
     delta: Fraction

@@ -13,7 +13,12 @@ from factored_mwem.errors import InputError
 
 
 class Neighbours(StrEnum):
-    """The relation that is protected."""
+    """The relation that is protected.
+
+    >>> from factored_mwem import Neighbours, Policy
+    >>> Policy.of(neighbours="replace").neighbours is Neighbours.REPLACE
+    True
+    """
 
     ADD_REMOVE = "add-remove"
     REPLACE = "replace"

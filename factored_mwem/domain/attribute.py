@@ -16,6 +16,8 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from factored_mwem.files import without_example
+
 DEFAULT_BINS = 32
 """Bins of a number, date or timestamp whose domain names none."""
 ONE_BIN_EACH = 128
@@ -50,9 +52,18 @@ class Attribute(BaseModel):
     Either `categories` lists the values (`other` names the one that takes whatever is unlisted), or the
     attribute is a number, date or timestamp between `constraints.minimum` and `constraints.maximum`, cut into
     `bins` of equal width or at `edges`.
+
+    >>> from factored_mwem import Attribute
+    >>> Attribute(name="sex", categories=("F", "M"), constraints={"required": True}).size
+    2
+    >>> age = Attribute(name="age", type="integer", constraints={"minimum": 0, "maximum": 99}, bins=10)
+    >>> age.size, age.null_code  # ten bins, and a code for what is missing
+    (11, 10)
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", populate_by_name=True, json_schema_extra=without_example
+    )
 
     name: str = Field(min_length=1)
     type: Literal["string", "boolean", "integer", "number", "date", "datetime"] = "string"

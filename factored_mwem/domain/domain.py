@@ -35,6 +35,7 @@ several places.
 class Domain:
     """The attributes of a table together, in column order.
 
+    >>> from factored_mwem import Attribute, Domain
     >>> Domain([Attribute(name="sex", categories=("F", "M")), Attribute(name="age", type="integer",
     ...     constraints={"minimum": 0, "maximum": 99, "required": True})]).shape
     (3, 100)

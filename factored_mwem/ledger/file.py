@@ -57,6 +57,15 @@ class LedgerFile:
     """An open ledger file. Every method is one transaction.
 
     InputError where the file is no ledger, Busy where it stays locked.
+
+    >>> from pathlib import Path
+    >>> import pyarrow as pa
+    >>> from factored_mwem import Cap, LedgerFile, Neighbours, release
+    >>> ledger = LedgerFile.create(Path("people.db"))
+    >>> ledger.add("people", Cap.of(3.0, 1e-6), Neighbours.ADD_REMOVE, 1)
+    >>> _ = release(pa.table({"age": [0, 1]}), 1, domain={"age": 2}, ledger="people.db", dataset="people")
+    >>> [entry.state for entry in ledger.entries("people")]
+    ['finished']
     """
 
     def __init__(self, path: Path) -> None:

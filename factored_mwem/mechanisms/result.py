@@ -14,7 +14,16 @@ from factored_mwem.privacy.session import Measurement
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A round: what it measured, how large the model is now, and the share of the budget that is spent."""
+    """A round: what it measured, how large the model is now, and the share of the budget that is spent.
+
+    >>> import pyarrow as pa
+    >>> from factored_mwem import release
+    >>> rounds = []
+    >>> bits = pa.table({name: [0, 1, 1] for name in "abc"})
+    >>> _ = release(bits, 2, domain=dict.fromkeys("abc", 2), rounds=2, report=rounds.append)
+    >>> all(0 < each.spent <= 1 for each in rounds)
+    True
+    """
 
     round: int
     rounds: int

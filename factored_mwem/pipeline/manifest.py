@@ -10,11 +10,12 @@ from dataclasses import asdict
 from fractions import Fraction
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from factored_mwem.accounting.accountant import Accountant, Budget, Charge, Mechanism, guarantee
 from factored_mwem.accounting.conversion import Composition, library_version
 from factored_mwem.domain.attribute import Attribute
+from factored_mwem.files import without_example
 from factored_mwem.ledger.run import Run
 from factored_mwem.mechanisms.plan import Plan
 from factored_mwem.mechanisms.result import Fitted
@@ -50,13 +51,21 @@ class Guarantee(_Part):
     """None in manifests of before they were listed."""
 
 
+PRICES = """What an entry costs, rounded up to a multiple of 2^-80; s is its `sensitivity`, b its `scale`:
+discrete gaussian: s / (2 * b^2) of rho, s the squared L2 sensitivity;
+gaussian threshold: s / (2 * b^2) of rho, s the squared L2 sensitivity, and `delta` besides;
+discrete laplace: s / b of epsilon, s the L1 sensitivity;
+exponential mechanism (gumbel): (2 * s / b)^2 / 8 of rho, s the most that a score changes;
+permute-and-flip: 2 * s / b of epsilon, s the most that a score changes.
+Costs add. Under pure composition their sum is epsilon; under zCDP the sum of rho is converted at the delta
+that the entries leave of the promised one."""
+
+
 class ChargeRecord(_Part):
-    """A ledger entry. `sensitivity` is squared L2 for Gaussian kinds, L1 for Laplace, the score's for
-    selection; `delta` a fraction.
-    """
+    """A ledger entry; `delta` is a fraction."""
 
     stage: str
-    mechanism: Mechanism
+    mechanism: Mechanism = Field(description=PRICES)
     target: tuple[str, ...]
     scale: float
     sensitivity: int
@@ -124,9 +133,20 @@ class Output(_Part):
 
 
 class Manifest(_Part):
-    """The statement as a whole. `chain_head`: the head of the ledger's chain when this release was entered;
-    `fmwem ledger verify` looks for it.
+    """The statement as a whole.
+
+    `chain_head`: the head of the ledger's chain when this release was entered; `fmwem ledger verify` looks
+    for it.
+
+    >>> import pyarrow as pa
+    >>> from factored_mwem import Manifest, release
+    >>> text = release(pa.table({"age": [0, 1]}), 1, domain={"age": 2}).manifest.model_dump_json()
+    >>> stated = Manifest.model_validate_json(text)
+    >>> stated.recompute() == stated.guarantee.spent_epsilon  # from the ledger's entries alone
+    True
     """
+
+    model_config = ConfigDict(json_schema_extra=without_example)
 
     manifest_version: int = VERSION
     tool: str = "factored-mwem"

@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from factored_mwem.accounting.accountant import Accountant
 from factored_mwem.crashpoints import reach
@@ -19,7 +19,7 @@ from factored_mwem.mechanisms.registry import MECHANISMS
 from factored_mwem.mechanisms.result import Progress, Report
 from factored_mwem.pipeline.manifest import describe, today, versions
 from factored_mwem.pipeline.result import Release
-from factored_mwem.policy import DEFAULT_MAX_ROWS, Policy
+from factored_mwem.policy import DEFAULT_MAX_ROWS, Choices, Policy
 from factored_mwem.privacy.discover import discover
 from factored_mwem.privacy.noise import Noise, OpenDPNoise
 from factored_mwem.privacy.session import Session
@@ -40,7 +40,7 @@ def release(
     dataset: str | None = None,
     run_id: str | None = None,
     report: Callable[[Progress], None] = lambda _: None,
-    **choices: Any,
+    **choices: Unpack[Choices],
 ) -> Release:
     """A synthetic table that answers `workload` under the policy's differential privacy.
 
@@ -50,6 +50,15 @@ def release(
     cost is entered under `dataset` before it is spent; the same `run_id` again gives the same release for
     nothing. Raises InputError, BudgetExceeded or ResourceError before anything is spent, wherever that can be
     known from public facts.
+
+    >>> import pyarrow as pa
+    >>> from factored_mwem import release
+    >>> people = pa.table({"age": [31, 45, 31, 62], "member": [True, False, True, True]})
+    >>> made = release(people, 2, domain={"fields": [
+    ...     {"name": "age", "type": "integer", "constraints": {"minimum": 0, "maximum": 99}},
+    ...     {"name": "member", "type": "boolean"}]}, epsilon=0.5, rows=1000)
+    >>> made.to_pandas().shape
+    (1000, 2)
     """
     request = Request.of(
         table, workload, policy, domain=domain, columns=columns, rows=rows, sample_seed=sample_seed, **choices

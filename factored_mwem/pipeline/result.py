@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,37 +13,50 @@ import numpy as np
 import pyarrow as pa
 
 from factored_mwem.crashpoints import reach
-from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import View
 from factored_mwem.errors import InputError
 from factored_mwem.files import IfExists, check_target, remove, write_text
-from factored_mwem.model.forest import Forest
 from factored_mwem.model.sampling import aims_of, sample
-from factored_mwem.pipeline import model_file as store
+from factored_mwem.pipeline import model_file
 from factored_mwem.pipeline.manifest import Manifest, Output
-from factored_mwem.privacy.residuals import Residuals
-from factored_mwem.privacy.session import Measurement
+from factored_mwem.pipeline.marginal import Marginal, marginal_of
+from factored_mwem.pipeline.model_fields import Contents
+from factored_mwem.pipeline.summary import facts_of, in_html
 from factored_mwem.tables.formats import check_format, manifest_path, write_batches
 from factored_mwem.workload.workload import Workload
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Release:
-    """A model, the noisy measurements behind it and the manifest: all public, and no private count in it."""
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Release(Contents):
+    """A model, the noisy measurements behind it and the manifest: all public, and no private count in it.
 
-    domain: Domain
-    model: Forest
-    schema: pa.Schema
-    measurements: list[Measurement]
-    residuals: Sequence[Residuals]
-    manifest: Manifest
-    rows: int
-    seed: int
+    >>> import pyarrow as pa
+    >>> from factored_mwem import release
+    >>> people = pa.table({"age": [31, 45, 31, 62], "sex": ["F", "M", "M", "F"]})
+    >>> domain = {"fields": [{"name": "sex", "categories": ["F", "M"], "constraints": {"required": True}}]}
+    >>> made = release(people, 1, domain=domain, columns=["sex"], rows=100, epsilon=1.0)
+    >>> made.to_arrow().num_rows, made.manifest.guarantee.epsilon
+    (100, 1.0)
+    >>> made.sample(3).column_names
+    ['sex']
+    >>> made.marginal("sex").labels
+    (('F', 'M'),)
+    """
+
+    def __repr__(self) -> str:
+        return "Release\n" + "\n".join(f"  {name:9} {fact}" for name, fact in facts_of(self).items())
+
+    def _repr_html_(self) -> str:
+        """The facts, and five rows drawn from the model in a moment, not refined as the release's own are."""
+        rows = sample(self.model, self.domain, self.schema, 5, rng=np.random.default_rng(self.seed))
+        return in_html(facts_of(self), pa.Table.from_batches(rows, schema=self.schema))
+
+    def marginal(self, *names: str) -> Marginal:
+        """The model's counts over these columns: less noisy than those of any synthetic rows, and free."""
+        return marginal_of(self.model, self.domain, names)
 
     def batches(self, rows: int | None = None, *, seed: int | None = None) -> Iterator[pa.RecordBatch]:
-        """Synthetic rows in record batches: the release's own rows, or `rows` others. Free: the model is
-        public.
-        """
+        """Synthetic rows in batches: the release's own, or `rows` others. Free: the model is public."""
         rng = np.random.default_rng(self.seed if seed is None else seed)
         rows = self.rows if rows is None else rows
         for batch in sample(self.model, self.domain, self.schema, rows, rng=rng, aims=self._aims(rows)):
@@ -51,9 +64,7 @@ class Release:
             yield batch
 
     def _aims(self, rows: int) -> list[View]:
-        """The marginals asked for, which the rows are refined towards; the faithful engine's rows are as
-        drawn.
-        """
+        """The marginals asked for, which rows are refined towards; engine mwem leaves them as drawn."""
         if self.manifest.policy["engine"] == "mwem":
             return []
         workload = Workload.from_dict(self.manifest.workload)
@@ -75,7 +86,7 @@ class Release:
         return pa.Table.from_batches(self.batches(), schema=self.schema)
 
     def to_pandas(self) -> Any:
-        """The synthetic table as a pandas data frame (pandas is imported here)."""
+        """The synthetic table as a pandas data frame."""
         return self.to_arrow().to_pandas()
 
     def write(self, path: str | Path, *, overwrite: bool | IfExists = False) -> Manifest:
@@ -112,12 +123,13 @@ class Release:
         overwrite: bool | IfExists = False,
         before: Callable[[], None] = lambda: None,
     ) -> None:
-        """Write the model file, from which `Release.load` and `fmwem sample` draw more rows at no cost;
+        """Write the model file, from which `Release.load` and `fmwem sample` draw more rows at no cost.
+
         `before` runs just before it appears.
         """
-        store.save(self, Path(path), IfExists(overwrite), before)
+        model_file.save(self, Path(path), IfExists(overwrite), before)
 
     @classmethod
     def load(cls, path: str | Path) -> Release:
         """Read a model file. InputError where it is not one, or of an unknown version."""
-        return cls(**store.load(Path(path)))
+        return model_file.load(Path(path), cls)

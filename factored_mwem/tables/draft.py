@@ -19,10 +19,16 @@ MAX_CATEGORIES = 200
 
 
 def draft(source: Any, columns: Sequence[str] | None = None, *, records: Records = "checked") -> Domain:
-    """NOT PRIVATE: a domain with the categories, bounds and nulls of the data.
+    """NOT PRIVATE: a first domain whose categories, bounds and nulls are those of the data.
 
-    Review every field, widen bounds to what is publicly known. No release takes it before
+    Review every field, and widen bounds to what is publicly known. No release takes it before
     `Domain.reviewed()`, or before a person removes "draft" from its file. `records`: see Policy.
+
+    >>> import pyarrow as pa
+    >>> from factored_mwem import draft
+    >>> domain = draft(pa.table({"age": [31, 45], "sex": ["F", "M"]}))
+    >>> domain["sex"].categories, domain["age"].constraints.maximum  # of the data: one person's, maybe
+    (('F', 'M'), 45)
     """
     table = open_table(source, records)
     for name in columns or ():

@@ -114,7 +114,7 @@ class Rows(Private):
 
     def _frame(self, taken: pa.Table) -> Any:
         """A pandas frame of the same types; a categorical column chooses its codes anew."""
-        import pandas as pd  # type: ignore[import-untyped]
+        import pandas as pd
 
         return pd.DataFrame({name: _series(taken.column(name), dtype) for name, dtype in self.dtypes.items()})
 

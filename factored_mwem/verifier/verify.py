@@ -20,7 +20,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.random import Generator
@@ -29,7 +29,7 @@ from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import Ambiguous, FmwemError, InputError
 from factored_mwem.pipeline.release import make
 from factored_mwem.pipeline.result import Release
-from factored_mwem.policy import Policy
+from factored_mwem.policy import Choices, Policy
 from factored_mwem.request import Request
 from factored_mwem.tables.source import Private
 from factored_mwem.verifier.comparison import Draw, Finding
@@ -71,7 +71,18 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """NOT PRIVATE. What was compared, and what was found."""
+    """NOT PRIVATE. What neighbours of a table say of a release: whether the promise holds on them.
+
+    `refused`: neighbours of a text file that were refused, as a record's end was not clear, before anything
+    was drawn, as documented. `failed` counts all tables with a failure, that of a base run among them;
+    `failures` has the first.
+
+    >>> import pyarrow as pa
+    >>> from factored_mwem import verify
+    >>> seen = verify(pa.table({"age": [0, 1, 1] * 9}), 1, domain={"age": 2}, pairs=3)
+    >>> seen.pairs, seen.failed, seen.worst < 1.001  # of what was charged
+    (3, 0, True)
+    """
 
     pairs: int
     draws: int
@@ -111,14 +122,20 @@ def verify(
     pairs: int = 100,
     seed: int | None = None,
     report: Callable[[int], None] = lambda _: None,
-    **choices: Any,
+    **choices: Unpack[Choices],
 ) -> Verified:
-    """NOT PRIVATE. What `pairs` neighbours of the table say of a release with these arguments.
+    """NOT PRIVATE. Whether `pairs` neighbours of the table, one person apart, keep a release's promise.
 
-    `seed` decides which neighbours, not the noise, which has none. While it runs, no other thread should
-    release anything. `report` hears of every pair. Raises what a release of the table itself would raise.
+    The arguments are those of `release`. `seed` decides which neighbours, not the noise, which has none.
+    While it runs, no other thread should release anything. `report` hears of every pair. Raises what a
+    release of the table itself would raise.
     Copies of a table that is a file go to a private folder in TMPDIR, removed at the end; a killed run leaves
     it, and the next one removes it.
+
+    >>> import pyarrow as pa
+    >>> from factored_mwem import verify
+    >>> verify(pa.table({"age": [0, 1, 1] * 9}), 1, domain={"age": 2}, pairs=3).holds
+    True
     """
     if pairs < 1:
         raise InputError(f"pairs={pairs}: must be a whole number, 1 or more")

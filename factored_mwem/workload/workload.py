@@ -9,6 +9,7 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from reprlib import Repr
 from types import GenericAlias
 from typing import Annotated, Any, Literal
 
@@ -38,6 +39,10 @@ parts.
 """
 _TOO_DEEP = re.compile(r"(?:\.[^.\n=,\[\]{}]*){%d}" % MAX_KEY_PARTS)  # noqa: UP031 - braces
 
+_SHORT = Repr()
+_SHORT.maxtuple, _SHORT.maxstring, _SHORT.maxother = 6, 30, 200
+"""What a workload shows of itself: a screen at most."""
+
 
 class _Marginals(BaseModel):
     """Marginals: `marginals` asks for all K-way ones, `cliques` lists single ones by attribute names."""
@@ -57,10 +62,11 @@ WorkloadFile: type[_Marginals] = create_model(
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What must come out right: marginals by order and by name, and what query kinds ask.
+    """What must come out right: marginals, and what other kinds of queries ask.
 
-    `orders`: all marginals of so many attributes; `named`: those over these; `asked`: requests.
+    `orders`: all marginals of that many attributes; `named`: single ones; `asked`: cubes, ranges, parities.
 
+    >>> from factored_mwem import Workload
     >>> Workload.marginals(2) + Workload.of([("age", "sex", "race")])
     Workload(orders=(2,), named=(('age', 'sex', 'race'),), asked=())
     """
@@ -68,6 +74,10 @@ class Workload:
     orders: tuple[int, ...] = ()
     named: tuple[Clique, ...] = ()
     asked: tuple[QueryRequest, ...] = ()
+
+    def __repr__(self) -> str:
+        parts = (f"{part}={_SHORT.repr(getattr(self, part))}" for part in ("orders", "named", "asked"))
+        return f"Workload({', '.join(parts)})"
 
     @classmethod
     def marginals(cls, order: int) -> Workload:

@@ -17,6 +17,7 @@ from random import Random
 
 import numpy as np
 import pyarrow as pa
+import safetensors.numpy
 
 from factored_mwem import Domain, Policy, Release, Workload, release
 from factored_mwem.accounting.cap import Cap, Cost
@@ -29,6 +30,7 @@ from factored_mwem.ledger.entries import Reservation
 from factored_mwem.ledger.file import LedgerFile
 from factored_mwem.ledger.journal import Journal
 from factored_mwem.pipeline import manifest_check
+from factored_mwem.pipeline.model_file import digest_of
 from factored_mwem.tables.formats import write_batches
 from fuzzing import hostile
 from fuzzing.target import Target, allowed
@@ -75,6 +77,103 @@ def _model_corpus(folder: Path) -> list[bytes]:
 
 
 def _make_model(random: Random, corpus: Sequence[bytes]) -> bytes:
+    """A file damaged; or its parts changed, or its list of arrays, and a digest that fits."""
+    data = random.choice(corpus)
+    if random.random() < 0.2:
+        return hostile.damaged(data, random, corpus)
+    arrays = safetensors.numpy.load(data)
+    for _ in range(random.choice((0, 1, 1, 2))):
+        with contextlib.suppress(Exception):  # an earlier change has left nothing to change here
+            _change_array(arrays, random)
+    arrays.pop("sha256", None)
+    made = safetensors.numpy.save({**arrays, "sha256": digest_of(arrays)})
+    if random.random() < 0.3:
+        made = _strange_list(made, random)
+    return made if random.random() < 0.9 else hostile.damaged(made, random, corpus)
+
+
+def _change_array(arrays: dict[str, np.ndarray], random: Random) -> None:
+    if random.random() < 0.6:
+        header = hostile.changed(json.loads(arrays["header"].tobytes()), random)
+        arrays["header"] = np.frombuffer(hostile.as_json(header, random), dtype=np.uint8)
+        return
+    name = random.choice(sorted(arrays))
+    kind = random.randrange(6)
+    if kind == 0:
+        del arrays[name]
+    elif kind == 1:
+        arrays[name] = random.choice(list(arrays.values()))
+    elif kind == 2:
+        content = hostile.damaged(arrays[name].tobytes(), random)
+        width = arrays[name].itemsize
+        arrays[name] = np.frombuffer(content[: len(content) // width * width], dtype=arrays[name].dtype)
+    elif kind == 3:
+        arrays[random.choice(("x", "", "../x", "header", "beliefs_0", "__metadata__", "x" * 60_000))] = (
+            random.choice((np.zeros(0), arrays[name]))
+        )
+    else:
+        arrays[name] = _strange_array(arrays[name].copy(), random)
+
+
+def _strange_array(array: np.ndarray, random: Random) -> np.ndarray:
+    """The array with other values, another type or shape."""
+    kind = random.randrange(4)
+    if kind == 0 and len(array):
+        array[random.randrange(len(array))] = random.choice((0, 1, 77, -1))
+    if kind == 1 and len(array) and array.dtype.kind == "f":
+        array[random.randrange(len(array))] = random.choice((np.nan, np.inf, -0.5, 1e300))
+    if kind == 2:
+        array = array[: random.randrange(len(array) + 1)]
+    if kind == 3:
+        kinds = (np.float16, np.float32, np.float64, np.int64, np.uint64, np.uint8, np.bool_)
+        array = array.astype(random.choice(kinds), casting="unsafe").reshape(
+            random.choice(((-1,), (-1, 1), (1, -1, 1)))
+        )
+    return array
+
+
+def _strange_list(data: bytes, random: Random) -> bytes:
+    """The file whose list of arrays declares what is not there, or is no list."""
+    length = int.from_bytes(data[:8], "little")
+    entries = json.loads(data[8 : 8 + length])
+    entry = entries[random.choice([name for name in entries if name != "__metadata__"])]
+    kind = random.randrange(6)
+    if kind == 0:
+        shape = ([10**12], [-1], [0], [2, 3], [], [2**63] * 3, [0, 10**15], [1] * 70, [1.5], "x", None)
+        entry["shape"] = random.choice(shape)
+    elif kind == 1:
+        entry["dtype"] = random.choice(("F64", "I64", "U8", "BF16", "F8_E4M3", "BOOL", "C64", "O", 5, "f8"))
+    elif kind == 2:
+        start, end = entry["data_offsets"]
+        offsets = ([0, 10**12], [end, start], [start + 1, end + 1], [-1, end], [start], [0, 2**64], [0, 0])
+        entry["data_offsets"] = random.choice(offsets)
+    elif kind == 3:
+        entries["__metadata__"] = random.choice(({}, {"x": "y"}, {"x": 1}, [], "x" * 10**5))
+    text = json.dumps(hostile.changed(entries, random) if kind == 4 else entries).encode()
+    if kind == 5:
+        text = random.choice((b"[" * 10**5, b'{"a":' * 10**5, b"", b"{}", b"null", text[:-1], b" " * 2**23))
+    length = random.choice((len(text),) * 9 + (0, 2**22, 2**40, 2**64 - 1))
+    return length.to_bytes(8, "little") + text + data[8 + int.from_bytes(data[:8], "little") :]
+
+
+# ---- models of the versions before, zip files: the reader stays, and so do its hostile files
+
+
+def _old_corpus(folder: Path) -> list[bytes]:
+    """The models of today in the old form."""
+    found = []
+    for data in _model_corpus(folder):
+        arrays = safetensors.numpy.load(data)
+        header = {**json.loads(arrays.pop("header").tobytes()), "fmwem_model": 3}
+        arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+        del arrays["sha256"]
+        sink = io.BytesIO()
+        np.savez_compressed(sink, **arrays)
+        found.append(sink.getvalue())
+    return found
+
+
+def _make_old_model(random: Random, corpus: Sequence[bytes]) -> bytes:
     data = random.choice(corpus)
     if random.random() < 0.25:
         return hostile.damaged(data, random, corpus)
@@ -114,10 +213,10 @@ def _change_member(members: dict[str, bytes], random: Random) -> None:
             random.choice((b"", members[name]))
         )
     else:
-        members[name] = _strange_array(members[name], random)
+        members[name] = _strange_member(members[name], random)
 
 
-def _strange_array(content: bytes, random: Random) -> bytes:
+def _strange_member(content: bytes, random: Random) -> bytes:
     """The array with other values, another type or shape, or a head that declares what is not there."""
     array = np.load(io.BytesIO(content)).copy()
     kind = random.randrange(5)
@@ -167,7 +266,8 @@ def _strange_array(content: bytes, random: Random) -> bytes:
 
 def npy(array: np.ndarray, *, shape: str | None = None, descr: str | None = None) -> bytes:
     """An array file whose head may lie."""
-    head = f"{{'descr': {descr or repr(array.dtype.str)}, 'fortran_order': False, 'shape': {shape or f'({len(array)},)'}, }}"
+    shape = shape or f"({len(array)},)"
+    head = f"{{'descr': {descr or repr(array.dtype.str)}, 'fortran_order': False, 'shape': {shape}, }}"
     head = head + " " * (63 - (len(head) + 10) % 64) + "\n"
     return b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head.encode() + array.tobytes()
 
@@ -328,6 +428,7 @@ def _make_journal(random: Random, corpus: Sequence[bytes]) -> bytes:
 
 TARGETS = {
     "model": Target(".fmwem", _model_corpus, _make_model, run_model),
+    "old model": Target(".fmwem", _old_corpus, _make_old_model, run_model),
     "ledger": Target(".ledger", _ledger_corpus, _make_ledger, run_ledger),
     "journal": Target(".journal", _journal_corpus, _make_journal, run_journal),
 }

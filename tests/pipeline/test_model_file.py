@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import zipfile
@@ -11,11 +12,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+import safetensors.numpy
 from support.fakes import FakeNoise
+from support.model_files import parts_of, write
 
 from factored_mwem import Domain, Policy, Release, Workload, release
 from factored_mwem.errors import FmwemError, InputError
-from factored_mwem.pipeline.model_file import VERSION
+from factored_mwem.pipeline.model_fields import VERSION
+from factored_mwem.pipeline.model_file import packed
 from factored_mwem.pipeline.release import make
 from factored_mwem.request import Request
 from factored_mwem.tables.source import open_table
@@ -143,11 +147,16 @@ def test_every_noisy_answer_is_in_the_file(made: Release, path: Path) -> None:
 
 
 def test_the_file_holds_arrays_and_no_objects(path: Path) -> None:
-    with zipfile.ZipFile(path) as file:
-        assert all(name.endswith(".npy") for name in file.namelist())
-    with np.load(path, allow_pickle=False) as file:  # would raise at an object array, which is a pickle
-        kinds = {file[name].dtype.kind for name in file.files}
-    assert kinds <= set("uif")
+    arrays = safetensors.numpy.load(path.read_bytes())
+    assert {array.dtype for array in arrays.values()} <= {np.dtype(kind) for kind in ("u1", "i8", "f8")}
+    assert json.loads(arrays["header"].tobytes())["fmwem_model"] == VERSION
+
+
+def test_the_same_model_gives_the_same_bytes(chained: Release, tree_path: Path) -> None:
+    """A run that goes on compares what it would write with what is there. Also after a file was read."""
+    Release.load(tree_path).save(tree_path, same=True)
+    chained.save(tree_path.with_name("again"))
+    assert tree_path.with_name("again").read_bytes() == tree_path.read_bytes()
 
 
 def test_saving_keeps_existing_files(made: Release, path: Path) -> None:
@@ -159,13 +168,9 @@ def test_saving_keeps_existing_files(made: Release, path: Path) -> None:
 
 def changed(path: Path, edit: Any) -> None:
     """Rewrite the model file after `edit` has changed its header and arrays."""
-    with np.load(path) as file:
-        arrays = {name: file[name] for name in file.files}
-    header = json.loads(arrays["header"].tobytes())
+    header, arrays = parts_of(path)
     edit(header, arrays)
-    arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
-    with open(path, "wb") as file:
-        np.savez_compressed(file, **arrays)
+    write(path, header, arrays)
 
 
 def test_another_version_is_told_apart_from_damage(path: Path) -> None:
@@ -273,7 +278,7 @@ def test_files_that_are_no_models(path: Path) -> None:
 
 
 def test_flipped_bytes_never_end_in_a_traceback(path: Path) -> None:
-    """A zip's checksums catch most of it; whatever they miss must still be a refusal or a model."""
+    """The digest catches most of it; whatever it misses must still be a refusal or a model."""
     whole = bytearray(path.read_bytes())
     rng = np.random.default_rng(0)
     for position in rng.integers(0, len(whole), 150):
@@ -284,6 +289,19 @@ def test_flipped_bytes_never_end_in_a_traceback(path: Path) -> None:
             Release.load(path)
         except FmwemError as error:
             assert "\n" not in str(error)
+
+
+def test_a_number_that_a_disk_has_changed_is_seen(path: Path) -> None:
+    """Every byte: of the list of arrays, of an answer, of the digest itself."""
+    whole = path.read_bytes()
+    start = 8 + int.from_bytes(whole[:8], "little")
+    for position in {*range(8, len(whole), 97), start - 1, start, len(whole) - 1}:
+        damaged = bytearray(whole)
+        damaged[position] ^= 0x01
+        path.write_bytes(damaged)
+        if position != start - 1 or whole[position] != 0x20:  # a blank that fills the list up
+            with pytest.raises(InputError, match="is not a model file, or is damaged"):
+                Release.load(path)
 
 
 def test_a_pickle_is_not_opened(path: Path, tmp_path: Path) -> None:
@@ -303,18 +321,35 @@ def test_a_pickle_is_not_opened(path: Path, tmp_path: Path) -> None:
     assert not trap.exists()
 
 
-def test_a_model_of_the_version_before_is_read(path: Path) -> None:
-    """Its manifest says nothing of assumptions, nor of a ledger's chain."""
+OLD_ROWS = {
+    2: "2ad0f05ced59378f4cb9b2009a9ec400835f599ee55f7ed940486fbc936b68f9",
+    3: "fe578971c6cef8ace951934c3d8a3ae5a604088186033329431b10dcfb858d87",
+}
+"""Digest of the rows that the program of before drew from its own file."""
 
-    def older(header: dict[str, Any], _: Any) -> None:
-        header["fmwem_model"] = 2
-        header["manifest"]["manifest_version"] = 1
-        del header["manifest"]["guarantee"]["assumptions"], header["manifest"]["chain_head"]
 
-    changed(path, older)
-    found = Release.load(path)
-    assert (
-        found.manifest.manifest_version == 1
-        and found.manifest.guarantee.assumptions is None
-        and found.sample(3).num_rows == 3
-    )
+@pytest.mark.parametrize("version", OLD_ROWS)
+def test_model_files_of_before_are_read(version: int, tmp_path: Path) -> None:
+    """Made by the programs that wrote these versions: the rows are theirs; saved again, it is a new one."""
+    made = Release.load(Path(__file__).parent / "models" / f"version_{version}.fmwem")
+    rows = json.dumps(made.to_arrow().to_pylist()).encode()
+    assert hashlib.sha256(rows).hexdigest() == OLD_ROWS[version]
+    assert made.manifest.manifest_version == version - 1 and len(made.measurements) > 3
+    assert (made.manifest.guarantee.assumptions is None) == (version == 2)
+    assert made.manifest.recompute() == pytest.approx(made.manifest.guarantee.spent_epsilon)
+    made.save(tmp_path / "new")
+    assert Release.load(tmp_path / "new").to_arrow().equals(made.to_arrow())
+
+
+@pytest.mark.parametrize("version", [*OLD_ROWS, VERSION + 1])
+def test_a_version_in_the_form_of_another_is_refused(version: int, path: Path) -> None:
+    changed(path, lambda header, arrays: header.update(fmwem_model=version))
+    with pytest.raises(InputError, match=f"of version {version}, this program reads version {VERSION}"):
+        Release.load(path)
+
+
+def test_arrays_of_any_layout_are_saved_as_they_are(tmp_path: Path) -> None:
+    """The library copies memory as it lies, whatever its strides."""
+    grid = np.arange(12).reshape(3, 4)
+    (tmp_path / "m").write_bytes(packed({}, {"strided": grid[:, 1], "whole": grid.ravel()}))
+    assert parts_of(tmp_path / "m")[1]["strided"].tolist() == [1, 5, 9]

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from support.model_files import parts_of
 
 from factored_mwem import Release, Workload, release
 from factored_mwem.errors import InputError
@@ -88,10 +89,9 @@ def off_the_grid(folder: Path) -> list[str]:
     grid.
     """
     wrong = []
-    with np.load(folder / "m.fmwem") as model:
-        noisy = [name for name in model.files if "noisy" in name]
-        wrong += [name for name in noisy if model[name].dtype != np.int64]
-        header = json.loads(model["header"].tobytes())
+    header, arrays = parts_of(folder / "m.fmwem")
+    noisy = [name for name in arrays if "noisy" in name]
+    wrong += [name for name in noisy if arrays[name].dtype != np.int64]
     assert noisy
     manifest = json.loads((folder / "m.manifest.json").read_text())
     wrong += [

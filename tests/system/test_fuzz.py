@@ -27,6 +27,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.model_files import Parts, listed, parts_of, write
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 
@@ -46,7 +47,7 @@ from factored_mwem.tables.source import open_table
 TIMES = int(
     os.environ.pop("FMWEM_FUZZ", "1")
 )  # taken away at once: the command line refuses variables that it does not know
-EXAMPLES = {"release": 20, "gzip": 60, "csv": 80, "parquet": 60, "feather": 120}
+EXAMPLES = {"old model": 120, "release": 20, "gzip": 60, "csv": 80, "parquet": 60, "feather": 120}
 """Of the slower targets; 250 of the others."""
 
 
@@ -144,27 +145,12 @@ def test_the_check_sees_time_and_memory() -> None:
 
 # ---- models from strangers
 
-Parts = tuple[dict[str, Any], dict[str, np.ndarray]]
-
 
 def taken_apart(made: Release) -> Parts:
     """Header and arrays of a release's model file."""
     with tempfile.TemporaryDirectory() as folder:
         made.save(Path(folder) / "m")
-        with np.load(Path(folder) / "m") as file:
-            arrays = {name: file[name] for name in file.files}
-    return json.loads(arrays.pop("header").tobytes()), arrays
-
-
-def put_together(
-    path: Path, header: Any, arrays: dict[str, Any], *, pack: int = zipfile.ZIP_DEFLATED
-) -> Path:
-    """A model file of these parts; an array may be given as the bytes of its member."""
-    members = {"header": np.frombuffer(json.dumps(header).encode(), dtype=np.uint8), **arrays}
-    with zipfile.ZipFile(path, "w", pack) as file:
-        for name, content in members.items():
-            file.writestr(f"{name}.npy", content if isinstance(content, bytes) else npy(content))
-    return path
+        return parts_of(Path(folder) / "m")
 
 
 @cache
@@ -223,13 +209,8 @@ def edit_charge(**facts: Any) -> Callable[[dict[str, Any], dict[str, Any]], Any]
 
 
 HARM: dict[str, Callable[[dict[str, Any], dict[str, Any]], Any]] = {
-    "10^12 numbers declared": lambda h, a: a.update(noisy_0=npy(a["noisy_0"], shape="(1000000000000,)")),
-    "numbers of a gigabyte each": lambda h, a: a.update(noisy_0=npy(a["noisy_0"], descr="'|S1000000000'")),
-    "objects": lambda h, a: a.update(noisy_0=npy(a["noisy_0"], descr="'|O'")),
-    "a head nested deep": lambda h, a: a.update(noisy_0=npy(a["noisy_0"], shape="-" * 9000 + "1")),
     "10^12 bins": lambda h, a: h.update(domain={"a": 10**12, "b": 30, "c": 3, "d": 2}),
     "10^7 bins, many times": lambda h, a: h.update(domain={f"a{i}": 10**7 for i in range(1000)}),
-    "a header nested deep": lambda h, a: a.update(header=npy(np.frombuffer(b"[" * 10**6, dtype=np.uint8))),
     "a clique of nothing": lambda h, a: tree(h)["cliques"].__setitem__(-1, []),
     "a variable twice": lambda h, a: tree(h)["cliques"][0].append(tree(h)["cliques"][0][-1]),
     "a clique upside down": lambda h, a: tree(h)["cliques"][0].reverse(),
@@ -250,6 +231,10 @@ HARM: dict[str, Callable[[dict[str, Any], dict[str, Any]], Any]] = {
     "a measurement too short": lambda h, a: a.update(noisy_1=a["noisy_1"][:-1]),
     "a measurement of many variables": lambda h, a: h["measurements"][0].update(positions=[3] * 10**5),
     "noise that is not whole": lambda h, a: a.update(noisy_0=a["noisy_0"] + 0.5),
+    "half a number each": lambda h, a: a.update(noisy_0=a["noisy_0"].astype(np.int32)),
+    "a share of nan": lambda h, a: a["beliefs_0"].__setitem__(0, np.nan),
+    "a share without bound": lambda h, a: a["beliefs_0"].__setitem__(0, np.inf),
+    "a share below nothing": lambda h, a: a["beliefs_0"].__setitem__(0, -0.5),
     "no noise": lambda h, a: h["measurements"][0].update(scale=0),
     "a column of another name": lambda h, a: renamed(a, pa.field("z", pa.int64())),
     "a column of lists": lambda h, a: renamed(a, pa.field("a", pa.list_(pa.int64()))),
@@ -275,15 +260,99 @@ HARM: dict[str, Callable[[dict[str, Any], dict[str, Any]], Any]] = {
 }
 
 
+HEADS: dict[str, Callable[[dict[str, Any], dict[str, Any]], Any]] = {
+    "10^12 numbers declared": lambda h, a: a.update(noisy_0=npy(a["noisy_0"], shape="(1000000000000,)")),
+    "numbers of a gigabyte each": lambda h, a: a.update(noisy_0=npy(a["noisy_0"], descr="'|S1000000000'")),
+    "objects": lambda h, a: a.update(noisy_0=npy(a["noisy_0"], descr="'|O'")),
+    "a head nested deep": lambda h, a: a.update(noisy_0=npy(a["noisy_0"], shape="-" * 9000 + "1")),
+    "a header nested deep": lambda h, a: a.update(header=npy(np.frombuffer(b"[" * 10**6, dtype=np.uint8))),
+}
+"""Of arrays in the files of before, whose heads may lie."""
+LISTS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "10^12 numbers declared": lambda e: e["noisy_0"].update(shape=[10**12]),
+    "a terabyte declared": lambda e: e["noisy_0"].update(shape=[10**12 // 8], data_offsets=[0, 10**12]),
+    "more numbers than 64 bits count": lambda e: e["noisy_0"].update(shape=[2**63, 2**63]),
+    "numbers below nothing": lambda e: e["noisy_0"].update(shape=[-1]),
+    "objects": lambda e: e["noisy_0"].update(dtype="O"),
+    "an array of two dimensions": lambda e: e["noisy_0"].update(shape=[*e["noisy_0"]["shape"], 1]),
+    "numbers of another width": lambda e: e["noisy_0"].update(dtype="F32"),
+    "an array in the place of another": lambda e: e["noisy_0"].update(e["noisy_1"]),
+    "an array before the first": lambda e: e["noisy_0"].update(data_offsets=[-8, 0]),
+    "an array nobody lists": lambda e: e.pop("noisy_0") and None,
+    "no list": lambda e: [],
+    "a number for a list": lambda e: 7,
+    "a list without end": lambda e: {**e, **{f"{i:0200}": e["header"] for i in range(20_000)}},
+    "a list of nothing without end": lambda e: {
+        **e, **{f"{i:060}": {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]} for i in range(30_000)}
+    },
+    "a shape without end": lambda e: e["noisy_0"].update(shape=[1] * 10**6),
+    "shapes of shapes": lambda e: e["noisy_0"].update(shape=[[[[[1]]]]]),
+}  # fmt: skip
+"""Of what a file declares of its arrays."""
+
+
+@pytest.mark.parametrize("form", ["new", "old"])
 @pytest.mark.parametrize("kind", HARM)
-def test_a_model_that_would_do_harm_is_refused(kind: str, tmp_path: Path) -> None:
+def test_a_model_that_would_do_harm_is_refused(kind: str, form: str, tmp_path: Path) -> None:
     """Before any memory is taken for what it declares, and before a row is drawn."""
     header, arrays = parts()
     HARM[kind](header, arrays)
-    path = put_together(tmp_path / "m", header, arrays)
+    path = write(tmp_path / "m", header, arrays) if form == "new" else old(tmp_path / "m", header, arrays)
+    refused_at_once(path, memory=2**29)
+
+
+@pytest.mark.parametrize("kind", HEADS)
+def test_an_old_model_whose_arrays_lie_is_refused(kind: str, tmp_path: Path) -> None:
+    header, arrays = parts()
+    HEADS[kind](header, arrays)
+    refused_at_once(old(tmp_path / "m", header, arrays), memory=2**29)
+
+
+@pytest.mark.parametrize("kind", LISTS)
+def test_a_model_whose_list_lies_is_refused(kind: str, tmp_path: Path) -> None:
+    """Nothing of the size that it declares is made."""
+    path = write(tmp_path / "m", *parts())
+    path.write_bytes(listed(path.read_bytes(), LISTS[kind]))
+    refused_at_once(path, memory=2**26)
+
+
+def refused_at_once(path: Path, *, memory: int) -> None:
     with pytest.raises(FmwemError) as refused:
-        measured(lambda: Release.load(path), seconds=5, memory=2**29)
+        measured(lambda: Release.load(path), seconds=5, memory=memory)
     assert str(refused.value).isprintable()
+
+
+def old(path: Path, header: Any, arrays: dict[str, Any], *, pack: int = zipfile.ZIP_DEFLATED) -> Path:
+    """A model file of version 3, a zip file; an array may be given as the bytes of its member."""
+    text = json.dumps({**header, "fmwem_model": 3}).encode()
+    with zipfile.ZipFile(path, "w", pack) as file:
+        for name, content in {"header": np.frombuffer(text, dtype=np.uint8), **arrays}.items():
+            file.writestr(f"{name}.npy", content if isinstance(content, bytes) else npy(content))
+    return path
+
+
+def test_a_header_nested_deep_is_refused(tmp_path: Path) -> None:
+    _, arrays = parts()
+    path = write(tmp_path / "m", np.frombuffer(b"[" * 10**6, dtype=np.uint8), arrays)
+    refused_at_once(path, memory=2**29)
+
+
+def test_a_file_larger_than_a_model_may_be_is_not_read(tmp_path: Path) -> None:
+    """Nor a list of its arrays, nor a header, that is too long; a file with holes takes no disk."""
+    header, arrays = parts()
+    path = write(tmp_path / "m", header, arrays)
+    os.truncate(path, 2**40)
+    with pytest.raises(
+        FmwemError, match="declares 1,099,512 MB of arrays, more than a model of up to 1,074 MB"
+    ):
+        measured(lambda: Release.load(path), seconds=5, memory=2**26)
+    with open(write(path, header, arrays), "r+b") as file:
+        file.write((2**29).to_bytes(8, "little"))
+        file.truncate(2**30)
+    with pytest.raises(InputError, match="damaged"):
+        measured(lambda: Release.load(path), seconds=5, memory=2**26)
+    with pytest.raises(FmwemError, match="MB of arrays, more than"):
+        Release.load(write(path, np.full(2**25 + 1, 32, dtype=np.uint8), arrays))
 
 
 def test_the_model_itself_is_taken(tmp_path: Path) -> None:
@@ -293,8 +362,11 @@ def test_the_model_itself_is_taken(tmp_path: Path) -> None:
         {b"pandas": b"{", b"x": b"y"}
     )
     arrays["schema"] = np.frombuffer(schema.serialize().to_pybytes(), dtype=np.uint8)
-    for pack in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        made = Release.load(put_together(tmp_path / "m", header, arrays, pack=pack))
+    packed = [
+        old(tmp_path / f"{p}", header, arrays, pack=p) for p in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+    ]
+    for path in (write(tmp_path / "m", header, arrays), *packed):
+        made = Release.load(path)
         assert not made.schema.metadata and made.to_pandas().shape == (made.rows, 4)
 
 
@@ -302,7 +374,7 @@ def test_the_model_itself_is_taken(tmp_path: Path) -> None:
 def test_a_model_packed_in_another_way_is_refused(pack: int, tmp_path: Path) -> None:
     """The head of such a file may ask for four gigabytes of a dictionary."""
     with pytest.raises(InputError, match="damaged"):
-        Release.load(put_together(tmp_path / "m", *parts(), pack=pack))
+        Release.load(old(tmp_path / "m", *parts(), pack=pack))
 
 
 def declaring(path: Path, name: bytes, size: int) -> Path:
@@ -316,14 +388,14 @@ def declaring(path: Path, name: bytes, size: int) -> Path:
 def test_bombs_are_not_unpacked(tmp_path: Path) -> None:
     """Declared sizes count before anything is read, and no member gives more than it declared."""
     header, arrays = parts()
-    path = put_together(tmp_path / "m", header, {**arrays, "noisy_0": bytes(2**27)})
+    path = old(tmp_path / "m", header, {**arrays, "noisy_0": bytes(2**27)})
     assert path.stat().st_size < 2**20 and zipfile.ZipFile(path).getinfo("noisy_0.npy").file_size == 2**27
     with pytest.raises(FmwemError, match="MB of arrays, more than a model of up to 1,074 MB"):
         measured(lambda: Release.load(declaring(path, b"noisy_0.npy", 2**31)), seconds=5, memory=2**26)
     with pytest.raises(InputError, match="damaged"):
         measured(lambda: Release.load(declaring(path, b"noisy_0.npy", 200)), seconds=5, memory=2**26)
     with pytest.raises(FmwemError, match="MB of arrays, more than"):
-        Release.load(declaring(put_together(path, header, arrays), b"header.npy", 2**26))
+        Release.load(declaring(old(path, header, arrays), b"header.npy", 2**26))
 
 
 def test_a_list_of_members_without_end_is_not_read(tmp_path: Path) -> None:
@@ -331,10 +403,10 @@ def test_a_list_of_members_without_end_is_not_read(tmp_path: Path) -> None:
     first.
     """
     header, arrays = parts()
-    path = put_together(tmp_path / "m", header, {**arrays, **{f"{i:0200}": b"" for i in range(20_000)}})
+    path = old(tmp_path / "m", header, {**arrays, **{f"{i:0200}": b"" for i in range(20_000)}})
     with pytest.raises(InputError, match="damaged"):
         measured(lambda: Release.load(path), seconds=5, memory=2**26)
-    put_together(path, header, arrays)
+    old(path, header, arrays)
     with zipfile.ZipFile(path, "a") as file:
         file.comment = b"x" * 100
     with pytest.raises(InputError, match="damaged"):
@@ -371,7 +443,7 @@ def test_a_workload_inside_a_model_cannot_explode_when_rows_are_drawn(kind: str,
     header, arrays = wide()
     header = {**header, "manifest": {**header["manifest"], "workload": ENDLESS[kind]}}
     with pytest.raises(FmwemError, match="candidate marginals"):
-        measured(lambda: Release.load(put_together(tmp_path / "m", header, arrays)), seconds=5, memory=2**26)
+        measured(lambda: Release.load(write(tmp_path / "m", header, arrays)), seconds=5, memory=2**26)
 
 
 def test_a_large_workload_inside_a_model_is_drawn_in_bounds(tmp_path: Path) -> None:
@@ -379,7 +451,7 @@ def test_a_large_workload_inside_a_model_is_drawn_in_bounds(tmp_path: Path) -> N
     header, arrays = wide()
     for workload in ({"marginals": [4]}, {"cliques": [NAMES[:16]]}):
         changed = {**header, "manifest": {**header["manifest"], "workload": workload}}
-        made = Release.load(put_together(tmp_path / "m", changed, arrays))
+        made = Release.load(write(tmp_path / "m", changed, arrays))
         assert measured(lambda made=made: made.sample(30).num_rows) == 30
 
 

@@ -1,0 +1,85 @@
+"""Marginal: the counts of a release's model over some columns, with a label for each code of each."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from factored_mwem.domain.attribute import Attribute, Scalar
+from factored_mwem.domain.domain import Domain
+from factored_mwem.errors import InputError, ResourceError
+from factored_mwem.model.forest import Forest
+
+MAX_MARGINAL_CELLS = 2**26
+"""Half a gigabyte of counts."""
+Label = Scalar | None
+"""A listed value, a whole number, or a bin in words; None stands for a value that is missing."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Marginal:
+    """Records by the values of some columns, as a model believes them: `counts: float64[codes, ...]`.
+
+    The axes of `counts` stand for `names`, in that order; `labels` says what their positions stand for.
+
+    >>> import numpy as np
+    >>> from factored_mwem import Marginal
+    >>> counts = Marginal(("sex", "age"), (("F", "M"), ("0..49", "50..99")), np.array([[3.0, 4], [2, 1]]))
+    >>> counts.counts[counts.labels[0].index("M")].sum()
+    np.float64(3.0)
+    >>> counts.to_pandas()["F", "50..99"]
+    np.float64(4.0)
+    """
+
+    names: tuple[str, ...]
+    labels: tuple[tuple[Label, ...], ...]
+    counts: np.ndarray
+
+    def __repr__(self) -> str:
+        axes = " x ".join(
+            f"{name!r:.40} ({len(of)})" for name, of in zip(self.names, self.labels, strict=True)
+        )
+        return f"Marginal({axes}: {self.counts.sum():,.1f} records)"
+
+    def to_pandas(self) -> Any:
+        """A pandas series of counts, indexed by the labels of all columns."""
+        import pandas as pd
+
+        index = pd.MultiIndex.from_product(self.labels, names=self.names)
+        return pd.Series(self.counts.ravel(), index=index, name="records")
+
+
+def marginal_of(model: Forest, domain: Domain, names: tuple[str, ...]) -> Marginal:
+    """The marginal over columns in the order of `names`; InputError in one line where it cannot be."""
+    if not names or len(set(names)) != len(names):
+        raise InputError("a marginal is over one column or more, each named once")
+    positions = [domain.index(name) for name in names]
+    if (cells := math.prod(domain.shape[p] for p in positions)) > MAX_MARGINAL_CELLS:
+        raise ResourceError(f"a marginal of {cells:,} cells is too large; {MAX_MARGINAL_CELLS:,} is the most")
+    view = tuple(sorted(positions))
+    counts = model.marginal(view).reshape([domain.shape[p] for p in view])
+    counts = np.ascontiguousarray(counts.transpose([view.index(p) for p in positions]))
+    return Marginal(names, tuple(labels_of(domain[name]) for name in names), counts)
+
+
+def labels_of(attribute: Attribute) -> tuple[Label, ...]:
+    """A label for each code: "20..29" is a bin with both its ends, "[0.5, 1.0)" one without the last."""
+    null = (None,) * attribute.nullable
+    if attribute.categorical:
+        return attribute.values + null
+    cuts = attribute.cuts.tolist()
+    if attribute.type == "number":
+        last = math.nextafter(cuts[-1], -math.inf)  # the highest value lies inside the last bin
+        bins = [f"[{low}, {high})" for low, high in itertools.pairwise(cuts[:-1])]
+        return (*bins, f"[{cuts[-2]}, {last}]", *null)
+    if attribute.type == "datetime":
+        moments = np.array(cuts, dtype="datetime64[us]").astype(str)
+        return (*(f"[{low}, {high})" for low, high in itertools.pairwise(moments)), *null)
+    ends = [(low, high - 1) for low, high in itertools.pairwise(cuts)]
+    if attribute.type == "date":
+        ends = np.array(ends, dtype="datetime64[D]").astype(str).tolist()
+    return (*(low if low == high else f"{low}..{high}" for low, high in ends), *null)

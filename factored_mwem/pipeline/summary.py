@@ -1,0 +1,73 @@
+"""What a release says of itself in a terminal and in a notebook: public facts, and a few synthetic rows."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+
+from factored_mwem.pipeline.model_fields import Contents
+
+MAX_LIST, MAX_NAME = 54, 24
+"""Characters of a list of names, and of a name in it."""
+
+
+def facts_of(made: Contents) -> dict[str, str]:
+    """Name and value of each fact, in printable lines that fit a screen."""
+    manifest, trees = made.manifest, [part.tree for part in made.model.components]
+    promised, domain = manifest.guarantee, made.domain
+    sizes = [(size, tree, i) for tree in trees for i, size in enumerate(tree.cells)]
+    cells, tree, clique = max(sizes, key=lambda of: of[0])
+    over = [domain.names[made.model.levels.attribute[v]] for v in tree.cliques[clique]]
+    measured = (
+        _count(len(manifest.measurements), "marginal"),
+        _count(sum(r.subsets for r in manifest.residuals), "residual"),
+        _count(len(manifest.questions), "question"),
+    )
+    return {
+        "engine": manifest.policy["engine"],
+        "rows": f"{made.rows:,}",
+        "columns": f"{len(domain):,}: {some_names(domain.names)}",
+        "promised": f"epsilon {promised.epsilon:g}, delta {promised.delta:g} ({promised.neighbours})",
+        "spent": f"epsilon {promised.spent_epsilon:.6g}",
+        "measured": ", ".join(said for said in measured if said[0] != "0") or "nothing",
+        "model": f"{_count(len(sizes), 'clique')}, {_count(made.model.cells, 'cell')}",
+        "largest": f"{_count(cells, 'cell')} over {some_names(over)}",
+    }
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"
+
+
+def some_names(names: Sequence[str]) -> str:
+    """The first names, and how many more there are."""
+    short = [shortened(name) for name in names[:MAX_LIST]]
+    many = len(short)
+    while many > 1 and len(", ".join(short[:many])) > MAX_LIST:
+        many -= 1
+    rest = f" and {len(names) - many:,} more" if many < len(names) else ""
+    return ", ".join(short[:many]) + rest
+
+
+def shortened(name: str) -> str:
+    text = name if name.isprintable() else ascii(name)[1:-1]
+    return text if len(text) <= MAX_NAME else text[: MAX_NAME - 3] + "..."
+
+
+def in_html(facts: dict[str, str], rows: pa.Table) -> str:
+    """Two small tables, in which nothing that a release says is taken for HTML."""
+    columns = rows.slice(0, 5).to_pydict()
+    head = _row(map(shortened, columns), cell="th")
+    body = "".join(
+        _row("" if v is None else str(v)[:80] for v in row) for row in zip(*columns.values(), strict=True)
+    )
+    told = "".join(
+        f"<tr><th>{html.escape(name)}</th><td>{html.escape(of)}</td></tr>" for name, of in facts.items()
+    )
+    return f"<table><caption>Release</caption>{told}</table><table>{head}{body}</table>"
+
+
+def _row(values: Iterable[str], *, cell: str = "td") -> str:
+    return f"<tr>{''.join(f'<{cell}>{html.escape(value)}</{cell}>' for value in values)}</tr>"
