@@ -1,7 +1,7 @@
 """Hostile files of every kind: a parser returns or refuses in one line, soon, in little memory, before
 anything is spent; and runs no code of theirs.
 
-Hypothesis drives the same targets as scripts/fuzz.py, which runs them in bulk; FMWEM_FUZZ=20 means twenty
+Hypothesis drives the same targets as scripts/fuzz, which runs them in bulk; FMWEM_FUZZ=20 means twenty
 times as many examples here. Below stand files of the kinds that once did harm.
 """
 
@@ -31,9 +31,9 @@ from hypothesis import strategies as st
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 
 import fuzz
-from fuzzing import tables
-from fuzzing.files import npy
-from fuzzing.targets import TARGETS
+from fuzz import tables
+from fuzz.files import npy
+from fuzz.targets import TARGETS
 
 from factored_mwem import Domain, Policy, Release, Workload, release
 from factored_mwem.cli import jobs as job

@@ -26,9 +26,9 @@ from factored_mwem.workload.queries.ranges import Ranges
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 
 import replay
-from replays import baselines, data, figure2, figure3, figure4, table1
-from replays.figure import FAILS, HOLDS, OPEN
-from replays.paper import Paper, paper_mwem
+from replay import baselines, data, figure2, figure3, figure4, table1
+from replay.figure import FAILS, HOLDS, OPEN
+from replay.paper import Paper, paper_mwem
 
 needs_files = pytest.mark.skipif(
     "FMWEM_DATASETS" not in os.environ, reason="FMWEM_DATASETS names no folder of data sets"

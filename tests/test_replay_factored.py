@@ -30,9 +30,9 @@ from factored_mwem.workload.queries.ranges import Ranges
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 
-from replays import ablation, adult27, data, figure5, figure6, figure7
-from replays.figure import FAILS, HOLDS
-from replays.paper import Paper, update
+from replay import ablation, adult27, data, figure5, figure6, figure7
+from replay.figure import FAILS, HOLDS
+from replay.paper import Paper, update
 
 SHAPE = (2, 3, 2, 4, 2)
 """Attributes 0, 2 and 4 are binary, 1 and 3 ordered."""

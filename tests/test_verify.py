@@ -25,8 +25,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 
-from verifications.matrix import TEXT, Configuration, at_once, configuration, crowded, domain_of, matrix
-from verifications.plants import PLANTS, Plant
+from audit.verify.matrix import TEXT, Configuration, at_once, configuration, crowded, domain_of, matrix
+from audit.verify.plants import PLANTS, Plant
 
 from factored_mwem import InputError, Policy, Verified, release, request, verify
 from factored_mwem.accounting.accountant import Accountant, Charge, Mechanism

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from audits.draws import SURE, Call, Mismatch, Script, Witness, log_ratio, simulated
-from audits.events import Features, bound_of, judge, search
+from audit.draws import SURE, Call, Mismatch, Script, Witness, log_ratio, simulated
+from audit.events import Features, bound_of, judge, search
 from factored_mwem.accounting.accountant import Accountant, Budget
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit

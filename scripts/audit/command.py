@@ -1,10 +1,11 @@
 """A statistical audit of what the package claims: lower bounds on its privacy loss, and planted bugs that
 must be seen. It reads no private table.
 
-    python scripts/audit.py --quick                      a few checks and every bug, less than a minute on 2 cores
-    python scripts/audit.py --full -o results            all checks: 10^6 runs of stages, 10^4 whole releases
-    python scripts/audit.py --full --only "release tree" the checks, and bugs, whose names hold that text
-    python scripts/audit.py --bugs                       the bugs alone
+    python scripts/audit --quick                       a few checks and every bug, in less than a minute
+    python scripts/audit --full -o results             all checks: 10^6 runs of stages, 10^4 whole releases
+    python scripts/audit --full --only "release tree"  the checks, and bugs, whose names hold that text
+    python scripts/audit --bugs                        the bugs alone
+    python scripts/audit verify                        `fmwem verify` in bulk, with options of its own
 
 Runs every stage (select, measure, discover) and whole releases many times on pairs of tiny neighbouring
 tables with the package's own noise. One half of the runs finds the event that tells the two tables apart
@@ -17,21 +18,20 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache, partial
 from multiprocessing import get_context
 from pathlib import Path
 
-from audits import report
-from audits.check import FAILURE, Check, Finding, run
-from audits.discovery import discovery_checks
-from audits.exact import exact_checks
-from audits.plants import PLANTS
-from audits.releases import release_checks
-from audits.resume import resume_checks
-from audits.stages import stage_checks
+from audit import report
+from audit.check import FAILURE, Check, Finding, run
+from audit.discovery import discovery_checks
+from audit.exact import exact_checks
+from audit.plants import PLANTS
+from audit.releases import release_checks
+from audit.resume import resume_checks
+from audit.stages import stage_checks
 
 FULL = {"stage": 37_000, "release": 2_000}
 """Runs of a check whose share is 1."""
@@ -166,7 +166,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.folder is not None:
         report.write(options.folder, "full" if options.full else "quick", findings, caught)
     return int(any(not f.holds for f in findings) or any(f.holds for _, f in caught))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from audits.check import Check, stage
-from audits.stages import ADD_REMOVE, REPLACE, ZCDP, name_of
+from audit.check import Check, stage
+from audit.stages import ADD_REMOVE, REPLACE, ZCDP, name_of
 from factored_mwem.accounting.accountant import Budget, Mechanism, scale_for
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.privacy import discover

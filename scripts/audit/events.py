@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from audits.bounds import LOSS, lower_limit, rough_limits, upper_limit
+from audit.bounds import LOSS, lower_limit, rough_limits, upper_limit
 
 MOST_VALUES = 160
 """Thresholds tried for a feature; of more values, quantiles."""

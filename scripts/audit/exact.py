@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from audits.check import HALVED, Finding
-from audits.draws import Call, Witness, log_choices
-from audits.stages import BUDGET, PURE, UNIT, ZCDP, Row, Silent, codes_of, domain_of, name_of
+from audit.check import HALVED, Finding
+from audit.draws import Call, Witness, log_choices
+from audit.stages import BUDGET, PURE, UNIT, ZCDP, Row, Silent, codes_of, domain_of, name_of
 from factored_mwem.accounting.accountant import Accountant
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Neighbours, Unit

@@ -14,7 +14,7 @@ from unittest import mock
 
 import numpy as np
 
-from audits.check import Make, real
+from audit.check import Make, real
 from factored_mwem.accounting.accountant import Accountant, Charge, Mechanism, scale_for
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit

@@ -13,8 +13,8 @@ from unittest import mock
 import numpy as np
 import pyarrow as pa
 
-from audits.check import Check, Seen, facts_of
-from audits.stages import PURE, ZCDP
+from audit.check import Check, Seen, facts_of
+from audit.stages import PURE, ZCDP
 from factored_mwem import Domain, Workload
 from factored_mwem.mechanisms import tree as engine
 from factored_mwem.pipeline import manifest

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from audits.check import FAILURE, Finding
+from audit.check import FAILURE, Finding
 
 HEAD = ("check", "claimed", "lower bound", "if honest", "if noise halved", "runs", "verdict")
 PLANTED = ("bug", "found by", "claimed", "lower bound", "runs", "caught")

@@ -18,10 +18,10 @@ from unittest import mock
 import numpy as np
 import pyarrow as pa
 
-from audits.check import Check, Seen, facts_of
-from audits.draws import Call, Witness
-from audits.releases import FIELDS, VERSIONS, Case, policy, seen_in, tables
-from audits.stages import ADD_REMOVE, PURE, codes_of, domain_of, make, worst
+from audit.check import Check, Seen, facts_of
+from audit.draws import Call, Witness
+from audit.releases import FIELDS, VERSIONS, Case, policy, seen_in, tables
+from audit.stages import ADD_REMOVE, PURE, codes_of, domain_of, make, worst
 from factored_mwem import Domain, Workload
 from factored_mwem import crashpoints as faults
 from factored_mwem.accounting.accountant import Accountant

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from audits.check import Check, stage
-from audits.draws import Witness
+from audit.check import Check, stage
+from audit.draws import Witness
 from factored_mwem.accounting.accountant import Accountant, Budget
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Neighbours, Unit

@@ -1,7 +1,7 @@
-"""The programs that `scripts/benchmark.py` measures: how one is run, and a driver for each peer. NOT PRIVATE:
+"""The programs that `python scripts/bench` measures: how one is run, and a driver for each peer. NOT PRIVATE:
 the runs read the table.
 
-    PEER_PYTHON scripts/peers.py NAME in.csv sizes.json epsilon delta rows out.csv
+    PEER_PYTHON scripts/bench/peers.py NAME in.csv sizes.json epsilon delta rows out.csv
 
 Every column of in.csv holds codes 0..size-1 and sizes.json is {"column": size, ...}, so that every program
 starts from the same public domain. Each driver calls the entry point that its program documents, with that

@@ -1,9 +1,9 @@
 """Reading of text files: CPU of our reader beside that of the library's own stream, which lets a quote run on
 over lines. NOT PRIVATE.
 
-    python scripts/reading.py                          # a made-up table of 494,021 x 42, numbers and mixed text
-    python scripts/reading.py big.csv --runs 9
-    python scripts/reading.py --checkout OTHER/PATH    # encode under a domain with another checkout of this program, too
+    python scripts/bench reading                          # a made-up table of 494,021 x 42, numbers and text
+    python scripts/bench reading big.csv --runs 9
+    python scripts/bench reading --checkout OTHER/PATH    # also encode, with this checkout and another
 
 Both read the same file in turn, whole, into columns of text, on one thread; what is shown is the ratio of
 each pair of runs.
@@ -69,7 +69,7 @@ def main() -> None:
         )
         if options.checkout:
             domain = domain_of(file, Path(folder) / "domain.json")
-            here = Path(__file__).parents[1]
+            here = Path(__file__).parents[2]
             pairs(
                 "encode, ours / the other checkout",
                 lambda: encode(here, file, domain),
@@ -163,7 +163,3 @@ def pairs(what: str, first: Callable[[], float], second: Callable[[], float], ru
         f"{what}: CPU ratio {statistics.median(ratios):.3f} (from {min(ratios):.3f} to {max(ratios):.3f}, "
         f"{runs} pairs)"
     )
-
-
-if __name__ == "__main__":
-    main()

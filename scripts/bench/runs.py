@@ -1,9 +1,9 @@
 """Accuracy, speed and scale of `fmwem release`, beside other programs and other checkouts. NOT PRIVATE: it
 reads the tables.
 
-    python scripts/benchmark.py accuracy --data adult_discretised adultcat --epsilons 0.1 1 10 --runs 5 -o out.csv
-    python scripts/benchmark.py speed --epsilons 1 --runs 1 --peers mst swift --peer-python mst=PYTHON swift=PYTHON
-    python scripts/benchmark.py scale --rows 50000 5000000 --attributes 10 1000 --cells 2 64
+    python scripts/bench accuracy --data adult_discretised adultcat --epsilons 0.1 1 10 --runs 5 -o out.csv
+    python scripts/bench speed --epsilons 1 --runs 1 --peers mst swift --peer-python mst=PY1 swift=PY2
+    python scripts/bench scale --rows 50000 5000000 --attributes 10 1000 --cells 2 64
 
 Every run, ours or a peer's, is a process of its own that reads the same CSV of codes and the same {"column":
 size} domain and writes as many rows. Errors are L1 distances between normalised marginals of the real and the
@@ -12,7 +12,7 @@ wall seconds run from the start of the process to its end, memory is the largest
 run once unmeasured on every table first, because numba compiles once per installation, not per run.
 
 A table is a name in the folder FMWEM_DATASETS (adult_discretised, adultcat, brfss2015, nltcs) or the path of
-a CSV of codes with NAME.domain.json beside it. Peers are the drivers of scripts/peers.py, each run by the
+a CSV of codes with NAME.domain.json beside it. Peers are the drivers of scripts/bench/peers.py, each run by the
 Python that `--peer-python` names. `--checkout` runs the program in another folder beside, or instead of, the
 installed one.
 """
@@ -36,7 +36,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
-from peers import ORDER, PEERS, Program, Task
+
+from bench.peers import ORDER, PEERS, Program, Task
 
 FIELDS = ("data", "program", "epsilon", "run", "e1", "e2", "e3", "max3", "cpu", "wall", "peak_mb", "status")
 CATEGORICAL = (
@@ -403,7 +404,3 @@ def main() -> None:
             )
             lines = accuracy_table(shown) if options.what == "accuracy" else speed_table(shown, options)
         print("\n".join(lines))
-
-
-if __name__ == "__main__":
-    main()

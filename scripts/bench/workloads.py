@@ -1,7 +1,7 @@
 """Errors of ranges, cubes and mixed workloads on real tables, beside identity, hierarchical, independent and
 uniform baselines. NOT PRIVATE.
 
-    FMWEM_DATASETS=FOLDER python scripts/workloads.py [ranges|mixed] [--epsilons 0.1 1] [--runs 3]
+    FMWEM_DATASETS=FOLDER python scripts/bench workloads [ranges|mixed] [--epsilons 0.1 1] [--runs 3]
 
 `ranges`: the tables of the paper's Figure 2, 2,000 random ranges each, pure epsilon-DP, root of the mean
 squared error in records. `ours` is a release by the default engine, its model and its rows; HB (Qardaji,
@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from replay import baselines, data
 
 from factored_mwem import Domain, Workload, release
 from factored_mwem.accounting.conversion import rho_of
@@ -29,9 +30,6 @@ from factored_mwem.privacy.counts import Rows
 from factored_mwem.tables.codec import encode_table, fit_columns
 from factored_mwem.tables.source import open_table
 from factored_mwem.workload.queries.ranges import Ranges
-
-sys.path.insert(0, str(Path(__file__).parent))
-from replays import baselines, data
 
 TABLES = ("capital loss", "age x hours", "recency x frequency", "monetary")
 DELTA = 1e-9
@@ -100,7 +98,7 @@ def ranges(epsilons: list[float], runs: int) -> None:
 
 def mixed(epsilons: list[float], runs: int) -> None:
     print("| workload | epsilon | asked | ours | identity | independent |\n|---|---|---|---|---|---|")
-    domain = Domain.load(Path(__file__).parent.parent / "datasets" / "adult.domain.json")
+    domain = Domain.load(Path(__file__).parents[2] / "datasets" / "adult.domain.json")
     path = data.folder() / "adult" / "adult.csv.gz"
     private = open_table(path)
     fit_columns(domain, private, None)
@@ -165,7 +163,7 @@ def records(source: object) -> int:
     return source.total if isinstance(source, Noisy) else len(source.codes[0])
 
 
-if __name__ == "__main__":
+def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

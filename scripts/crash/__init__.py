@@ -1,1 +1,1 @@
-"""Parts of scripts/crash.py."""
+"""Parts of scripts/crash."""

@@ -1,7 +1,7 @@
 """Crash matrix: `fmwem release` is killed at every named point and at random times, run again, and its books
 are compared with what it drew.
 
-    python scripts/crash.py [--quick|--full] [--random N] [--only WORDS] [-o FOLDER] [--plant NAME]
+    python scripts/crash [--quick|--full] [--random N] [--only WORDS] [-o FOLDER] [--plant NAME]
 
 One process loads everything once; every trial is a fork of it that runs the real command line and ends as the
 trial says: by SIGKILL, by abort (as native code would), by SIGTERM, ctrl-C, `MemoryError`, a full disk or an
@@ -34,10 +34,10 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from crashes.plants import PLANTS
-from crashes.trial import CASES, Hook, Trial
-
+from crash.plants import PLANTS
+from crash.trial import CASES, Hook, Trial
 from factored_mwem import crashpoints as faults
+from factored_mwem.accounting import conversion
 from factored_mwem.kernels import warmup
 
 ENDINGS = ("kill", "abort", "term", "ctrl-c", "memory", "disk", "unexpected")
@@ -237,7 +237,3 @@ def report(results: dict[str, Result], folder: Path | None) -> None:
             json.dumps({**facts, "results": {name: asdict(r) for name, r in results.items()}}, indent=1)
         )
     sys.exit(1 if facts["violations"] else 0)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,11 +1,11 @@
 """Hostile input in bulk, for every parser: tables, domains, workloads, configurations, models, ledgers,
 journals.
 
-    python scripts/fuzz.py                            # 1,000 cases each
-    python scripts/fuzz.py --cases 20000 csv model
-    python scripts/fuzz.py --seconds 600 --seed 7
-    python scripts/fuzz.py --again found/model-123.fmwem
-    python scripts/fuzz.py --atheris domain           # coverage-guided, where atheris is installed
+    python scripts/fuzz                            # 1,000 cases each
+    python scripts/fuzz --cases 20000 csv model
+    python scripts/fuzz --seconds 600 --seed 7
+    python scripts/fuzz --again found/model-123.fmwem
+    python scripts/fuzz --atheris domain           # coverage-guided, where atheris is installed
 
 A case is well where the parser returns, or raises FmwemError in one line, within SECONDS and MORE bytes of
 memory. Cases run in a process of their own, which is stopped and started again where it hangs or dies. What
@@ -62,7 +62,7 @@ def main() -> None:
     elif options.again:
         again(options.again)
     else:
-        from fuzzing.targets import TARGETS
+        from fuzz.targets import TARGETS
 
         unknown = set(options.targets) - set(TARGETS)
         if unknown:
@@ -116,7 +116,7 @@ def bulk(name: str, options: argparse.Namespace) -> int:
 
 def prepare(name: str, folder: Path) -> None:
     """The valid files of a target, made once, so that all its processes start from the same."""
-    from fuzzing.targets import TARGETS
+    from fuzz.targets import TARGETS
 
     (folder / "corpus").mkdir()
     for number, data in enumerate(TARGETS[name].corpus(folder)):
@@ -130,7 +130,7 @@ def watched(name: str, folder: Path, first: int, last: int, seed: int):  # type:
     """
     command = [
         sys.executable,
-        __file__,
+        str(Path(__file__).parent),
         name,
         "--seed",
         str(seed),
@@ -159,7 +159,7 @@ def watched(name: str, folder: Path, first: int, last: int, seed: int):  # type:
 
 def keep(name: str, folder: Path, found: Path, number: int, message: str) -> int:
     """Save the file of a finding, and say what it is."""
-    from fuzzing.targets import TARGETS
+    from fuzz.targets import TARGETS
 
     found.mkdir(exist_ok=True)
     path = found / f"{name}-{number}{TARGETS[name].suffix}"
@@ -171,7 +171,7 @@ def keep(name: str, folder: Path, found: Path, number: int, message: str) -> int
 
 def work(name: str, folder: Path, first: int, last: int, seed: int) -> None:
     """Run cases and say of each how it went. A case is a function of seed, target and number."""
-    from fuzzing.targets import TARGETS
+    from fuzz.targets import TARGETS
 
     target = TARGETS[name]
     corpus = [path.read_bytes() for path in sorted((folder / "corpus").iterdir())]
@@ -200,7 +200,7 @@ def work(name: str, folder: Path, first: int, last: int, seed: int) -> None:
 
 def attempt(name: str, path: Path) -> tuple[bool, str | None]:
     """Whether the file was taken, and None where the case is well, else what it raised, and where."""
-    from fuzzing.targets import TARGETS
+    from fuzz.targets import TARGETS
 
     try:
         return TARGETS[name].run(path), None
@@ -239,7 +239,7 @@ def memory(field: str) -> int:
 
 def again(path: Path) -> None:
     """One file once more, with its traceback."""
-    from fuzzing.targets import TARGETS
+    from fuzz.targets import TARGETS
 
     target = TARGETS[
         path.name.split("-")[0] if path.name.split("-")[0] in TARGETS else path.name.rsplit("-", 1)[0]
@@ -265,7 +265,7 @@ def guided(names: list[str]) -> None:
             kernel.name
         )  # as they are: they could not be compiled with what is built in to see where a case goes
     with atheris.instrument_imports(include=["factored_mwem", "tomllib", "zipfile"]):
-        from fuzzing.targets import TARGETS
+        from fuzz.targets import TARGETS
     target = TARGETS[names[0]]
     folder = Path(tempfile.mkdtemp())
     prepare(names[0], folder)
@@ -296,7 +296,3 @@ def guided(names: list[str]) -> None:
         custom_mutator=mutate,
     )
     atheris.Fuzz()
-
-
-if __name__ == "__main__":
-    main()

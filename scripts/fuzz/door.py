@@ -31,8 +31,8 @@ from factored_mwem.tables.contributions import bound_contributions
 from factored_mwem.tables.delimited import Records
 from factored_mwem.tables.parsing import is_text
 from factored_mwem.tables.source import Table, open_table
-from fuzzing import hostile, tables
-from fuzzing.target import Target
+from fuzz import hostile, tables
+from fuzz.target import Target
 
 DOMAIN = Domain(tables.ATTRIBUTES)
 ID = "who"

@@ -27,8 +27,8 @@ from factored_mwem.ledger import report as books
 from factored_mwem.ledger.file import LedgerFile
 from factored_mwem.ledger.journal import Journal
 from factored_mwem.tables.formats import write_batches
-from fuzzing import hostile
-from fuzzing.target import Target, allowed
+from fuzz import hostile
+from fuzz.target import Target, allowed
 
 
 def run_model(path: Path) -> bool:

@@ -21,8 +21,8 @@ from factored_mwem.tables.codec import decode, encode_table, fit_columns
 from factored_mwem.tables.formats import write_batches
 from factored_mwem.tables.profile import profile
 from factored_mwem.tables.source import Table, open_table
-from fuzzing import hostile
-from fuzzing.target import Target, allowed
+from fuzz import hostile
+from fuzz.target import Target, allowed
 
 FIELDS: list[dict[str, Any]] = [
     {

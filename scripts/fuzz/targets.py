@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fuzzing import door, files, tables, texts
-from fuzzing.target import Target
+from fuzz import door, files, tables, texts
+from fuzz.target import Target
 
 TARGETS: dict[str, Target] = {**tables.TARGETS, **door.TARGETS, **texts.TARGETS, **files.TARGETS}

@@ -14,9 +14,9 @@ from factored_mwem import Domain, Workload
 from factored_mwem.cli import jobs as job
 from factored_mwem.cli.settings import policy_from, read_config
 from factored_mwem.tables.codec import OWN_TYPE, encode
-from fuzzing import hostile
-from fuzzing.tables import FIELDS, ROWS, back
-from fuzzing.target import Target, allowed
+from fuzz import hostile
+from fuzz.tables import FIELDS, ROWS, back
+from fuzz.target import Target, allowed
 
 DOMAINS: list[Any] = [
     {"fields": FIELDS, "missingValues": ["-"], "$schema": "https://example.org", "primaryKey": "a"},

@@ -19,10 +19,10 @@ from factored_mwem.domain.domain import Domain
 from factored_mwem.model.dense import ProductModel
 from factored_mwem.workload.queries.base import Questions
 from factored_mwem.workload.queries.parities import Parities
-from replays import data
-from replays.baselines import relative_entropy
-from replays.figure import Claim, Row, canvas, mark, mean, pick, save, values
-from replays.paper import Paper, paper_mwem, update
+from replay import data
+from replay.baselines import relative_entropy
+from replay.figure import Claim, Row, canvas, mark, mean, pick, save, values
+from replay.paper import Paper, paper_mwem, update
 
 SMALL = ("mildew", "czech", "rochdale")
 EPSILONS = (0.5, 1.0, 2.0)

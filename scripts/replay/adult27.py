@@ -13,7 +13,7 @@ import numpy as np
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import Levels
 from factored_mwem.privacy.counts import Rows
-from replays import data
+from replay import data
 
 BITS = {
     "native-country": 6, "sex": 1, "race": 3, "relationship": 3, "occupation": 4, "marital-status": 3, "education": 4, "workclass": 3,

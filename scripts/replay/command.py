@@ -1,8 +1,8 @@
 """The experiments of the MWEM paper (Hardt, Ligett, McSherry, NIPS 2012) from one command. NOT PRIVATE: exact
 n, fixed seeds.
 
-    python scripts/replay.py all --quick -o results/           all figures, at most 3 minutes on 2 cores
-    python scripts/replay.py figure3 --full -o results/        one figure as in the paper; all of them take at most an hour
+    python scripts/replay all --quick -o results/       all figures, at most 3 minutes on 2 cores
+    python scripts/replay figure3 --full -o results/    one figure as in the paper; all take at most an hour
 
 Writes NAME.csv and NAME.png for every figure and index.html, which shows all figures beside the paper's
 claims and how they fared. Each finished case is kept in NAME.cases.jsonl, so a run that was interrupted goes
@@ -25,12 +25,12 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
-from replays import page
-from replays.figure import OPEN, Claim
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from factored_mwem.errors import InputError
+from replay import page
+from replay.figure import OPEN, Claim
 
 NAMES = ("table1", "figure2", "figure3", "figure4", "figure5", "figure6", "figure7", "ablation")
 PROCESSES = 2
@@ -42,7 +42,7 @@ Row = dict[str, Any]
 def work(name: str, case: Row) -> tuple[list[Row], float]:
     """The rows of a case and its seconds, in a process of the pool."""
     started = time.perf_counter()
-    rows = importlib.import_module(f"replays.{name}").run(case)
+    rows = importlib.import_module(f"replay.{name}").run(case)
     return rows, time.perf_counter() - started
 
 
@@ -130,7 +130,7 @@ def write_csv(rows: list[Row], path: Path) -> None:
 
 def finish(name: str, cases: list[Row], store: Store, folder: Path) -> page.Section:
     """CSV, PNG and the marks of a figure all of whose cases are there."""
-    figure, rows = importlib.import_module(f"replays.{name}"), store.rows(cases)
+    figure, rows = importlib.import_module(f"replay.{name}"), store.rows(cases)
     write_csv(rows, folder / f"{name}.csv")
     figure.plot(rows, folder / f"{name}.png")
     effort = f"{store.seconds(cases):.1f} s of computing in {len(cases)} cases"
@@ -143,13 +143,13 @@ def replay(names: list[str], folder: Path, console: Console, *, full: bool) -> l
     """Compute, write and show these figures."""
     folder.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
-    plans = {name: importlib.import_module(f"replays.{name}").cases(full) for name in names}
+    plans = {name: importlib.import_module(f"replay.{name}").cases(full) for name in names}
     stores = {name: Store(folder / f"{name}.cases.jsonl") for name in names}
     missing = compute(plans, stores, console)
     sections = []
     for name in names:
         if name in missing:
-            figure = importlib.import_module(f"replays.{name}")
+            figure = importlib.import_module(f"replay.{name}")
             none = Claim("what the paper claims here", OPEN, missing[name])
             section = page.Section(name, figure.TITLE, figure.SETTINGS, missing[name], b"", [none])
         else:
@@ -193,7 +193,3 @@ def main(arguments: list[str] | None = None) -> None:
         replay(names, options.output, Console(stderr=True), full=options.full)
     except KeyboardInterrupt:
         sys.exit("interrupted; the same command goes on where this one stopped")
-
-
-if __name__ == "__main__":
-    main()

@@ -9,10 +9,10 @@ import numpy as np
 
 from factored_mwem.model.dense import Factor, ProductModel
 from factored_mwem.workload.queries.ranges import Ranges
-from replays import data
-from replays.baselines import gram_of_ranges, hierarchy, identity, noise_of_matrix_mechanism, svd_bound
-from replays.figure import OPEN, Claim, Row, canvas, mark, mean, pick, save, values
-from replays.paper import Paper, paper_mwem
+from replay import data
+from replay.baselines import gram_of_ranges, hierarchy, identity, noise_of_matrix_mechanism, svd_bound
+from replay.figure import OPEN, Claim, Row, canvas, mark, mean, pick, save, values
+from replay.paper import Paper, paper_mwem
 
 TITLE = "Figure 2: range queries against the SVD lower bound"
 SETTINGS = (

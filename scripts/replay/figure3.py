@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from factored_mwem.workload.queries.parities import Parities
-from replays import data
-from replays.baselines import barak, log_linear, relative_entropy
-from replays.figure import FAILS, HOLDS, OPEN, Claim, Row, band, canvas, mark, mean, pick, save, values
-from replays.paper import Paper, paper_mwem
+from replay import data
+from replay.baselines import barak, log_linear, relative_entropy
+from replay.figure import FAILS, HOLDS, OPEN, Claim, Row, band, canvas, mark, mean, pick, save, values
+from replay.paper import Paper, paper_mwem
 
 TITLE = "Figure 3: relative entropy of contingency tables"
 SETTINGS = (

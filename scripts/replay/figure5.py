@@ -14,9 +14,9 @@ from factored_mwem.domain.domain import Domain
 from factored_mwem.model.dense import ProductModel
 from factored_mwem.privacy.counts import Rows
 from factored_mwem.workload.queries.cuboids import Cuboids
-from replays.adult27 import codes
-from replays.figure import OPEN, Claim, Row, band, canvas, mark, mean, pick, save, values
-from replays.paper import Paper, update
+from replay.adult27 import codes
+from replay.figure import OPEN, Claim, Row, band, canvas, mark, mean, pick, save, values
+from replay.paper import Paper, update
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0)
 ROUNDS, SWEEPS, GUARD = 10, 100, 1.0

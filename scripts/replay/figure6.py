@@ -16,8 +16,8 @@ import numpy as np
 from factored_mwem.domain.domain import Domain
 from factored_mwem.model.dense import ProductModel
 from factored_mwem.workload.queries.parities import Parities, parities_of
-from replays.figure import OPEN, Claim, Row, canvas, mark, pick, save, values
-from replays.paper import Paper, update
+from replay.figure import OPEN, Claim, Row, canvas, mark, pick, save, values
+from replay.paper import Paper, update
 
 RECORDS = 100_000
 CHANCE = 0.25

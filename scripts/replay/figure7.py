@@ -12,9 +12,9 @@ import numpy as np
 
 from factored_mwem.model.dense import ProductModel
 from factored_mwem.workload.queries.parities import Parities
-from replays.adult27 import binary, bits
-from replays.figure import OPEN, Claim, Row, canvas, mark, mean, pick, save, values
-from replays.paper import Paper, paper_mwem
+from replay.adult27 import binary, bits
+from replay.figure import OPEN, Claim, Row, canvas, mark, mean, pick, save, values
+from replay.paper import Paper, paper_mwem
 
 SWEEPS = 10
 IRRELEVANT = 50

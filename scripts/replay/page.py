@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numba
 import numpy as np
 
-from replays.figure import FAILS, HOLDS, OPEN, Claim
+from replay.figure import FAILS, HOLDS, OPEN, Claim
 
 MARKS = {HOLDS: ("yes", "✓"), FAILS: ("no", "✗"), OPEN: ("open", "?")}
 """Verdict -> (CSS class, sign)."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from replays import data
-from replays.figure import OPEN, Claim, Row, canvas, mark, save
+from replay import data
+from replay.figure import OPEN, Claim, Row, canvas, mark, save
 
 TITLE = "Table 1: the contingency tables"
 SETTINGS = (

@@ -1,1 +1,1 @@
-"""Parts of scripts/verify.py: configurations to run, and bugs to plant."""
+"""Parts of `python scripts/audit verify`: configurations to run, and bugs to plant."""

@@ -1,10 +1,10 @@
 """`fmwem verify` in bulk, on a slice of Adult: every engine, kind of question, relation and kind of input. It
 reads no private table.
 
-    python scripts/verify.py                       a thousand pairs of neighbours, over all configurations
-    python scripts/verify.py --pairs 10000         the same with more, in about a quarter of an hour on 2 cores
-    python scripts/verify.py --only "mwem, replace" the configurations whose names hold that text
-    python scripts/verify.py --bugs                planted bugs, which must be found
+    python scripts/audit verify                         a thousand pairs of neighbours in all
+    python scripts/audit verify --pairs 10000           more, in about a quarter of an hour on 2 cores
+    python scripts/audit verify --only "mwem, replace"  the configurations whose names hold that text
+    python scripts/audit verify --bugs                  planted bugs, which must be found
 
 Exit code 1 where one person's rows moved something by more than was charged, or a planted bug went unnoticed.
 """
@@ -12,7 +12,6 @@ Exit code 1 where one person's rows moved something by more than was charged, or
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -21,9 +20,8 @@ from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
-from verifications.matrix import Configuration, matrix
-from verifications.plants import PLANTS
-
+from audit.verify.matrix import Configuration, matrix
+from audit.verify.plants import PLANTS
 from factored_mwem import Verified
 
 
@@ -98,7 +96,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser.error(f"no configuration holds {options.only!r}")
         run(found[0], 1)  # kernels are compiled here, once, and not by both workers at a time
         return int(not honest(found, options.pairs, pool))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -23,7 +23,7 @@ from factored_mwem import Domain, Verified, Workload, verify
 from factored_mwem.workload.queries.cuboids import CubeRequest
 from factored_mwem.workload.queries.ranges import RangesRequest
 
-DATA = Path(__file__).parents[2] / "datasets"
+DATA = Path(__file__).parents[3] / "datasets"
 COLUMNS = ("age", "education-num", "race", "sex", "income")
 NUMBERS = ("age", "education-num")
 ROWS = 240

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from audit.verify.matrix import Configuration, crowded
 from factored_mwem import request
 from factored_mwem.accounting.accountant import Accountant, Charge
 from factored_mwem.accounting.unit import Unit
@@ -26,7 +27,6 @@ from factored_mwem.privacy import discover, noise
 from factored_mwem.privacy.noise import OpenDPNoise
 from factored_mwem.tables.contributions import without
 from factored_mwem.tables.source import Table, open_table
-from verifications.matrix import Configuration, crowded
 
 
 @dataclass(frozen=True)
