@@ -15,7 +15,6 @@ from scipy import stats
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 
-
 from audit import check, command, draws, exact
 from audit.bounds import epsilon_loss, lower_limit, rho_loss, rough_limits, upper_limit
 from audit.events import Features, judge, search

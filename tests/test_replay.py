@@ -25,8 +25,7 @@ from factored_mwem.workload.queries.ranges import Ranges
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 
-import replay
-from replay import baselines, data, figure2, figure3, figure4, table1
+from replay import baselines, command, data, figure2, figure3, figure4, table1
 from replay.figure import FAILS, HOLDS, OPEN
 from replay.paper import Paper, paper_mwem
 
@@ -291,14 +290,14 @@ def test_the_marks_of_table_1_follow_its_rows() -> None:
 def test_an_interrupted_replay_goes_on_where_it_stopped(tmp_path: Path) -> None:
     """A torn last line is not counted; the cases that were there are not run again; the CSV is the same."""
     quiet = Console(quiet=True)
-    replay.replay(["table1"], tmp_path, quiet, full=False)
+    command.replay(["table1"], tmp_path, quiet, full=False)
     whole, csv_ = (tmp_path / "table1.cases.jsonl").read_text(), (tmp_path / "table1.csv").read_bytes()
     lines = whole.splitlines()
     marked = json.loads(lines[0])
     marked["seconds"] = 1234.0  # would change if the case were run again
     (tmp_path / "table1.cases.jsonl").write_text(json.dumps(marked) + "\n" + lines[1][:20])
     (tmp_path / "table1.csv").unlink()
-    replay.replay(["table1"], tmp_path, quiet, full=False)
+    command.replay(["table1"], tmp_path, quiet, full=False)
     again = [
         json.loads(line)
         for line in (tmp_path / "table1.cases.jsonl").read_text().splitlines()
@@ -310,7 +309,7 @@ def test_an_interrupted_replay_goes_on_where_it_stopped(tmp_path: Path) -> None:
 
 def test_the_page_stands_alone(tmp_path: Path) -> None:
     """No link, script or image from elsewhere; stamped; every claim is there."""
-    sections = replay.replay(["table1"], tmp_path, Console(quiet=True), full=False)
+    sections = command.replay(["table1"], tmp_path, Console(quiet=True), full=False)
     text = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert "NOT PRIVATE" in text and "data:image/png;base64," in text
     assert not any(word in text for word in ("http://", "https://", "<script", 'src="/', "url("))
@@ -322,7 +321,7 @@ def test_a_figure_without_its_data_says_so_and_the_others_go_on(
 ) -> None:
     """As for somebody who has no data folder: no crash, one line for each figure, the page is written."""
     monkeypatch.setenv("FMWEM_DATASETS", str(tmp_path / "none"))
-    sections = replay.replay(
+    sections = command.replay(
         ["figure5", "figure7", "table1"], tmp_path / "out", Console(quiet=True), full=False
     )
     assert [{claim.verdict for claim in section.claims} for section in sections[:2]] == [{OPEN}, {OPEN}]
@@ -347,9 +346,9 @@ change of the code.
 @needs_files
 @pytest.mark.slow
 def test_the_quick_replay_bears_out_the_claims_about_error_and_structure(tmp_path: Path) -> None:
-    sections = replay.replay(list(replay.NAMES), tmp_path, Console(quiet=True), full=False)
+    sections = command.replay(list(command.NAMES), tmp_path, Console(quiet=True), full=False)
     claims = {section.name: section.claims for section in sections}
-    assert set(claims) == set(replay.NAMES) and all(claims.values())
+    assert set(claims) == set(command.NAMES) and all(claims.values())
     for name, texts in MUST_HOLD.items():
         for text in texts:
             assert [claim.verdict for claim in claims[name] if text in claim.text] == [HOLDS], (name, text)

@@ -75,9 +75,11 @@ class Mixed:
         kind, q = self.numbers[question]
         return kind.positions(q)
 
-    def step(self, part: Factor, question: int, noisy: np.ndarray, total: float, *, guard: float) -> None:
+    def axis_values(self, question: int) -> dict[int, np.ndarray] | None:
         kind, q = self.numbers[question]
-        step(part, kind, q, noisy, total, guard=guard)
+        self.lowest = kind.lowest
+        """Of the question last asked about: a step asks for it next."""
+        return kind.axis_values(q)
 
 
 def mixed() -> Mixed:

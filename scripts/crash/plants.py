@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from factored_mwem import crashpoints as faults
-from factored_mwem import files as output
+from factored_mwem import files
 from factored_mwem.ledger import file as ledger_file
 from factored_mwem.ledger import journal, run
+from factored_mwem.pipeline import model_file
+from factored_mwem.tables import formats
 
 
 def no_journal() -> None:
@@ -53,7 +55,8 @@ def in_place() -> None:
         yield path
         faults.reach("after rename")
 
-    output.replacing = straight
+    for home in (files, formats, model_file):
+        home.replacing = straight
 
 
 PLANTS = {"no-journal": no_journal, "refund": refund, "late-books": late_books, "in-place": in_place}
