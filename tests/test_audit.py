@@ -6,20 +6,16 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy import stats
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
-
 from audit import check, command, draws, exact
 from audit.bounds import epsilon_loss, lower_limit, rho_loss, rough_limits, upper_limit
 from audit.events import Features, judge, search
 from audit.plants import PLANTS
 from goodness import permute_and_flip
+from scipy import stats
 
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit

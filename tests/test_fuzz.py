@@ -11,7 +11,6 @@ import json
 import os
 import random
 import struct
-import sys
 import tempfile
 import time
 import zipfile
@@ -20,20 +19,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import fuzz
 import numpy as np
 import pyarrow as pa
 import pyarrow.feather as pf
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
-
-import fuzz
 from fuzz import tables
 from fuzz.files import npy
 from fuzz.targets import TARGETS
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from factored_mwem import Domain, Policy, Release, Workload, release
 from factored_mwem.cli import jobs as job

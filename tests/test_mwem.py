@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from naive import Blocks, Dense, average, cells_of, closure, count, history, l1, project, relative_entropy
+from replay.data import expand_counts
 
 from factored_mwem.accounting.accountant import Accountant, Budget
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Neighbours, Unit
-from factored_mwem.datasets import expand_counts
 from factored_mwem.domain.domain import Domain
 from factored_mwem.kernels.dense import PAPER, SCALED
 from factored_mwem.mechanisms.mwem import Fit, Offer, mwem

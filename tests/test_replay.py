@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -16,18 +15,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from replay import baselines, command, data, figure2, figure3, figure4, table1
+from replay.figure import FAILS, HOLDS, OPEN
+from replay.paper import Paper, paper_mwem
 from rich.console import Console
 
 from factored_mwem.kernels.linear import product_answer, product_step
 from factored_mwem.model.dense import Factor, step
 from factored_mwem.workload.queries.parities import Parities
 from factored_mwem.workload.queries.ranges import Ranges
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
-
-from replay import baselines, command, data, figure2, figure3, figure4, table1
-from replay.figure import FAILS, HOLDS, OPEN
-from replay.paper import Paper, paper_mwem
 
 needs_files = pytest.mark.skipif(
     "FMWEM_DATASETS" not in os.environ, reason="FMWEM_DATASETS names no folder of data sets"

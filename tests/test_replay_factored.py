@@ -7,7 +7,6 @@ from __future__ import annotations
 import copy
 import itertools
 import math
-import sys
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -18,21 +17,18 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from replay import ablation, adult27, data, figure5, figure6, figure7
+from replay.figure import FAILS, HOLDS
+from replay.paper import Paper, update
 
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import Levels
 from factored_mwem.kernels.linear import parity_sums
-from factored_mwem.model.dense import Factor, ProductModel, step
+from factored_mwem.model.dense import Factor, ProductModel
 from factored_mwem.privacy.counts import Rows
 from factored_mwem.workload.queries.cuboids import Cuboids
 from factored_mwem.workload.queries.parities import Parities, parities_of
 from factored_mwem.workload.queries.ranges import Ranges
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
-
-from replay import ablation, adult27, data, figure5, figure6, figure7
-from replay.figure import FAILS, HOLDS
-from replay.paper import Paper, update
 
 SHAPE = (2, 3, 2, 4, 2)
 """Attributes 0, 2 and 4 are binary, 1 and 3 ordered."""

@@ -22,9 +22,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
-
 from audit.verify.matrix import TEXT, Configuration, at_once, configuration, crowded, domain_of, matrix
 from audit.verify.plants import PLANTS, Plant
 

@@ -13,14 +13,14 @@ import numpy as np
 from audit.check import HALVED, Finding
 from audit.draws import Call, Witness, log_choices
 from audit.stages import BUDGET, PURE, UNIT, ZCDP, Row, Silent, codes_of, domain_of, name_of
+from factored_mwem import Neighbours, Workload
 from factored_mwem.accounting.accountant import Accountant
 from factored_mwem.accounting.conversion import Composition
-from factored_mwem.accounting.unit import Neighbours, Unit
+from factored_mwem.accounting.unit import Unit
 from factored_mwem.model.answers import ModelAnswers
 from factored_mwem.model.dense import ProductModel
 from factored_mwem.privacy.counts import PrivateCounts
 from factored_mwem.privacy.session import Access, measure, select
-from factored_mwem.workload.workload import Workload
 
 SHAPE = (2, 2)
 CELLS = list(itertools.product(*map(range, SHAPE)))

@@ -15,12 +15,10 @@ import pyarrow as pa
 
 from audit.check import Check, Seen, facts_of
 from audit.stages import PURE, ZCDP
-from factored_mwem import Domain, Workload
+from factored_mwem import Domain, Policy, Release, Workload
 from factored_mwem.mechanisms import tree as engine
 from factored_mwem.pipeline import manifest
 from factored_mwem.pipeline.release import _release
-from factored_mwem.pipeline.result import Release
-from factored_mwem.policy import Policy
 from factored_mwem.privacy.noise import Noise
 from factored_mwem.tables.source import open_table
 

@@ -22,16 +22,13 @@ from audit.check import Check, Seen, facts_of
 from audit.draws import Call, Witness
 from audit.releases import FIELDS, VERSIONS, Case, policy, seen_in, tables
 from audit.stages import ADD_REMOVE, PURE, codes_of, domain_of, make, worst
-from factored_mwem import Domain, Workload
+from factored_mwem import Cap, Domain, LedgerFile, Release, Workload
 from factored_mwem import crashpoints as faults
 from factored_mwem.accounting.accountant import Accountant
-from factored_mwem.accounting.cap import Cap
 from factored_mwem.accounting.unit import Unit
-from factored_mwem.ledger.file import LedgerFile
 from factored_mwem.ledger.journal import CODE, HEAD, MAGIC, Journal, Journaled
 from factored_mwem.ledger.run import Run
 from factored_mwem.pipeline.release import _release
-from factored_mwem.pipeline.result import Release
 from factored_mwem.privacy.counts import PrivateRows
 from factored_mwem.privacy.noise import Noise
 from factored_mwem.privacy.session import Access, measure

@@ -13,11 +13,10 @@ import numpy as np
 
 from audit.check import Check, stage
 from audit.draws import Witness
+from factored_mwem import Attribute, Domain, Neighbours, Workload
 from factored_mwem.accounting.accountant import Accountant, Budget
 from factored_mwem.accounting.conversion import Composition
-from factored_mwem.accounting.unit import Neighbours, Unit
-from factored_mwem.domain.attribute import Attribute
-from factored_mwem.domain.domain import Domain
+from factored_mwem.accounting.unit import Unit
 from factored_mwem.model.answers import ModelAnswers
 from factored_mwem.model.dense import Factor, ProductModel
 from factored_mwem.privacy.counts import PrivateAnswers, PrivateCounts, PrivateRows
@@ -27,7 +26,6 @@ from factored_mwem.workload.queries.base import Questions
 from factored_mwem.workload.queries.cuboids import Cuboids
 from factored_mwem.workload.queries.parities import Parities
 from factored_mwem.workload.queries.ranges import Ranges
-from factored_mwem.workload.workload import Workload
 
 Row = tuple[int, int]
 Rows = Sequence[Row]

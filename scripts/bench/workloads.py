@@ -22,11 +22,8 @@ import numpy as np
 import pyarrow as pa
 from replay import baselines, data
 
-from factored_mwem import Domain, Workload, release
+from factored_mwem import Domain, InputError, Workload, release
 from factored_mwem.accounting.conversion import rho_of
-from factored_mwem.domain.levels import Levels
-from factored_mwem.errors import InputError
-from factored_mwem.privacy.counts import Rows
 from factored_mwem.tables.codec import encode_table, fit_columns
 from factored_mwem.tables.source import open_table
 from factored_mwem.workload.queries.ranges import Ranges
@@ -81,7 +78,7 @@ def ranges(epsilons: list[float], runs: int) -> None:
             rows = [np.asarray(column) for column in made.to_arrow().columns]
             answers = {
                 "model": boxes.answers(made.model),
-                "rows": boxes.answers(Rows(rows, Levels.fine(table.shape))),
+                "rows": boxes.answers(data.Exact(rows, table.shape)),
                 "HB": boxes.answers(Counted(baselines.hierarchy(counts, epsilon, rng))),
                 "identity": boxes.answers(Counted(baselines.identity(counts, epsilon, rng))),
                 "uniform": boxes.answers(Counted(np.full(table.shape, table.total / table.cells))),
@@ -103,7 +100,7 @@ def mixed(epsilons: list[float], runs: int) -> None:
     private = open_table(path)
     fit_columns(domain, private, None)
     codes = encode_table(domain, private)
-    truth, rng = Rows(codes, Levels.fine(domain.shape)), np.random.default_rng(0)
+    truth, rng = data.Exact(codes, domain.shape), np.random.default_rng(0)
     for (name, workload), epsilon in itertools.product(MIXED.items(), epsilons):
         sources: dict[str, list[object]] = {"ours": [], "identity": [], "independent": []}
         targets = {clique for asked in workload.asked for clique in asked.targets(domain)}
@@ -112,7 +109,7 @@ def mixed(epsilons: list[float], runs: int) -> None:
             for method, kept in (("ours", workload), ("independent", Workload.marginals(1))):
                 made = release(path, kept, epsilon=epsilon, delta=DELTA, domain=domain).to_arrow()
                 sources[method].append(
-                    Rows(encode_table(domain, open_table(made)), Levels.fine(domain.shape))
+                    data.Exact(encode_table(domain, open_table(made)), domain.shape)
                 )
             sources["identity"].append(Noisy(truth, domain, targets, sigma, rng))
         for asked in workload.asked:
@@ -138,7 +135,7 @@ class Noisy:
 
     def __init__(
         self,
-        truth: Rows,
+        truth: data.Exact,
         domain: Domain,
         targets: set[tuple[str, ...]],
         sigma: float,

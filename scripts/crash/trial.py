@@ -17,16 +17,13 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from factored_mwem import Cap, LedgerFile, Neighbours, Release
 from factored_mwem import crashpoints as faults
 from factored_mwem.accounting.accountant import price
-from factored_mwem.accounting.cap import Cap
-from factored_mwem.accounting.unit import Neighbours
 from factored_mwem.cli import main as cli
 from factored_mwem.files import sha256
 from factored_mwem.ledger.check import check_books
-from factored_mwem.ledger.file import LedgerFile
 from factored_mwem.pipeline.manifest import Manifest
-from factored_mwem.pipeline.result import Release
 
 from .plants import PLANTS
 

@@ -23,8 +23,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from factored_mwem import Domain
-from factored_mwem.errors import Ambiguous, InputError
+from factored_mwem import Domain, InputError
+from factored_mwem.errors import Ambiguous
 from factored_mwem.tables import delimited
 from factored_mwem.tables.codec import encode_table, fit_columns
 from factored_mwem.tables.contributions import bound_contributions

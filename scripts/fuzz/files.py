@@ -17,14 +17,12 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 
-from factored_mwem import Domain, Policy, Release, Workload, release
-from factored_mwem.accounting.cap import Cap, Cost
+from factored_mwem import Cap, Domain, LedgerFile, Neighbours, Policy, Release, Workload, release
+from factored_mwem.accounting.cap import Cost
 from factored_mwem.accounting.conversion import Composition
-from factored_mwem.accounting.unit import Neighbours
 from factored_mwem.errors import Busy
 from factored_mwem.ledger import check as book_check
 from factored_mwem.ledger import report as books
-from factored_mwem.ledger.file import LedgerFile
 from factored_mwem.ledger.journal import Journal
 from factored_mwem.tables.formats import write_batches
 from fuzz import hostile

@@ -15,8 +15,7 @@ import pyarrow as pa
 import pyarrow.feather as pf
 import pyarrow.parquet as pq
 
-from factored_mwem import Domain, FmwemError, release
-from factored_mwem.domain.attribute import Attribute
+from factored_mwem import Attribute, Domain, FmwemError, release
 from factored_mwem.tables.codec import decode, encode_table, fit_columns
 from factored_mwem.tables.formats import write_batches
 from factored_mwem.tables.profile import profile

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from factored_mwem.domain.domain import Domain
+from factored_mwem import Domain
 from factored_mwem.model.dense import ProductModel
 from factored_mwem.workload.queries.base import Questions
 from factored_mwem.workload.queries.parities import Parities

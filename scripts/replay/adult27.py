@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from factored_mwem.domain.domain import Domain
-from factored_mwem.domain.levels import Levels
-from factored_mwem.privacy.counts import Rows
+from factored_mwem import Domain
 from replay import data
 
 BITS = {
@@ -27,11 +25,11 @@ ONES = (
 )  # fmt: skip
 
 
-def codes() -> tuple[Domain, Rows]:
+def codes() -> tuple[Domain, data.Exact]:
     """The eight attributes and the 30,162 people without a missing value in any column; codes by first
     appearance.
     """
-    table = data.read(data.folder() / "adult" / "adult.csv.gz", data.ADULT, ROWS_OF_ADULT_DATA)
+    table = data.read("adult", data.ADULT, ROWS_OF_ADULT_DATA)
     complete = ["?" not in row for row in zip(*table.values(), strict=True)]
     domain, columns = {}, []
     for name in BITS:
@@ -43,7 +41,7 @@ def codes() -> tuple[Domain, Rows]:
         ]
         domain[name] = len(seen)
         columns.append(np.array(column, dtype=np.uint8))
-    return Domain.from_dict(domain), Rows(columns, Levels.fine(list(domain.values())))
+    return Domain.from_dict(domain), data.Exact(columns, list(domain.values()))
 
 
 def bits() -> np.ndarray:
@@ -57,7 +55,7 @@ def bits() -> np.ndarray:
     return np.pad(np.array(of_each, dtype=np.uint8), [(0, 0), (0, 1)])
 
 
-def binary(columns: np.ndarray) -> tuple[Domain, Rows]:
+def binary(columns: np.ndarray) -> tuple[Domain, data.Exact]:
     """A domain of bits and the rows over it, from `columns: uint8[attribute, row]`."""
     domain = Domain.from_dict({f"bit {i}": 2 for i in range(len(columns))})
-    return domain, Rows(list(columns), Levels.fine(domain.shape))
+    return domain, data.Exact(list(columns), domain.shape)

@@ -28,7 +28,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from factored_mwem.errors import InputError
+from factored_mwem import InputError
 from replay import page
 from replay.figure import OPEN, Claim
 

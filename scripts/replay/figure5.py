@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
-from factored_mwem.domain.domain import Domain
+from factored_mwem import Domain
 from factored_mwem.model.dense import ProductModel
-from factored_mwem.privacy.counts import Rows
 from factored_mwem.workload.queries.cuboids import Cuboids
 from replay.adult27 import codes
+from replay.data import Exact
 from replay.figure import OPEN, Claim, Row, band, canvas, mark, mean, pick, save, values
 from replay.paper import Paper, update
 
@@ -111,7 +111,7 @@ def run(case: Row) -> list[Row]:
 
 def mwem(
     cuboids: Cuboids,
-    rows: Rows,
+    rows: Exact,
     domain: Domain,
     paper: Paper,
     a_cell: float,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from factored_mwem.domain.domain import Domain
+from factored_mwem import Domain
 from factored_mwem.model.dense import ProductModel
 from factored_mwem.workload.queries.parities import Parities, parities_of
 from replay.figure import OPEN, Claim, Row, canvas, mark, pick, save, values

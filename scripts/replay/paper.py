@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from factored_mwem.domain.domain import Domain
+from factored_mwem import Domain
 from factored_mwem.model.dense import Factor, ProductModel, step
 from factored_mwem.workload.queries.base import Questions
 
