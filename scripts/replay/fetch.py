@@ -136,8 +136,9 @@ def download(base: str, file: str, sha256: str) -> bytes:
 
 
 def line(error: Exception) -> str:
-    """An error on one line, or its type where it has no text."""
-    return " ".join(str(error).split()) or type(error).__name__
+    """What went wrong, on one line: without the addresses that the library puts before it."""
+    reason = getattr(error.args[0] if error.args else None, "reason", None) or error
+    return " ".join(str(reason).rpartition("): ")[2].split()) or type(error).__name__
 
 
 def rows(content: bytes, source: Source) -> Iterator[list[str]]:
