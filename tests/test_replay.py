@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from replay import baselines, command, data, figure2, figure3, figure4, table1
 from replay.figure import FAILS, HOLDS, OPEN
-from replay.paper import Paper, paper_mwem
+from replay.paper import Paper, Task, paper_mwem
 from rich.console import Console
 
 from factored_mwem.kernels.linear import product_answer, product_step
@@ -209,15 +209,11 @@ def test_twice_the_step_breaks_the_promise() -> None:
 
 def test_unguarded_replay_diverges_on_mildew_and_the_guard_mends_it() -> None:
     table = data.small("mildew")
-    questions, counts = Parities.up_to(range(6), 3), table.histogram()
-    truth = questions.answers(table.rows)
+    counts, task = table.histogram(), Task.of(Parities.up_to(range(6), 3), table)
     found = {}
     for guard in (0.0, 1.0):
         paper = Paper(epsilon=0.5, rounds=12, sweeps=200, guard=guard)
-        runs = [
-            paper_mwem(truth, questions, table.domain, 70.0, paper, np.random.default_rng(seed)).model
-            for seed in range(6)
-        ]
+        runs = [paper_mwem(task, paper, np.random.default_rng(seed)).model for seed in range(6)]
         found[guard] = np.mean(
             [baselines.relative_entropy(counts, model.marginal(range(6)) / 70) for model in runs]
         )

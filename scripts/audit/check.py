@@ -187,10 +187,8 @@ def foreseen(check: Check, runs: int, delta: float, failure: float, factor: floa
     other = np.sort(-simulated(theirs, ours, check.composition, factor, rng, FORESEEN))
     values = np.unique(np.quantile(np.concatenate([one, other]), np.linspace(0, 1, 200)))
     counts = [runs / FORESEEN * (FORESEEN - np.searchsorted(side, values - 1e-9)) for side in (one, other)]
-    forward = bound_of(counts[1], counts[0], runs, runs, check.unit, delta, failure, forward=True)
-    backward = bound_of(
-        runs - counts[0], runs - counts[1], runs, runs, check.unit, delta, failure, forward=False
-    )
+    forward = bound_of(counts[1], counts[0], (runs, runs), check.unit, delta, failure)
+    backward = bound_of(runs - counts[0], runs - counts[1], (runs, runs), check.unit, delta, failure)
     return float(max(forward.max(), backward.max()))
 
 

@@ -55,6 +55,7 @@ def search(first: Features, second: Features, kind: str, delta: float, failure: 
     complements are among the events.
     """
     best, found = -1.0, Event(first.names[0], ">=", 0.0, True)
+    runs = (len(first.values), len(second.values))
     for name in first.names:
         columns = [np.sort(side.column(name)[~np.isnan(side.column(name))]) for side in (first, second)]
         values = _thresholds(np.concatenate(columns))
@@ -65,9 +66,7 @@ def search(first: Features, second: Features, kind: str, delta: float, failure: 
         for sign, (one, other) in counts.items():
             for forward in (True, False):
                 more, less = (other, one) if forward else (one, other)
-                losses = bound_of(
-                    more, less, len(first.values), len(second.values), kind, delta, failure, forward=forward
-                )
+                losses = bound_of(more, less, runs[:: -1 if forward else 1], kind, delta, failure)
                 if len(losses) and losses.max() > best:
                     best, found = (
                         float(losses.max()),
@@ -79,18 +78,14 @@ def search(first: Features, second: Features, kind: str, delta: float, failure: 
 def bound_of(
     more: np.ndarray,
     less: np.ndarray,
-    first: int,
-    second: int,
+    runs: tuple[int, ...],
     kind: str,
     delta: float,
     failure: float,
-    *,
-    forward: bool,
 ) -> np.ndarray:
-    """Rough bounds for many events at once, `more` and `less` being their counts on the table where they are
-    likelier, and on the other.
+    """Rough bounds for many events at once, `more` and `less` being their counts among `runs` on the table
+    where they are likelier, and on the other.
     """
-    runs = (second, first) if forward else (first, second)
     low, _ = rough_limits(np.asarray(more, dtype=np.float64), runs[0], failure / 2)
     _, high = rough_limits(np.asarray(less, dtype=np.float64), runs[1], failure / 2)
     return LOSS[kind](low, high, delta)

@@ -1,6 +1,6 @@
 """Benchmarks of `fmwem release`. NOT PRIVATE: they read the tables.
 
-    python scripts/bench accuracy|speed|scale ...   errors, time and memory, beside other programs and checkouts
+    python scripts/bench accuracy|speed|scale ...   errors, time and memory, also beside other programs
     python scripts/bench workloads ...              errors of ranges, cubes and mixed workloads
     python scripts/bench reading ...                CPU of reading text files
     python scripts/bench same ...                   do two checkouts release the same bytes?

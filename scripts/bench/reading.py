@@ -44,8 +44,12 @@ WORDS = (
 ENCODE = """
 import sys, time
 from factored_mwem import Domain
-from factored_mwem.tables.codec import encode_table
-from factored_mwem.tables.source import open_table
+try:
+    from factored_mwem.tables.codec import encode_table
+    from factored_mwem.tables.source import open_table
+except ModuleNotFoundError:  # a checkout without rooms
+    from factored_mwem.codec import encode_table
+    from factored_mwem.table import open_table
 domain = Domain.load(sys.argv[2])
 begun = time.process_time()
 encode_table(domain, open_table(sys.argv[1]))

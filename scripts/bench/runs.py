@@ -12,8 +12,8 @@ wall seconds run from the start of the process to its end, memory is the largest
 run once unmeasured on every table first, because numba compiles once per installation, not per run.
 
 A table is a name in the folder FMWEM_DATASETS (adult_discretised, adultcat, brfss2015, nltcs) or the path of
-a CSV of codes with NAME.domain.json beside it. Peers are the drivers of scripts/bench/peers.py, each run by the
-Python that `--peer-python` names. `--checkout` runs the program in another folder beside, or instead of, the
+a CSV of codes with NAME.domain.json beside it. Peers are the drivers of scripts/bench/peers.py, each run by
+the Python that `--peer-python` names. `--checkout` runs the program in another folder beside, or instead of, the
 installed one.
 """
 
@@ -22,132 +22,20 @@ from __future__ import annotations
 import argparse
 import csv
 import itertools
-import json
 import os
 import statistics
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet
-
-from bench.peers import ORDER, PEERS, Program, Task
+from bench.case import prepare
+from bench.peers import PEERS, Task
+from bench.program import Program
+from bench.scale import BASE, scale, scale_table
 
 FIELDS = ("data", "program", "epsilon", "run", "e1", "e2", "e3", "max3", "cpu", "wall", "peak_mb", "status")
-CATEGORICAL = (
-    "workclass",
-    "education-num",
-    "marital-status",
-    "occupation",
-    "relationship",
-    "race",
-    "sex",
-    "native-country",
-    "income>50K",
-)
-BASE = {"rows": 100_000, "attributes": 20, "cells": 4, "epsilon": 1.0}
-"""What `scale` starts from; made-up rows."""
-MOST_CELLS = 2**24
-"""A marginal of more cells is renumbered to those that are filled; below, a plain array of all cells is
-faster.
-"""
-
-
-@dataclass
-class Case:
-    """A table of codes, as every program gets it, and its marginals once they have been counted."""
-
-    name: str
-    table: Path
-    sizes_file: Path
-    sizes: dict[str, int]
-    columns: list[np.ndarray]
-    counted: dict[tuple[int, ...], np.ndarray] = field(default_factory=dict)
-
-    def errors(self, synthetic: Path) -> dict[str, float]:
-        """Mean error of every order, and the worst of the highest."""
-        theirs = read_codes(synthetic, self.sizes)
-        found = {}
-        for order in range(1, ORDER + 1):
-            distances = [
-                self._distance(theirs, clique)
-                for clique in itertools.combinations(range(len(self.sizes)), order)
-            ]
-            found[f"e{order}"] = float(np.mean(distances))
-        return {**found, f"max{ORDER}": float(np.max(distances))}
-
-    def _distance(self, theirs: list[np.ndarray], clique: tuple[int, ...]) -> float:
-        shape = [list(self.sizes.values())[p] for p in clique]
-        cells = int(np.prod(shape))
-        second = np.ravel_multi_index([theirs[p] for p in clique], shape)
-        if cells > MOST_CELLS:
-            first = np.ravel_multi_index([self.columns[p] for p in clique], shape)
-            _, both = np.unique(np.concatenate([first, second]), return_inverse=True)
-            return distance(
-                np.bincount(both[: len(first)], minlength=both.max() + 1),
-                np.bincount(both[len(first) :], minlength=both.max() + 1),
-            )
-        if clique not in self.counted:
-            self.counted[clique] = np.bincount(
-                np.ravel_multi_index([self.columns[p] for p in clique], shape), minlength=cells
-            ).astype(np.uint32)
-        return distance(self.counted[clique], np.bincount(second, minlength=cells))
-
-
-def distance(first: np.ndarray, second: np.ndarray) -> float:
-    return float(np.abs(first / first.sum() - second / second.sum()).sum())
-
-
-def read_codes(path: Path, sizes: dict[str, int]) -> list[np.ndarray]:
-    """The columns of a CSV as codes; ValueError for what no code can be."""
-    table = pyarrow.csv.read_csv(path)
-    columns = [table[name].to_numpy().astype(np.int64) for name in sizes]
-    for (name, size), column in zip(sizes.items(), columns, strict=True):
-        if column.min() < 0 or column.max() >= size:
-            raise ValueError(f"{path}: {name!r} has a code outside 0..{size - 1}")
-    return columns
-
-
-def prepare(name: str, folder: Path) -> Case:
-    """Write the CSV and the sizes that every program gets."""
-    source = (
-        Path(name)
-        if Path(name).suffix in (".csv", ".gz")
-        else find("adult_discretised" if name == "adultcat" else name)
-    )
-    table = pyarrow.csv.read_csv(source)
-    declared = source.with_name(source.name.split(".csv")[0] + ".domain.json")
-    if declared.exists():
-        sizes: dict[str, int] = json.loads(declared.read_text(encoding="utf-8"))
-    else:  # brfss2015: whole numbers; what values there are is taken as public here
-        columns = {n: table[n].to_numpy().astype(np.int64) for n in table.schema.names}
-        table = pa.table({n: column - column.min() for n, column in columns.items()})
-        sizes = {n: int(np.ptp(column)) + 1 for n, column in columns.items()}
-    name = Path(name).name.split(".csv")[0]
-    sizes = {n: sizes[n] for n in CATEGORICAL} if name == "adultcat" else sizes
-    written = folder / f"{name}.csv"
-    pyarrow.csv.write_csv(table.select(list(sizes)), written)
-    written.with_suffix(".domain.json").write_text(json.dumps(sizes), encoding="utf-8")
-    return Case(name, written, written.with_suffix(".domain.json"), sizes, read_codes(written, sizes))
-
-
-def find(name: str) -> Path:
-    """The table of that name in FMWEM_DATASETS; SystemExit where there is none."""
-    folder = Path(os.environ.get("FMWEM_DATASETS", ".")) / name
-    found = sorted(folder.glob("*.csv*")) if folder.is_dir() else []
-    return (
-        found[0]
-        if found
-        else sys.exit(
-            f"no {name}/*.csv in FMWEM_DATASETS; name that folder, or give the path of a CSV of codes"
-        )
-    )
 
 
 def programs(options: argparse.Namespace) -> list[Program]:
@@ -248,7 +136,8 @@ def mean(runs: list[dict[str, Any]], key: str) -> float:
 
 
 def accuracy_table(groups: Groups) -> Iterator[str]:
-    yield "| data | epsilon | program | 3-way mean (sd) | 3-way worst | 2-way mean | 1-way mean | CPU s | wall s | peak MB |"
+    errors = "3-way mean (sd) | 3-way worst | 2-way mean | 1-way mean"
+    yield f"| data | epsilon | program | {errors} | CPU s | wall s | peak MB |"
     yield "|---|---|---|---|---|---|---|---|---|---|"
     for (data, epsilon), contenders in groups.items():
         for name, runs in contenders.items():
@@ -267,7 +156,8 @@ def speed_table(groups: Groups, options: argparse.Namespace) -> Iterator[str]:
     """Ratios below one: ours is faster. Both sides come from this invocation, so from the same machine under
     the same load.
     """
-    yield "| data | epsilon | ours / other | CPU s | CPU ratio | wall s | wall ratio | 3-way mean |\n|---|---|---|---|---|---|---|---|"
+    yield "| data | epsilon | ours / other | CPU s | CPU ratio | wall s | wall ratio | 3-way mean |"
+    yield "|---|---|---|---|---|---|---|---|"
     first, *others = [program.name for program in programs(options)]
     for (data, epsilon), contenders in groups.items():
         for name in others:
@@ -281,109 +171,60 @@ def speed_table(groups: Groups, options: argparse.Namespace) -> Iterator[str]:
                 continue
             shown = [f"{a:.3g} / {b:.3g}" for a, b in pairs]
             ratios = [f"{a / b:.3g}" for a, b in pairs]
-            yield f"| {data} | {epsilon:g} | {first} / {name} | {shown[0]} | {ratios[0]} | {shown[1]} | {ratios[1]} | {shown[2]} |"
+            costs = f"{shown[0]} | {ratios[0]} | {shown[1]} | {ratios[1]}"
+            yield f"| {data} | {epsilon:g} | {first} / {name} | {costs} | {shown[2]} |"
 
 
-def made_up(rows: int, attributes: int, cells: int, folder: Path) -> tuple[Path, Path]:
-    """A table of skewed codes, every tenth column copied from its neighbour with errors, so that there is
-    something to find; its domain.
-    """
-    table = folder / f"made-up.{rows}.{attributes}.{cells}.parquet"
-    if not table.exists():
-        rng = np.random.default_rng(1)
-        columns: dict[str, np.ndarray] = {}
-        last = np.zeros(rows, dtype=np.int16)
-        for a in range(attributes):
-            fresh = (cells * rng.random(rows, dtype=np.float32) ** rng.uniform(1.5, 4)).astype(np.int16)
-            last = np.where(rng.random(rows, dtype=np.float32) < 0.8, last, fresh) if a % 10 == 9 else fresh
-            columns[f"a{a}"] = last
-        pyarrow.parquet.write_table(pa.table(columns), table)
-        table.with_suffix(".json").write_text(json.dumps(dict.fromkeys(columns, cells)), encoding="utf-8")
-    return table, table.with_suffix(".json")
-
-
-def scale(options: argparse.Namespace, folder: Path) -> Iterator[dict[str, Any]]:
-    """One run for every value of every list, the other quantities as in BASE."""
-    program = programs(options)[0]
-    points = [BASE] + [
-        {**BASE, axis: value}
-        for axis in BASE
-        for value in getattr(options, axis if axis != "epsilon" else "epsilons")
-    ]
-    for number, point in enumerate([BASE, *[p for i, p in enumerate(points) if p not in points[:i]]]):
-        table, sizes = made_up(point["rows"], point["attributes"], point["cells"], folder)
-        task = Task(str(table), str(sizes), point["epsilon"], options.delta, point["rows"])
-        spent = folder / f"{number}.json"
-        used = program.run(
-            program.command(task, folder / "out.parquet", order=options.marginals, phases=spent),
-            options.limit,
-        )
-        phases = json.loads(spent.read_text(encoding="utf-8")) if used["status"] == "ok" else {}
-        phases = {"start-up": round(used["wall"] - sum(phases.values()), 4), **phases} if phases else {}
-        if number:  # the first run only compiles
-            yield {**point, **used, "phases": phases}
-
-
-def scale_table(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
-    yield "| rows | attributes | cells each | epsilon | wall s | CPU s | peak MB | where the time goes |\n|---|---|---|---|---|---|---|---|"
-    for row in rows:
-        phases = sorted(row["phases"].items(), key=lambda entry: -entry[1])
-        shares = ", ".join(
-            f"{name} {seconds / row['wall']:.0%}" for name, seconds in phases if seconds > 0.01 * row["wall"]
-        )
-        costs = f"{row['wall']:.1f} | {row['cpu']:.1f} | {row['peak_mb']:.0f}" if "wall" in row else "| |"
-        where = f"{row['rows']:,} | {row['attributes']} | {row['cells']} | {row['epsilon']:g}"
-        yield f"| {where} | {costs} | {shares if row['status'] == 'ok' else row['status']} |"
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("what", choices=("accuracy", "speed", "scale"))
-    parser.add_argument(
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("what", choices=("accuracy", "speed", "scale"))
+    made.add_argument(
         "--data",
         nargs="+",
         default=["adult_discretised", "adultcat", "brfss2015"],
         help="names, or paths of CSV files of codes",
     )
-    parser.add_argument("--epsilons", type=float, nargs="+", default=[0.1, 1.0, 10.0])
-    parser.add_argument("--delta", type=float, default=1e-9)
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument(
+    made.add_argument("--epsilons", type=float, nargs="+", default=[0.1, 1.0, 10.0])
+    made.add_argument("--delta", type=float, default=1e-9)
+    made.add_argument("--runs", type=int, default=5)
+    made.add_argument(
         "--checkout",
         nargs="+",
         default=[],
         metavar="NAME=PATH",
         help="folders that hold factored_mwem; default: the installed one",
     )
-    parser.add_argument(
+    made.add_argument(
         "--peers",
         nargs="*",
         metavar="NAME",
         help="peers to run beside; without names, all that have a Python",
     )
-    parser.add_argument("--peer-python", nargs="+", default=[], metavar="NAME=PATH")
-    parser.add_argument("--peers-only", action="store_true")
-    parser.add_argument(
+    made.add_argument("--peer-python", nargs="+", default=[], metavar="NAME=PATH")
+    made.add_argument("--peers-only", action="store_true")
+    made.add_argument(
         "--beside",
         type=Path,
         nargs="+",
         default=[],
         help="accuracy: also show the rows of these CSV files, written earlier with -o",
     )
-    parser.add_argument("--limit", type=float, default=1800, help="seconds after which a run did not finish")
-    parser.add_argument("--rows", type=int, nargs="+", default=[50_000, 500_000, 5_000_000], help="scale")
-    parser.add_argument("--attributes", type=int, nargs="+", default=[10, 100, 1000], help="scale")
-    parser.add_argument(
+    made.add_argument("--limit", type=float, default=1800, help="seconds after which a run did not finish")
+    made.add_argument("--rows", type=int, nargs="+", default=[50_000, 500_000, 5_000_000], help="scale")
+    made.add_argument("--attributes", type=int, nargs="+", default=[10, 100, 1000], help="scale")
+    made.add_argument(
         "--cells", type=int, nargs="+", default=[2, 16, 64], help="scale: codes of every attribute"
     )
-    parser.add_argument("--marginals", type=int, default=2, help="scale: all marginals of this order")
-    parser.add_argument(
+    made.add_argument("--marginals", type=int, default=2, help="scale: all marginals of this order")
+    made.add_argument(
         "--keep", type=Path, help="folder for the tables, real and synthetic; default: a temporary one"
     )
-    parser.add_argument("-o", "--output", type=Path, help="CSV of all runs")
-    options = parser.parse_args()
+    made.add_argument("-o", "--output", type=Path, help="CSV of all runs")
+    return made
+
+
+def main() -> None:
+    options = parser().parse_args()
     with TemporaryDirectory() as temporary:
         folder = options.keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
@@ -391,7 +232,7 @@ def main() -> None:
             lines: Iterable[str] = scale_table(
                 list(
                     recorded(
-                        scale(options, folder),
+                        scale(programs(options)[0], options, folder),
                         (*BASE, "cpu", "wall", "peak_mb", "status", "phases"),
                         options.output,
                     )

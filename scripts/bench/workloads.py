@@ -108,9 +108,7 @@ def mixed(epsilons: list[float], runs: int) -> None:
         for _ in range(runs):
             for method, kept in (("ours", workload), ("independent", Workload.marginals(1))):
                 made = release(path, kept, epsilon=epsilon, delta=DELTA, domain=domain).to_arrow()
-                sources[method].append(
-                    data.Exact(encode_table(domain, open_table(made)), domain.shape)
-                )
+                sources[method].append(data.Exact(encode_table(domain, open_table(made)), domain.shape))
             sources["identity"].append(Noisy(truth, domain, targets, sigma, rng))
         for asked in workload.asked:
             questions = asked.questions(domain)

@@ -15,14 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from factored_mwem import Domain
 from factored_mwem.model.dense import ProductModel
-from factored_mwem.workload.queries.base import Questions
 from factored_mwem.workload.queries.parities import Parities
 from replay import data
 from replay.baselines import relative_entropy
 from replay.figure import Claim, Row, canvas, mark, mean, pick, save, values
-from replay.paper import Paper, paper_mwem, update
+from replay.paper import Paper, Task, paper_mwem, update
 
 SMALL = ("mildew", "czech", "rochdale")
 EPSILONS = (0.5, 1.0, 2.0)
@@ -84,28 +82,19 @@ def run(case: Row) -> list[Row]:
     name, method, epsilon = case["data"], case["method"], case["epsilon"]
     table = data.small(name) if name in SMALL else data.nltcs(name)
     counts = table.histogram()
-    questions = Parities.up_to(range(len(table.shape)), 3)
-    truth = questions.answers(table.rows)
+    task = Task.of(Parities.up_to(range(len(table.shape)), 3), table)
     paper = Paper(epsilon, ROUNDS.get(name, ROUNDS_OF_NLTCS), joined=True, **STYLES[method])
     found = []
     for number in range(case["first"], case["first"] + case["runs"]):
         rng = np.random.default_rng([23, number])
         if method == ADAPTIVE:
-            trace = adaptive_mwem(
-                truth,
-                questions,
-                table.domain,
-                float(table.total),
-                paper,
-                rng,
-                first=Fraction(epsilon) * FIRST,
-            )
+            trace = adaptive_mwem(task, paper, rng, first=Fraction(epsilon) * FIRST)
             model, asked, spent = trace.model, sum(trace.asked), float(trace.spent)
             shrank = sum(
                 later < earlier for earlier, later in itertools.pairwise(trace.asked[:-1])
             )  # the last run ends with the budget
         else:
-            one = paper_mwem(truth, questions, table.domain, float(table.total), paper, rng, histogram=counts)
+            one = paper_mwem(task, paper, rng)
             model, asked, spent = one.model, len(one.asked), epsilon
             shrank = 0
         entropy = relative_entropy(counts, model.components[0].weights)
@@ -123,16 +112,7 @@ class Adaptive:
     spent: Fraction = Fraction(0)
 
 
-def adaptive_mwem(
-    truth: np.ndarray,
-    questions: Questions,
-    domain: Domain,
-    total: float,
-    paper: Paper,
-    rng: np.random.Generator,
-    *,
-    first: Fraction,
-) -> Adaptive:
+def adaptive_mwem(task: Task, paper: Paper, rng: np.random.Generator, *, first: Fraction) -> Adaptive:
     """Runs of MWEM, the j-th with 2^j `first` for each choice and as much for each answer, of questions with
     one answer; epsilon is never passed.
 
@@ -141,7 +121,8 @@ def adaptive_mwem(
     more exact answers alone.
     """
     budget, each = Fraction(paper.epsilon), first
-    result = Adaptive(ProductModel.uniform(domain, total, joined=paper.joined))
+    truth, questions = task.truth, task.questions
+    result = Adaptive(ProductModel.uniform(task.domain, task.total, joined=paper.joined))
     while result.spent + 2 * each <= budget:
         scale, measured = float(1 / each), list[tuple[int, np.ndarray]]()
         open_ = np.ones(len(truth), dtype=bool)

@@ -13,6 +13,7 @@ import numpy as np
 from factored_mwem.kernels.dense import FLOOR
 from factored_mwem.kernels.linear import walsh
 from factored_mwem.workload.queries.ranges import Ranges
+from replay.paper import Task
 
 Shape = tuple[int, ...]
 
@@ -151,29 +152,14 @@ def tilted(multipliers: np.ndarray, masks: np.ndarray, bits: int) -> tuple[np.nd
     return weights / total, top + math.log(total)
 
 
-def barak(
-    truth: np.ndarray,
-    members: np.ndarray,
-    bits: int,
-    total: float,
-    epsilon: float,
-    rng: np.random.Generator,
-    *,
-    guard: float,
-    sweeps: int,
-) -> np.ndarray:
+def barak(task: Task, epsilon: float, rng: np.random.Generator, *, guard: float, sweeps: int) -> np.ndarray:
     """Barak et al. as the paper ran it: every parity measured with the same accuracy, then multiplicative
     weights; shares of all cells.
     """
-    scale = len(truth) / epsilon
-    noisy = np.clip(truth + rng.laplace(scale=scale, size=len(truth)), -total, total)
-    return entropy_fit(
-        noisy / total,
-        masks_of(members, bits),
-        bits,
-        guard=guard * scale * math.sqrt(2) / total,
-        sweeps=sweeps,
-    )
+    scale, bits, total = len(task.truth) / epsilon, len(task.domain), task.total
+    noisy = np.clip(task.truth + rng.laplace(scale=scale, size=len(task.truth)), -total, total)
+    masks = masks_of(task.questions.members, bits)
+    return entropy_fit(noisy / total, masks, bits, guard=guard * scale * math.sqrt(2) / total, sweeps=sweeps)
 
 
 def log_linear(

@@ -12,7 +12,7 @@ from factored_mwem.workload.queries.ranges import Ranges
 from replay import data
 from replay.baselines import gram_of_ranges, hierarchy, identity, noise_of_matrix_mechanism, svd_bound
 from replay.figure import OPEN, Claim, Row, canvas, mark, mean, pick, save, values
-from replay.paper import Paper, paper_mwem
+from replay.paper import Paper, Task, paper_mwem
 
 TITLE = "Figure 2: range queries against the SVD lower bound"
 SETTINGS = (
@@ -79,15 +79,15 @@ def row_of(case: Row, method: str, error: float, **more: object) -> Row:
 
 
 def runs_of_mwem(case: Row, table: data.Table, ranges: Ranges) -> list[Row]:
-    truth, rows = ranges.answers(table.rows), []
+    task, rows = Task.of(ranges, table), list[Row]()
     for at, (method, (sweeps, guard)) in enumerate(VARIANTS.items()):
         for rounds in ROUNDS:
             rng = np.random.default_rng(
                 [case["repetition"], rounds, at, round(case["epsilon"] * 10_000), SETS.index(table.name)]
             )
             paper = Paper(case["epsilon"], rounds, sweeps=sweeps, guard=guard, joined=True)
-            model = paper_mwem(truth, ranges, table.domain, table.total, paper, rng).model
-            error = float(np.mean((ranges.answers(model) - truth) ** 2))
+            model = paper_mwem(task, paper, rng).model
+            error = float(np.mean((ranges.answers(model) - task.truth) ** 2))
             rows.append(row_of(case, method, error, rounds=rounds, repetition=case["repetition"]))
     return rows
 

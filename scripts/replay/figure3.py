@@ -10,7 +10,7 @@ from factored_mwem.workload.queries.parities import Parities
 from replay import data
 from replay.baselines import barak, log_linear, relative_entropy
 from replay.figure import FAILS, HOLDS, OPEN, Claim, Row, band, canvas, mark, mean, pick, save, values
-from replay.paper import Paper, paper_mwem
+from replay.paper import Paper, Task, paper_mwem
 
 TITLE = "Figure 3: relative entropy of contingency tables"
 SETTINGS = (
@@ -61,8 +61,7 @@ def run(case: Row) -> list[Row]:
             {"data": table.name, "method": f"{order}-way fit", "entropy": relative_entropy(counts, fit)}
             for order, fit in fits.items()
         ]
-    questions = Parities.up_to(range(len(table.shape)), 3)
-    truth = questions.answers(table.rows)
+    task = Task.of(Parities.up_to(range(len(table.shape)), 3), table)
     rows = []
     for number in range(case["first"], case["first"] + case["runs"]):
         for method in METHODS:
@@ -72,9 +71,7 @@ def run(case: Row) -> list[Row]:
                 round(case["epsilon"] * 1000),
                 list(METHODS).index(method),
             ]
-            shares = one_run(
-                table, counts, questions, truth, case["epsilon"], method, np.random.default_rng(seed)
-            )
+            shares = one_run(task, table.name, case["epsilon"], method, np.random.default_rng(seed))
             entropy = relative_entropy(counts, shares)
             rows.append(
                 {
@@ -88,29 +85,15 @@ def run(case: Row) -> list[Row]:
     return rows
 
 
-def one_run(
-    table: data.Table,
-    counts: np.ndarray,
-    questions: Parities,
-    truth: np.ndarray,
-    epsilon: float,
-    method: str,
-    rng: np.random.Generator,
-) -> np.ndarray:
+def one_run(task: Task, name: str, epsilon: float, method: str, rng: np.random.Generator) -> np.ndarray:
     """The shares of all cells by one method."""
     if method.startswith("barak"):
         guard = float(method == "barak, guarded")
-        return barak(
-            truth, questions.members, len(table.shape), table.total, epsilon, rng, guard=guard, sweeps=200
-        )
+        return barak(task, epsilon, rng, guard=guard, sweeps=200)
     paper = Paper(epsilon, 8, joined=True)
     if method == "optimised":
-        paper = Paper(epsilon, ROUNDS[table.name], sweeps=100, guard=1.0, init_share=0.2, joined=True)
-    return (
-        paper_mwem(truth, questions, table.domain, table.total, paper, rng, histogram=counts)
-        .model.components[0]
-        .weights
-    )
+        paper = Paper(epsilon, ROUNDS[name], sweeps=100, guard=1.0, init_share=0.2, joined=True)
+    return paper_mwem(task, paper, rng).model.components[0].weights
 
 
 def plot(rows: list[Row], path: Path) -> None:

@@ -12,7 +12,7 @@ from factored_mwem.workload.queries.parities import Parities
 from replay import data
 from replay.baselines import barak, log_linear, relative_entropy
 from replay.figure import OPEN, Claim, Row, band, canvas, mark, mean, pick, save, values
-from replay.paper import Paper, paper_mwem
+from replay.paper import Paper, Task, paper_mwem
 
 TITLE = "Figure 4: relative entropy of nltcs"
 SETTINGS = (
@@ -50,8 +50,7 @@ def run(case: Row) -> list[Row]:
     if case["part"] == "floor":
         fit = log_linear(counts, table.shape, order, sweeps=FIT_SWEEPS[order])
         return [{**base, "method": "fit", "entropy": relative_entropy(counts, fit)}]
-    questions = Parities.up_to(range(len(table.shape)), order)
-    truth = questions.answers(table.rows)
+    task = Task.of(Parities.up_to(range(len(table.shape)), order), table)
     base |= {"epsilon": case["epsilon"], "run": case["run"]}
     seed = [case["run"], order, round(case["epsilon"] * 1000)]
     rows = []
@@ -59,7 +58,7 @@ def run(case: Row) -> list[Row]:
         for method, sweeps in (("mwem", 1), ("mwem, replay", 5)):
             paper = Paper(case["epsilon"], rounds, sweeps=sweeps, guard=1.0, joined=True)
             rng = np.random.default_rng([*seed, rounds, sweeps])
-            model = paper_mwem(truth, questions, table.domain, table.total, paper, rng).model
+            model = paper_mwem(task, paper, rng).model
             rows.append(
                 {
                     **base,
@@ -69,16 +68,7 @@ def run(case: Row) -> list[Row]:
                 }
             )
     for method, guard in (("barak", 0.0), ("barak, guarded", 1.0)):
-        shares = barak(
-            truth,
-            questions.members,
-            len(table.shape),
-            table.total,
-            case["epsilon"],
-            np.random.default_rng(seed),
-            guard=guard,
-            sweeps=200,
-        )
+        shares = barak(task, case["epsilon"], np.random.default_rng(seed), guard=guard, sweeps=200)
         rows.append({**base, "method": method, "entropy": relative_entropy(counts, shares)})
     return rows
 

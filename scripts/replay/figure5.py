@@ -14,9 +14,8 @@ from factored_mwem import Domain
 from factored_mwem.model.dense import ProductModel
 from factored_mwem.workload.queries.cuboids import Cuboids
 from replay.adult27 import codes
-from replay.data import Exact
 from replay.figure import OPEN, Claim, Row, band, canvas, mark, mean, pick, save, values
-from replay.paper import Paper, update
+from replay.paper import Paper, Task, update
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0)
 ROUNDS, SWEEPS, GUARD = 10, 100, 1.0
@@ -90,7 +89,8 @@ def run(case: Row) -> list[Row]:
     cuboids = Cuboids(tuple(s for s in sets if math.prod(domain.shape[p] for p in s) <= MOST), domain.shape)
     paper = Paper(case["epsilon"], ROUNDS, SWEEPS, GUARD)
     a_cell = 1.0 if case["a_cell"] == ONE else 2 * ROUNDS / case["epsilon"]
-    model, asked = mwem(cuboids, rows, domain, paper, a_cell, case["cap"], rng)
+    task = Task(cuboids, cuboids.answers(rows), domain, float(len(rows.codes[0])))
+    model, asked = mwem(task, paper, a_cell, case["cap"], rng)
     orders = [len(cuboids.cliques[q]) for q in asked]
     found = {
         "candidates": len(cuboids.cliques),
@@ -110,19 +110,13 @@ def run(case: Row) -> list[Row]:
 
 
 def mwem(
-    cuboids: Cuboids,
-    rows: Exact,
-    domain: Domain,
-    paper: Paper,
-    a_cell: float,
-    cap: int,
-    rng: np.random.Generator,
+    task: Task, paper: Paper, a_cell: float, cap: int, rng: np.random.Generator
 ) -> tuple[ProductModel, list[int]]:
     """(the model, what it measured): paper.paper_mwem, over the candidates of each round whose component
     stays within `cap` cells.
     """
-    model = ProductModel.uniform(domain, float(len(rows.codes[0])))
-    truth, cells = cuboids.answers(rows), cuboids.cells
+    model = ProductModel.uniform(task.domain, task.total)
+    cuboids, truth, cells = task.questions, task.truth, task.questions.cells
     starts = np.concatenate([[0], np.cumsum(cells)])
     scale = 2 * paper.rounds / paper.epsilon
     measured: list[tuple[int, np.ndarray]] = []
@@ -130,7 +124,7 @@ def mwem(
         scores = np.add.reduceat(np.abs(cuboids.answers(model) - truth), starts[:-1]) - a_cell * cells
         asked = {q for q, _ in measured}
         open_ = [
-            q not in asked and joined_cells(model, clique) <= cap for q, clique in enumerate(cuboids.cliques)
+            q not in asked and joined_cells(model, cuboids.positions(q)) <= cap for q in range(len(cells))
         ]
         chosen = int(
             np.argmax(np.where(open_, scores / (2 * scale) + rng.gumbel(size=len(scores)), -math.inf))

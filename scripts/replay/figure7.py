@@ -14,7 +14,7 @@ from factored_mwem.model.dense import ProductModel
 from factored_mwem.workload.queries.parities import Parities
 from replay.adult27 import binary, bits
 from replay.figure import OPEN, Claim, Row, canvas, mark, mean, pick, save, values
-from replay.paper import Paper, paper_mwem
+from replay.paper import Paper, Task, paper_mwem
 
 SWEEPS = 10
 IRRELEVANT = 50
@@ -60,11 +60,8 @@ def run(case: Row) -> list[Row]:
     noise = rng.random((case["irrelevant"], adult.shape[1])) < 0.5
     domain, rows = binary(np.vstack([adult, noise.astype(np.uint8)]))
     questions = Parities.up_to(range(len(domain)), 3)
-    truth = questions.answers(rows)
-    warm = Paper(1.0, 3, 2)
-    paper_mwem(
-        truth, questions, domain, float(adult.shape[1]), warm, np.random.default_rng(0)
-    )  # compiles what is timed
+    task = Task(questions, questions.answers(rows), domain, float(adult.shape[1]))
+    paper_mwem(task, Paper(1.0, 3, 2), np.random.default_rng(0))  # compiles what is timed
     found: list[Row] = []
     last = time.perf_counter()
 
@@ -76,7 +73,7 @@ def run(case: Row) -> list[Row]:
                 **case,
                 "round": len(found) + 1,
                 "milliseconds": seconds * 1e3,
-                **_state(model, questions, truth, len(adult)),
+                **_state(model, questions, task.truth, len(adult)),
             }
         )
         if found[-1]["largest_cells"] > LIMIT:
@@ -84,15 +81,7 @@ def run(case: Row) -> list[Row]:
         last = time.perf_counter()
 
     with contextlib.suppress(TooLarge):
-        paper_mwem(
-            truth,
-            questions,
-            domain,
-            float(adult.shape[1]),
-            Paper(case["epsilon"], case["rounds"], SWEEPS),
-            rng,
-            watch=watch,
-        )
+        paper_mwem(task, Paper(case["epsilon"], case["rounds"], SWEEPS), rng, watch=watch)
     return found
 
 

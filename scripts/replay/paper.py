@@ -16,6 +16,7 @@ import numpy as np
 from factored_mwem import Domain
 from factored_mwem.model.dense import Factor, ProductModel, step
 from factored_mwem.workload.queries.base import Questions
+from replay.data import Table
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,25 @@ class Paper:
     """Whether a question may be asked twice."""
 
 
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What may be asked, and the exact answers (`truth: int64[answers]`); `histogram`: the cells, where a run
+    may start from them.
+    """
+
+    questions: Questions
+    truth: np.ndarray
+    domain: Domain
+    total: float
+    histogram: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, questions: Questions, table: Table) -> Task:
+        return cls(
+            questions, questions.answers(table.rows), table.domain, float(table.total), table.histogram()
+        )
+
+
 @dataclass
 class Trace:
     """The final model, which question each round chose, and what `watch` said after each round."""
@@ -49,30 +69,25 @@ class Trace:
 
 
 def paper_mwem(
-    truth: np.ndarray,
-    questions: Questions,
-    domain: Domain,
-    total: float,
+    task: Task,
     paper: Paper,
     rng: np.random.Generator,
     *,
-    histogram: np.ndarray | None = None,
     watch: Callable[[ProductModel], object] | None = None,
 ) -> Trace:
-    """Figure 1 of the paper. `truth: int64[answers]` are `questions.answers` on the rows; `histogram` the
-    cells, for histogram initialisation.
-    """
+    """Figure 1 of the paper; `watch` sees the model after each round."""
+    truth, questions = task.truth, task.questions
     if paper.average and not paper.joined:
         raise ValueError("an average of products is no product: average=True needs joined=True")
     if paper.rounds > len(questions.cells) and not paper.again:
         raise ValueError(
             f"{paper.rounds} rounds ask more than the {len(questions.cells)} questions there are"
         )
-    model = ProductModel.uniform(domain, total, joined=paper.joined)
+    model = ProductModel.uniform(task.domain, task.total, joined=paper.joined)
     epsilon = paper.epsilon * (1 - paper.init_share)
     if paper.init_share:
-        assert histogram is not None
-        model.replace(start_from(histogram, paper.epsilon * paper.init_share, model.components[0], rng))
+        assert task.histogram is not None
+        model.replace(start_from(task.histogram, paper.epsilon * paper.init_share, model.components[0], rng))
     starts = np.concatenate([[0], np.cumsum(questions.cells)]).astype(np.int64)
     scale = 2 * paper.rounds / epsilon
     open_ = np.ones(len(starts) - 1, dtype=bool)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -195,25 +195,22 @@ def matrix() -> list[Configuration]:
     ):
         workload = next(kinds) if engine == "mwem" and not learnt else "marginals"
         for delta in (1e-9,) if learnt else (1e-9, 0.0):
-            found.append(
-                configuration(
-                    engine, relation, k, next(sources), workload, learnt=learnt, by_id=by_id, delta=delta
-                )
-            )
+            person = Person(relation, k, by_id)
+            found.append(configuration(engine, person, next(sources), workload, learnt=learnt, delta=delta))
     for relation, delta, workload in itertools.product(
         RELATIONS, (1e-9, 0.0), ("cube", "ranges", "parities", "mixture")
     ):
-        found.append(configuration("mwem", relation, 3, "arrow", workload, delta=delta))
+        found.append(configuration("mwem", Person(relation, 3), "arrow", workload, delta=delta))
     for relation, k, delta in itertools.product(RELATIONS, (1, 3), (1e-9, 0.0)):
         found.append(at_once(relation, k, next(sources), delta=delta))
-    return [*found, configuration("tree", "replace", 3, "csv", "cube", rounds=None), *crowded()]
+    return [*found, configuration("tree", Person("replace", 3), "csv", "cube", rounds=None), *crowded()]
 
 
 def at_once(relation: str, k: int, source: str, *, delta: float = 1e-9) -> Configuration:
     """Few columns, all of whose marginals are measured at once, as residuals: at an epsilon at which no noisy
     count of rows decides otherwise.
     """
-    made = configuration("tree", relation, k, source, delta=delta, rounds=None)
+    made = configuration("tree", Person(relation, k), source, delta=delta, rounds=None)
     columns = ("race", "sex") if source in TYPED else ("sex", "income")
     return replace(
         made, name=f"{made.name}, at once", columns=columns, choices={**made.choices, "epsilon": 30.0}
@@ -227,15 +224,21 @@ def crowded() -> list[Configuration]:
             for words in ("declared", "learnt")]  # fmt: skip
 
 
+class Person(NamedTuple):
+    """Whose rows are protected: the neighbour relation, at most how many rows, and whether by a column."""
+
+    relation: str
+    k: int
+    by_id: bool = False
+
+
 def configuration(
     engine: str,
-    relation: str,
-    k: int,
+    person: Person,
     source: str,
     workload: str = "marginals",
     *,
     learnt: bool = False,
-    by_id: bool = False,
     delta: float = 1e-9,
     **more: Any,
 ) -> Configuration:
@@ -243,20 +246,26 @@ def configuration(
     columns = ("sex", "income") if workload == "parities" else ("age", "race", "sex") if learnt else COLUMNS
     words = [
         engine,
-        relation,
-        f"k={k}",
+        person.relation,
+        f"k={person.k}",
         "learnt" if learnt else "declared",
-        *(["by id"] if by_id else []),
+        *(["by id"] if person.by_id else []),
         "pure" if delta == 0 else "zcdp",
     ]
     choices = {
         "engine": engine,
-        "neighbours": relation,
-        "contributions": k,
+        "neighbours": person.relation,
+        "contributions": person.k,
         "delta": delta,
         "epsilon": 8.0 if learnt else 1.0,
         **TEXT.get(source, {}),
     }
     return Configuration(
-        ", ".join([*words, workload, source]), source, workload, learnt, by_id, columns, {**choices, **more}
+        ", ".join([*words, workload, source]),
+        source,
+        workload,
+        learnt,
+        person.by_id,
+        columns,
+        {**choices, **more},
     )
