@@ -4,6 +4,7 @@ that go on where they stopped.
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import os
@@ -17,11 +18,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from replay import baselines, command, data, figure2, figure3, figure4, table1
 from replay.figure import FAILS, HOLDS, OPEN
+from replay.noise import SeededNotPrivateNoise
 from replay.paper import Paper, Task, paper_mwem
 from rich.console import Console
 
+from factored_mwem.accounting.conversion import Composition
 from factored_mwem.kernels.linear import product_answer, product_step
 from factored_mwem.model.dense import Factor, step
+from factored_mwem.privacy.noise import Noise
 from factored_mwem.workload.queries.parities import Parities
 from factored_mwem.workload.queries.ranges import Ranges
 
@@ -345,3 +349,22 @@ def test_the_quick_replay_bears_out_the_claims_about_error_and_structure(tmp_pat
         for text in texts:
             assert [claim.verdict for claim in claims[name] if text in claim.text] == [HOLDS], (name, text)
     assert {path.suffix for path in tmp_path.iterdir()} == {".csv", ".png", ".jsonl", ".html"}
+
+
+def test_the_seeded_noise_is_that_of_the_paper_and_repeats() -> None:
+    """The methods of the product's noise, by name and parameters; odds exp(score / scale); Laplace of scale
+    b has mean absolute value b.
+    """
+    for method in ("select", "add", "threshold"):
+        ours, theirs = (getattr(of, method) for of in (SeededNotPrivateNoise, Noise))
+        assert inspect.signature(ours) == inspect.signature(theirs)
+    first, again = SeededNotPrivateNoise(3), SeededNotPrivateNoise(3)
+    scores = np.array([0, 3], dtype=np.int64)
+    chosen = [first.select(scores, scale=2.0) for _ in range(4000)]
+    assert chosen == [again.select(scores, scale=2.0) for _ in range(4000)]
+    assert abs(np.mean(chosen) - 1 / (1 + math.exp(-1.5))) < 0.03
+    noisy = first.add(np.full(4000, 7), scale=5.0) - 7
+    assert abs(np.abs(noisy).mean() - 5.0) < 0.4
+    spread = SeededNotPrivateNoise(4, Composition.ZCDP).add(np.zeros(4000, dtype=np.int64), scale=5.0).std()
+    assert abs(spread - 5.0) < 0.3
+    assert first.threshold({"many": 100, "none": 0}, scale=2.0, threshold=50).keys() == {"many"}

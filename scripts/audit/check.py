@@ -124,8 +124,8 @@ def run(check: Check, runs: int, failure: float, *, make: Make = real, power: bo
         else (0.0, 0.0)
     )
     return Finding(
-        check.name, check.unit, claimed, delta, bound, honest, halved, runs // 2 * 2, str(event), off, check.whole,
-        time.perf_counter() - started, check.note,
+        check.name, check.unit, claimed, delta, bound, honest, halved, runs // 2 * 2, str(event), off,
+        check.whole, time.perf_counter() - started, check.note,
     )  # fmt: skip
 
 

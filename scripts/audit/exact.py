@@ -79,7 +79,8 @@ def enumerate_pairs(what: str, act: Act, composition: Composition, unit: Unit) -
         )
     (claimed,) = charged
     return Finding(
-        name_of(f"exact {what}", composition, unit), UNIT[composition], claimed, 0.0, found[1.0], found[1.0], found[HALVED], 0,
+        name_of(f"exact {what}", composition, unit), UNIT[composition], claimed, 0.0,
+        found[1.0], found[1.0], found[HALVED], 0,
         f"worst of {len(list(pairs(unit)))} pairs", 0, False, time.perf_counter() - started,
     )  # fmt: skip
 

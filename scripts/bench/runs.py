@@ -12,8 +12,8 @@ wall seconds run from the start of the process to its end, memory is the largest
 run once unmeasured on every table first, because numba compiles once per installation, not per run.
 
 A table is a name in the folder FMWEM_DATASETS (adult_discretised, adultcat, brfss2015, nltcs) or the path of
-a CSV of codes with NAME.domain.json beside it. Peers are the drivers of scripts/bench/peers.py, each run by
-the Python that `--peer-python` names. `--checkout` runs the program in another folder beside, or instead of, the
+a CSV of codes with NAME.domain.json beside it. Peers are the drivers of peers.py, each run by the Python
+that `--peer-python` names. `--checkout` runs the program in another folder beside, or instead of, the
 installed one.
 """
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import itertools
 import json
 import os
 import random
@@ -33,6 +34,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from crash.plants import PLANTS
 from crash.trial import CASES, Hook, Trial
@@ -41,6 +43,21 @@ from factored_mwem.accounting import conversion
 from factored_mwem.kernels import warmup
 
 ENDINGS = ("kill", "abort", "term", "ctrl-c", "memory", "disk", "unexpected")
+QUICKLY = (
+    ("declared", "kill", "after reserve", 1),
+    ("declared", "kill", "half journalled", 3),
+    ("declared", "kill", "after journal", 4),
+    ("declared", "kill", "before manifest", 1),
+    ("learnt", "kill", "before commit", 1),
+    ("learnt", "kill", "before draw", 5),
+    ("learnt", "kill", "sampling", 1),
+    ("learnt", "kill", "after rename", 2),
+    ("declared", "term", "before journal", 3),
+    ("declared", "disk", "before rename", 2),
+    ("declared", "memory", "before draw", 4),
+    ("learnt", "abort", "before finish", 1),
+)
+"""The trials of a quick matrix."""
 CODES = {"kill": -9, "abort": -6, "term": 143, "ctrl-c": 130, "memory": 4, "disk": 4, "unexpected": 1}
 
 
@@ -126,36 +143,24 @@ def told_wrong(code: int, line: dict[str, object], drawn: int) -> list[str]:
     return [] if right else [f"the line says {line}"]
 
 
-def points(quick: bool) -> Iterator[tuple[str, str, str, int]]:
-    """(case, ending, point, which time it is reached)."""
+class Death(NamedTuple):
+    """How a trial's first run ends: when it reaches `point` for the nth time."""
+
+    case: str
+    ending: str
+    point: str
+    nth: int
+
+
+def deaths(quick: bool) -> Iterator[Death]:
+    """All trials at named points."""
     if quick:
-        yield from (
-            ("declared", "kill", p, n)
-            for p, n in (
-                ("after reserve", 1),
-                ("half journalled", 3),
-                ("after journal", 4),
-                ("before manifest", 1),
-            )
-        )
-        yield from (
-            ("learnt", "kill", p, n)
-            for p, n in (("before commit", 1), ("before draw", 5), ("sampling", 1), ("after rename", 2))
-        )
-        yield from (
-            ("declared", e, p, n)
-            for e, p, n in (
-                ("term", "before journal", 3),
-                ("disk", "before rename", 2),
-                ("memory", "before draw", 4),
-            )
-        )
-        yield "learnt", "abort", "before finish", 1
+        yield from itertools.starmap(Death, QUICKLY)
         return
     for case in CASES:
         for point in faults.POINTS:
-            yield from ((case, "kill", point, nth) for nth in (1, 2, 3, 7))
-            yield from ((case, ending, point, 1) for ending in ENDINGS[1:])
+            yield from (Death(case, "kill", point, nth) for nth in (1, 2, 3, 7))
+            yield from (Death(case, ending, point, 1) for ending in ENDINGS[1:])
 
 
 def duration(folder: Path, case: str) -> float:
@@ -183,7 +188,7 @@ def main() -> None:
     moments = given.random if given.random is not None else 0 if given.quick else 200
     results: dict[str, Result] = {}
     with tempfile.TemporaryDirectory() as root:
-        for number, (case, ending, point, nth) in enumerate(points(given.quick)):
+        for number, (case, ending, point, nth) in enumerate(deaths(given.quick)):
             name = f"{case}, {ending}, {point} #{nth}"
             if given.only in name:
                 (folder := Path(root, str(number))).mkdir()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from factored_mwem import crashpoints as faults
 from factored_mwem import files
+from factored_mwem.accounting.accountant import Accountant
 from factored_mwem.ledger import file as ledger_file
 from factored_mwem.ledger import journal, run
 from factored_mwem.pipeline import model_file
@@ -38,7 +39,12 @@ def late_books() -> None:
     """The reservation comes when all noise is drawn."""
     reserve, drawn = run.Run.reserve, run.Run.drawn
     run.Run.reserve = lambda self: setattr(self, "charged", True)  # type: ignore[method-assign, assignment]
-    run.Run.drawn = lambda self, ledger: (reserve(self), drawn(self, ledger))[1]  # type: ignore[method-assign, assignment]
+
+    def late(self: run.Run, ledger: Accountant) -> None:
+        reserve(self)
+        drawn(self, ledger)
+
+    run.Run.drawn = late  # type: ignore[method-assign]
 
 
 def in_place() -> None:

@@ -162,7 +162,8 @@ def _strange_array(content: bytes, random: Random) -> bytes:
 
 def npy(array: np.ndarray, *, shape: str | None = None, descr: str | None = None) -> bytes:
     """An array file whose head may lie."""
-    head = f"{{'descr': {descr or repr(array.dtype.str)}, 'fortran_order': False, 'shape': {shape or f'({len(array)},)'}, }}"
+    descr, shape = descr or repr(array.dtype.str), shape or f"({len(array)},)"
+    head = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}"
     head = head + " " * (63 - (len(head) + 10) % 64) + "\n"
     return b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head.encode() + array.tobytes()
 

@@ -14,14 +14,15 @@ from factored_mwem import Domain
 from replay import data
 
 BITS = {
-    "native-country": 6, "sex": 1, "race": 3, "relationship": 3, "occupation": 4, "marital-status": 3, "education": 4, "workclass": 3,
+    "native-country": 6, "sex": 1, "race": 3, "relationship": 3,
+    "occupation": 4, "marital-status": 3, "education": 4, "workclass": 3,
 }  # fmt: skip
 """Attribute -> bits, in the order in which they are joined."""
 ROWS_OF_ADULT_DATA = 32_561
 """The table is adult.data followed by adult.test; the paper's is adult.data alone."""
 ONES = (
-    212, 745, 1002, 1431, 1036, 1181, 9782, 231, 1181, 3103, 4101, 5872, 17818, 7704, 9509, 12623, 14302, 1787, 5411, 14456, 3905, 10091, 5598,
-    20493, 3155, 23243, 4516,
+    212, 745, 1002, 1431, 1036, 1181, 9782, 231, 1181, 3103, 4101, 5872, 17818, 7704, 9509, 12623, 14302,
+    1787, 5411, 14456, 3905, 10091, 5598, 20493, 3155, 23243, 4516,
 )  # fmt: skip
 
 

@@ -1,11 +1,14 @@
 """What a figure of the replay is: a module of this folder that holds
 
-    TITLE: str                                      one line
-    SETTINGS: str                                   what was fixed, and what the paper leaves open and was chosen here
-    cases(full: bool) -> list[dict]                 units of work as JSON-able parameters; each can run alone, in any order, in any process
-    run(case: dict) -> list[dict]                   tidy rows (str, int, float) of a case; the seeds are inside, so the same case gives the same rows
-    plot(rows: list[dict], path: Path) -> None      a PNG with the paper's axes
-    judge(rows: list[dict]) -> list[Claim]          the paper's claims, each marked from the rows alone
+    TITLE: str                                    one line
+    SETTINGS: str                                 what was fixed, and what the paper leaves open and was
+                                                  chosen here
+    cases(full: bool) -> list[dict]               units of work as JSON-able parameters; each can run alone,
+                                                  in any order, in any process
+    run(case: dict) -> list[dict]                 tidy rows (str, int, float) of a case; the seeds are
+                                                  inside, so the same case gives the same rows
+    plot(rows: list[dict], path: Path) -> None    a PNG with the paper's axes
+    judge(rows: list[dict]) -> list[Claim]        the paper's claims, each marked from the rows alone
 
 and is found by its name. `run` raises InputError where a data set is not there; its message says in one line
 where to get it.

@@ -20,15 +20,22 @@ MARKS = {HOLDS: ("yes", "✓"), FAILS: ("no", "✗"), OPEN: ("open", "?")}
 
 STYLE = """
 :root { color-scheme: light dark; --edge: color-mix(in srgb, currentColor 18%, transparent); }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 0 auto; padding: 2rem 1.25rem 4rem; background: Canvas; color: CanvasText; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 0 auto; padding: 2rem 1.25rem 4rem;
+  background: Canvas; color: CanvasText; }
 h1 { font-size: 1.6rem; margin: 0; } h2 { font-size: 1.2rem; margin: 0 0 .75rem; }
-.stamp { display: inline-block; border: 2px solid #c0392b; color: #c0392b; font-weight: 700; letter-spacing: .08em; padding: .1rem .5rem; }
-nav a { margin-right: 1rem; } section { border-top: 1px solid var(--edge); margin-top: 2.5rem; padding-top: 1.5rem; }
+.stamp { display: inline-block; border: 2px solid #c0392b; color: #c0392b; font-weight: 700;
+  letter-spacing: .08em; padding: .1rem .5rem; }
+nav a { margin-right: 1rem; }
+section { border-top: 1px solid var(--edge); margin-top: 2.5rem; padding-top: 1.5rem; }
 img { max-width: 100%; height: auto; background: white; border-radius: 4px; }
-ul.claims { list-style: none; padding: 0; } ul.claims li { display: grid; grid-template-columns: 11rem 1fr; gap: .25rem 1rem; margin: .6rem 0; }
+ul.claims { list-style: none; padding: 0; }
+ul.claims li { display: grid; grid-template-columns: 11rem 1fr; gap: .25rem 1rem; margin: .6rem 0; }
 .mark { font-weight: 600; } .yes { color: #1e8449; } .no { color: #c0392b; } .open { color: #b9770e; }
-.why, .settings, .facts, .effort { font-size: .875rem; opacity: .8; overflow-wrap: anywhere; } .why { grid-column: 2; }
-@media (prefers-color-scheme: dark) { .yes { color: #58d68d; } .no, .stamp { color: #ff7b6b; border-color: #ff7b6b; } .open { color: #f5b041; } }
+.why, .settings, .facts, .effort { font-size: .875rem; opacity: .8; overflow-wrap: anywhere; }
+.why { grid-column: 2; }
+@media (prefers-color-scheme: dark) {
+  .yes { color: #58d68d; } .no, .stamp { color: #ff7b6b; border-color: #ff7b6b; } .open { color: #f5b041; }
+}
 @media (max-width: 40rem) { ul.claims li { grid-template-columns: 1fr; } .why { grid-column: 1; } }
 """
 
@@ -63,13 +70,15 @@ def html(sections: Sequence[Section], facts: Sequence[str]) -> str:
     links = "".join(f'<a href="#{section.name}">{section.name}</a>' for section in sections)
     body = "\n".join(map(drawn, sections))
     return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
 <title>The MWEM paper replayed</title><style>{STYLE}</style></head><body>
 <h1>The MWEM paper replayed</h1>
 <p><span class="stamp">NOT PRIVATE</span></p>
-<p>The experiments of Hardt, Ligett and McSherry, "A Simple and Practical Algorithm for Differentially Private Data Release", on the components,
-kernels and queries of factored-mwem, beside what the paper claims. Everything here was made from the tables themselves, with an exact number of
-records and fixed seeds. Claims: {counted}; each mark is computed from the numbers in the CSV file of its figure.</p>
+<p>The experiments of Hardt, Ligett and McSherry, "A Simple and Practical Algorithm for Differentially
+Private Data Release", on the components, kernels and queries of factored-mwem, beside what the paper claims.
+Everything here was made from the tables themselves, with an exact number of records and fixed seeds. Claims:
+{counted}; each mark is computed from the numbers in the CSV file of its figure.</p>
 <p class="facts">{escaping.escape(" · ".join(facts))}</p>
 <nav>{links}</nav>
 {body}
@@ -84,7 +93,8 @@ def drawn(section: Section) -> str:
         if image
         else "<p><b>Not drawn.</b></p>"
     )
-    return f"""<section id="{section.name}"><h2>{escaping.escape(section.title)} <span class="stamp">NOT PRIVATE</span></h2>
+    title = escaping.escape(section.title)
+    return f"""<section id="{section.name}"><h2>{title} <span class="stamp">NOT PRIVATE</span></h2>
 {shown}
 <ul class="claims">{"".join(map(claimed, section.claims))}</ul>
 <p class="settings">{escaping.escape(section.settings)}</p>
@@ -94,4 +104,5 @@ def drawn(section: Section) -> str:
 def claimed(claim: Claim) -> str:
     style, sign = MARKS[claim.verdict]
     text, why = escaping.escape(claim.text), escaping.escape(claim.why)
-    return f'<li><span class="mark {style}">{sign} {claim.verdict}</span><span>{text}</span><span class="why">{why}</span></li>'
+    mark = f'<span class="mark {style}">{sign} {claim.verdict}</span>'
+    return f'<li>{mark}<span>{text}</span><span class="why">{why}</span></li>'

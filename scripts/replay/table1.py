@@ -59,7 +59,8 @@ def plot(rows: list[Row], path: Path) -> None:
 def judge(rows: list[Row]) -> list[Claim]:
     claims = []
     for name, (records, attributes, nonzero, cells) in PAPER.items():
-        text = f"{name} has {records:,} records, {attributes} attributes, {nonzero:,} of {cells:,} cells non-zero"
+        size = f"{records:,} records, {attributes} attributes"
+        text = f"{name} has {size}, {nonzero:,} of {cells:,} cells non-zero"
         row = next((row for row in rows if row["data"] == name), None)
         if row is None:
             claims.append(Claim(text, OPEN, "the table is not here"))

@@ -220,8 +220,11 @@ def at_once(relation: str, k: int, source: str, *, delta: float = 1e-9) -> Confi
 def crowded() -> list[Configuration]:
     """A column of as many categories as a narrow dictionary holds."""
     columns, choices = ("relationship", "sex", "income"), {"epsilon": 8.0}
-    return [Configuration(f"crowded categories, {words}", "crowded pandas", learnt=words == "learnt", columns=columns, choices=choices)
-            for words in ("declared", "learnt")]  # fmt: skip
+    facts = {"source": "crowded pandas", "columns": columns, "choices": choices}
+    return [
+        Configuration(f"crowded categories, {words}", learnt=words == "learnt", **facts)
+        for words in ("declared", "learnt")
+    ]
 
 
 class Person(NamedTuple):
