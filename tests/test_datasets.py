@@ -379,7 +379,7 @@ def test_the_command_prints_the_path_or_one_line(
     fetch.main()
     assert json.loads(capsys.readouterr().out) == {"file": str(tmp_path / "adult.csv")}
     monkeypatch.setattr(sys, "argv", ["replay fetch", "iris"])
-    with pytest.raises(SystemExit, match="^error: no data set 'iris'"):
+    with pytest.raises(SystemExit, match=r"^error: no data set 'iris'"):
         fetch.main()
 
 

@@ -19,13 +19,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import fuzz
 import numpy as np
 import pyarrow as pa
 import pyarrow.feather as pf
 import pyarrow.parquet as pq
 import pytest
-from fuzz import tables
+from fuzz import command, tables
 from fuzz.files import npy
 from fuzz.targets import TARGETS
 from hypothesis import HealthCheck, given, settings
@@ -52,14 +51,14 @@ def corpus(name: str) -> tuple[bytes, ...]:
         return tuple(TARGETS[name].corpus(Path(folder)))
 
 
-def measured(act: Callable[[], Any], *, seconds: float = fuzz.SECONDS, memory: int = fuzz.MORE) -> Any:
+def measured(act: Callable[[], Any], *, seconds: float = command.SECONDS, memory: int = command.MORE) -> Any:
     """What `act` gives; AssertionError where it takes longer, or more memory."""
-    fuzz.reset_peak()
-    before, start = fuzz.memory("VmRSS"), time.monotonic()
+    command.reset_peak()
+    before, start = command.memory("VmRSS"), time.monotonic()
     try:
         return act()
     finally:
-        took, more = time.monotonic() - start, fuzz.memory("VmHWM") - before
+        took, more = time.monotonic() - start, command.memory("VmHWM") - before
         assert took < seconds, f"{took:.0f} s"
         assert more < memory, f"{more >> 20} MB"
 
