@@ -15,9 +15,7 @@ from factored_mwem.pipeline.release import make
 from factored_mwem.request import Request
 
 
-def publish(
-    request: Request, run: Run, files: ReleaseFiles, exists: IfExists, report: Report
-) -> Manifest:
+def publish(request: Request, run: Run, files: ReleaseFiles, exists: IfExists, report: Report) -> Manifest:
     """Release and write, the manifest last; the manifest of what was there before goes before anything else
     of it.
     """

@@ -161,9 +161,7 @@ def _scan(text: bytes, form: Form, *, wide: bool = False) -> Scanned:
 
     odd = np.empty((text.count(b"\n"), 4), dtype=np.int64)
     data, multiline = np.frombuffer(bytearray(text), dtype=np.uint8), form.records == "multiline"
-    written = kernel.Form(
-        ord(form.delimiter), len(form.names), MAX_RECORD_BYTES, multiline, form.both, wide
-    )
+    written = kernel.Form(ord(form.delimiter), len(form.names), MAX_RECORD_BYTES, multiline, form.both, wide)
     records, count, used = kernel.scan(data, written, odd)
     return Scanned(records, odd[:count], used)
 

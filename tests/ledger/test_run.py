@@ -668,7 +668,7 @@ def test_a_record_is_on_disk_before_it_is_used(books: Path, monkeypatch: pytest.
 
 
 def test_points_are_reached(books: Path) -> None:
-    """A point that no run comes to would be a hole in the crash matrix (those of files: scripts/crash.py)."""
+    """A point that no run comes to would be a hole in the crash matrix (those of files: scripts/crash)."""
     seen: set[str] = set()
     faults.hook = seen.add
     made, _, _ = go(books)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from replay.data import expand_counts
 from support.naive import (
     Blocks,
     Dense,
@@ -29,7 +30,6 @@ from support.naive import (
 from factored_mwem.accounting.accountant import Accountant, Budget
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Neighbours, Unit
-from factored_mwem.datasets import expand_counts
 from factored_mwem.domain.domain import Domain
 from factored_mwem.mechanisms import mwem
 from factored_mwem.mechanisms.eligible import UnmeasuredMarginals
@@ -399,9 +399,7 @@ def test_a_step_does_not_see_how_cells_are_named() -> None:
     """
     rng = np.random.default_rng(9)
     weights, noisy = rng.dirichlet(np.ones(8)), rng.integers(0, 40, size=4).astype(float)
-    plain = update(
-        Factor((0, 1, 2), (2, 2, 2), weights), [measured((0, 2), noisy.tolist())], 40.0, sweeps=9
-    )
+    plain = update(Factor((0, 1, 2), (2, 2, 2), weights), [measured((0, 2), noisy.tolist())], 40.0, sweeps=9)
     mirrored = update(
         Factor((0, 1, 2), (2, 2, 2), weights[::-1].copy()),
         [measured((0, 2), noisy[::-1].tolist())],
@@ -435,9 +433,7 @@ def test_without_noise_the_replay_ends_at_the_maximum_entropy_fit(
     measurements = [
         measured(p, count(rows, domain.shape, p)) for p in itertools.combinations(range(len(domain)), order)
     ]
-    factor = update(
-        Factor.uniform(range(len(domain)), domain.shape), measurements, len(rows), sweeps=3000
-    )
+    factor = update(Factor.uniform(range(len(domain)), domain.shape), measurements, len(rows), sweeps=3000)
     fit = Dense(domain.shape, dict(zip(cells_of(domain.shape), factor.weights.tolist(), strict=True)))
     truth = dict(
         zip(cells_of(domain.shape), count(rows, domain.shape, tuple(range(len(domain)))), strict=True)

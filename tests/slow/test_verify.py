@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
-
-from verifications.matrix import Configuration, matrix
+from audit.verify.matrix import Configuration, matrix
 
 
 @pytest.mark.parametrize("made", matrix(), ids=lambda made: made.name)

@@ -91,10 +91,7 @@ def published(release: Release, folder: Path, name: str) -> dict[str, bytes]:
     for file in ("out.parquet", "out.csv"):
         release.write(folder / name / file, overwrite=True)
     release.save(folder / name / "model.fmwem")
-    found = {p.name: p.read_bytes() for p in sorted((folder / name).iterdir())}
-    with np.load(folder / name / "model.fmwem") as model:  # a zip holds the time of day
-        found["model.fmwem"] = b"".join(key.encode() + model[key].tobytes() for key in model.files)
-    return found
+    return {p.name: p.read_bytes() for p in sorted((folder / name).iterdir())}
 
 
 def neighbour(table: pa.Table, relation: str) -> pa.Table:

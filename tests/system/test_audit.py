@@ -6,20 +6,15 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from audit import check, command, draws, exact
+from audit.bounds import epsilon_loss, lower_limit, rho_loss, rough_limits, upper_limit
+from audit.events import Features, judge, search
+from audit.plants import PLANTS
 from scipy import stats
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
-
-import audit
-from audits import check, draws, exact
-from audits.bounds import epsilon_loss, lower_limit, rho_loss, rough_limits, upper_limit
-from audits.events import Features, judge, search
-from audits.plants import PLANTS
 from support.goodness import permute_and_flip
 
 from factored_mwem.accounting.conversion import Composition
@@ -159,14 +154,14 @@ def test_there_are_enough_bugs_and_every_check_beside_them_exists() -> None:
     assert len(PLANTS) >= 12
     for plant in PLANTS:
         assert plant.checks and all(
-            name in audit.checks() and runs % 4 == 0 for name, runs in plant.checks
+            name in command.checks() and runs % 4 == 0 for name, runs in plant.checks
         ), plant.name
-    assert set(audit.QUICKLY) <= {*exact.exact_checks(), *audit.checks()}
+    assert set(command.QUICKLY) <= {*exact.exact_checks(), *command.checks()}
 
 
 def test_a_full_audit_has_enough_runs() -> None:
-    runs = {name: audit.runs_of(found, audit.FULL) for name, found in audit.checks().items()}
-    whole = sum(n for name, n in runs.items() if audit.checks()[name].whole)
+    runs = {name: command.runs_of(found, command.FULL) for name, found in command.checks().items()}
+    whole = sum(n for name, n in runs.items() if command.checks()[name].whole)
     assert sum(runs.values()) - whole >= 10**6 and whole >= 10**4
 
 
@@ -175,7 +170,7 @@ def test_a_quick_audit_holds_and_catches_every_bug(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Exit code 0, both tables on the screen and in the files."""
-    assert audit.main(["--quick", "--processes", "1", "-o", str(tmp_path)]) == 0
+    assert command.main(["--quick", "--processes", "1", "-o", str(tmp_path)]) == 0
     told = capsys.readouterr().out
     found = json.loads((tmp_path / "audit.json").read_text(encoding="utf-8"))
     assert [c["check"] for c in found["checks"]] and all(c["holds"] for c in found["checks"])
@@ -198,7 +193,7 @@ def test_a_bug_that_nobody_announced_fails_the_audit(
     honest = check.run
     with plant.plant() as make:
         monkeypatch.setattr(
-            audit, "run", lambda found, runs, failure: honest(found, runs, failure, make=make)
+            command, "run", lambda found, runs, failure: honest(found, runs, failure, make=make)
         )
-        code = audit.main(["--only", "measure question of parities: zcdp", "--processes", "1"])
+        code = command.main(["--only", "measure question of parities: zcdp", "--processes", "1"])
     assert code == 1 and "FAILS: measure question of parities: zcdp" in capsys.readouterr().out

@@ -1,5 +1,5 @@
 """Ten kills and two other endings of the real command, and planted bugs that the matrix must see:
-scripts/crash.py in its quick size.
+scripts/crash in its quick size.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "crash.py"
+SCRIPT = Path(__file__).parents[2] / "scripts" / "crash"
 
 
 def matrix(folder: Path, *arguments: str) -> tuple[int, dict[str, Any]]:

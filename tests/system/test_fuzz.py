@@ -1,7 +1,7 @@
 """Hostile files of every kind: a parser returns or refuses in one line, soon, in little memory, before
 anything is spent; and runs no code of theirs.
 
-Hypothesis drives the same targets as scripts/fuzz.py, which runs them in bulk; FMWEM_FUZZ=20 means twenty
+Hypothesis drives the same targets as scripts/fuzz, which runs them in bulk; FMWEM_FUZZ=20 means twenty
 times as many examples here. Below stand files of the kinds that once did harm.
 """
 
@@ -11,7 +11,6 @@ import json
 import os
 import random
 import struct
-import sys
 import tempfile
 import time
 import zipfile
@@ -25,16 +24,12 @@ import pyarrow as pa
 import pyarrow.feather as pf
 import pyarrow.parquet as pq
 import pytest
+from fuzz import command, tables
+from fuzz.files import npy
+from fuzz.targets import TARGETS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.model_files import Parts, listed, parts_of, write
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
-
-import fuzz
-from fuzzing import tables
-from fuzzing.files import npy
-from fuzzing.targets import TARGETS
 
 from factored_mwem import Domain, Policy, Release, Workload, release
 from factored_mwem.cli import jobs as job
@@ -57,14 +52,14 @@ def corpus(name: str) -> tuple[bytes, ...]:
         return tuple(TARGETS[name].corpus(Path(folder)))
 
 
-def measured(act: Callable[[], Any], *, seconds: float = fuzz.SECONDS, memory: int = fuzz.MORE) -> Any:
+def measured(act: Callable[[], Any], *, seconds: float = command.SECONDS, memory: int = command.MORE) -> Any:
     """What `act` gives; AssertionError where it takes longer, or more memory."""
-    fuzz.reset_peak()
-    before, start = fuzz.memory("VmRSS"), time.monotonic()
+    command.reset_peak()
+    before, start = command.memory("VmRSS"), time.monotonic()
     try:
         return act()
     finally:
-        took, more = time.monotonic() - start, fuzz.memory("VmHWM") - before
+        took, more = time.monotonic() - start, command.memory("VmHWM") - before
         assert took < seconds, f"{took:.0f} s"
         assert more < memory, f"{more >> 20} MB"
 

@@ -13,7 +13,6 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from factored_mwem.ledger.check import check_books
 from support.commands import FMWEM, JOB, Fmwem, shown
 from support.runs import go, make_old
 
@@ -21,6 +20,7 @@ from factored_mwem import crashpoints as faults
 from factored_mwem.accounting.cap import Cap
 from factored_mwem.accounting.unit import Neighbours
 from factored_mwem.ledger.file import LedgerFile
+from factored_mwem.pipeline.manifest_check import check_books
 
 
 def listening() -> None:

@@ -4,10 +4,10 @@ that go on where they stopped.
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import os
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -16,19 +16,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from replay import baselines, command, data, figure2, figure3, figure4, table1
+from replay.figure import FAILS, HOLDS, OPEN
+from replay.noise import SeededNotPrivateNoise
+from replay.paper import Paper, Task, paper_mwem
 from rich.console import Console
 
+from factored_mwem.accounting.conversion import Composition
 from factored_mwem.kernels.linear import product_answer, product_step
 from factored_mwem.model.dense import Factor, step
+from factored_mwem.privacy.noise import Noise
 from factored_mwem.workload.queries.parities import Parities
 from factored_mwem.workload.queries.ranges import Ranges
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
-
-import replay
-from replays import baselines, data, figure2, figure3, figure4, table1
-from replays.figure import FAILS, HOLDS, OPEN
-from replays.paper import Paper, paper_mwem
 
 needs_files = pytest.mark.skipif(
     "FMWEM_DATASETS" not in os.environ, reason="FMWEM_DATASETS names no folder of data sets"
@@ -214,15 +213,11 @@ def test_twice_the_step_breaks_the_promise() -> None:
 
 def test_unguarded_replay_diverges_on_mildew_and_the_guard_mends_it() -> None:
     table = data.small("mildew")
-    questions, counts = Parities.up_to(range(6), 3), table.histogram()
-    truth = questions.answers(table.rows)
+    counts, task = table.histogram(), Task.of(Parities.up_to(range(6), 3), table)
     found = {}
     for guard in (0.0, 1.0):
         paper = Paper(epsilon=0.5, rounds=12, sweeps=200, guard=guard)
-        runs = [
-            paper_mwem(truth, questions, table.domain, 70.0, paper, np.random.default_rng(seed)).model
-            for seed in range(6)
-        ]
+        runs = [paper_mwem(task, paper, np.random.default_rng(seed)).model for seed in range(6)]
         found[guard] = np.mean(
             [baselines.relative_entropy(counts, model.marginal(range(6)) / 70) for model in runs]
         )
@@ -291,14 +286,14 @@ def test_the_marks_of_table_1_follow_its_rows() -> None:
 def test_an_interrupted_replay_goes_on_where_it_stopped(tmp_path: Path) -> None:
     """A torn last line is not counted; the cases that were there are not run again; the CSV is the same."""
     quiet = Console(quiet=True)
-    replay.replay(["table1"], tmp_path, quiet, full=False)
+    command.replay(["table1"], tmp_path, quiet, full=False)
     whole, csv_ = (tmp_path / "table1.cases.jsonl").read_text(), (tmp_path / "table1.csv").read_bytes()
     lines = whole.splitlines()
     marked = json.loads(lines[0])
     marked["seconds"] = 1234.0  # would change if the case were run again
     (tmp_path / "table1.cases.jsonl").write_text(json.dumps(marked) + "\n" + lines[1][:20])
     (tmp_path / "table1.csv").unlink()
-    replay.replay(["table1"], tmp_path, quiet, full=False)
+    command.replay(["table1"], tmp_path, quiet, full=False)
     again = [
         json.loads(line)
         for line in (tmp_path / "table1.cases.jsonl").read_text().splitlines()
@@ -310,7 +305,7 @@ def test_an_interrupted_replay_goes_on_where_it_stopped(tmp_path: Path) -> None:
 
 def test_the_page_stands_alone(tmp_path: Path) -> None:
     """No link, script or image from elsewhere; stamped; every claim is there."""
-    sections = replay.replay(["table1"], tmp_path, Console(quiet=True), full=False)
+    sections = command.replay(["table1"], tmp_path, Console(quiet=True), full=False)
     text = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert "NOT PRIVATE" in text and "data:image/png;base64," in text
     assert not any(word in text for word in ("http://", "https://", "<script", 'src="/', "url("))
@@ -322,7 +317,7 @@ def test_a_figure_without_its_data_says_so_and_the_others_go_on(
 ) -> None:
     """As for somebody who has no data folder: no crash, one line for each figure, the page is written."""
     monkeypatch.setenv("FMWEM_DATASETS", str(tmp_path / "none"))
-    sections = replay.replay(
+    sections = command.replay(
         ["figure5", "figure7", "table1"], tmp_path / "out", Console(quiet=True), full=False
     )
     assert [{claim.verdict for claim in section.claims} for section in sections[:2]] == [{OPEN}, {OPEN}]
@@ -347,10 +342,29 @@ change of the code.
 @needs_files
 @pytest.mark.slow
 def test_the_quick_replay_bears_out_the_claims_about_error_and_structure(tmp_path: Path) -> None:
-    sections = replay.replay(list(replay.NAMES), tmp_path, Console(quiet=True), full=False)
+    sections = command.replay(list(command.NAMES), tmp_path, Console(quiet=True), full=False)
     claims = {section.name: section.claims for section in sections}
-    assert set(claims) == set(replay.NAMES) and all(claims.values())
+    assert set(claims) == set(command.NAMES) and all(claims.values())
     for name, texts in MUST_HOLD.items():
         for text in texts:
             assert [claim.verdict for claim in claims[name] if text in claim.text] == [HOLDS], (name, text)
     assert {path.suffix for path in tmp_path.iterdir()} == {".csv", ".png", ".jsonl", ".html"}
+
+
+def test_the_seeded_noise_is_that_of_the_paper_and_repeats() -> None:
+    """The methods of the product's noise, by name and parameters; odds exp(score / scale); Laplace of scale
+    b has mean absolute value b.
+    """
+    for method in ("select", "add", "threshold"):
+        ours, theirs = (getattr(of, method) for of in (SeededNotPrivateNoise, Noise))
+        assert inspect.signature(ours) == inspect.signature(theirs)
+    first, again = SeededNotPrivateNoise(3), SeededNotPrivateNoise(3)
+    scores = np.array([0, 3], dtype=np.int64)
+    chosen = [first.select(scores, scale=2.0) for _ in range(4000)]
+    assert chosen == [again.select(scores, scale=2.0) for _ in range(4000)]
+    assert abs(np.mean(chosen) - 1 / (1 + math.exp(-1.5))) < 0.03
+    noisy = first.add(np.full(4000, 7), scale=5.0) - 7
+    assert abs(np.abs(noisy).mean() - 5.0) < 0.4
+    spread = SeededNotPrivateNoise(4, Composition.ZCDP).add(np.zeros(4000, dtype=np.int64), scale=5.0).std()
+    assert abs(spread - 5.0) < 0.3
+    assert first.threshold({"many": 100, "none": 0}, scale=2.0, threshold=50).keys() == {"many"}

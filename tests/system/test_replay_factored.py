@@ -7,7 +7,6 @@ from __future__ import annotations
 import copy
 import itertools
 import math
-import sys
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -18,21 +17,18 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from replay import ablation, adult27, data, figure5, figure6, figure7
+from replay.figure import FAILS, HOLDS
+from replay.paper import Paper, Task, update
 
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import Levels
 from factored_mwem.kernels.linear import parity_sums
-from factored_mwem.model.dense import Factor, ProductModel, step
+from factored_mwem.model.dense import Factor, ProductModel
 from factored_mwem.privacy.counts import Rows
 from factored_mwem.workload.queries.cuboids import Cuboids
 from factored_mwem.workload.queries.parities import Parities, parities_of
 from factored_mwem.workload.queries.ranges import Ranges
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
-
-from replays import ablation, adult27, data, figure5, figure6, figure7
-from replays.figure import FAILS, HOLDS
-from replays.paper import Paper, update
 
 SHAPE = (2, 3, 2, 4, 2)
 """Attributes 0, 2 and 4 are binary, 1 and 3 ordered."""
@@ -75,9 +71,11 @@ class Mixed:
         kind, q = self.numbers[question]
         return kind.positions(q)
 
-    def step(self, part: Factor, question: int, noisy: np.ndarray, total: float, *, guard: float) -> None:
+    def axis_values(self, question: int) -> dict[int, np.ndarray] | None:
         kind, q = self.numbers[question]
-        step(part, kind, q, noisy, total, guard=guard)
+        self.lowest = kind.lowest
+        """Of the question last asked about: a step asks for it next."""
+        return kind.axis_values(q)
 
 
 def mixed() -> Mixed:
@@ -322,9 +320,8 @@ def test_adaptive_rounds_never_pass_epsilon(epsilon: float, divisor: int, kind: 
         np.array([10**6, -(10**6)] * 3 + [0]),
     ][kind]
     first = Fraction(epsilon) / divisor
-    made = ablation.adaptive_mwem(
-        truth, questions, domain_of((2, 2, 2)), 1000.0, Paper(epsilon, 1), rng, first=first
-    )
+    task = Task(questions, truth, domain_of((2, 2, 2)), 1000.0)
+    made = ablation.adaptive_mwem(task, Paper(epsilon, 1), rng, first=first)
     charged = sum((2 * asked * first * 2**run for run, asked in enumerate(made.asked)), Fraction(0))
     assert charged == made.spent <= Fraction(epsilon)
     assert (made.spent == 0) == (divisor == 1)
@@ -339,9 +336,8 @@ def test_an_adaptive_run_ends_at_the_noise() -> None:
     lengths = {}
     for name, truth in {"nothing": np.zeros(7, dtype=np.int64), "much": np.full(7, 10**5)}.items():
         rng = np.random.default_rng(1)
-        lengths[name] = ablation.adaptive_mwem(
-            truth, questions, domain_of((2,) * 3), 1e5, Paper(1.0, 1), rng, first=Fraction(1, 64)
-        ).asked
+        task = Task(questions, truth, domain_of((2,) * 3), 1e5)
+        lengths[name] = ablation.adaptive_mwem(task, Paper(1.0, 1), rng, first=Fraction(1, 64)).asked
     assert lengths["much"][0] == 7
     assert np.mean(lengths["nothing"][:-1]) < 4
     assert len(lengths["nothing"]) >= 3
@@ -419,9 +415,8 @@ def test_errors_of_all_cuboids_add_up() -> None:
 def test_no_component_of_figure_5_passes_its_cap() -> None:
     rows, cap = rows_of(SHAPE, 400, 14), 12
     cuboids = Cuboids(tuple(s for k in (1, 2) for s in itertools.combinations(EVERY, k)), SHAPE)
-    model, asked = figure5.mwem(
-        cuboids, rows, domain_of(SHAPE), Paper(1.0, 8), 1.0, cap, np.random.default_rng(15)
-    )
+    task = Task(cuboids, cuboids.answers(rows), domain_of(SHAPE), 400.0)
+    model, asked = figure5.mwem(task, Paper(1.0, 8), 1.0, cap, np.random.default_rng(15))
     assert len(set(asked)) == 8
     assert 2 < max(len(part.weights) for part in model.components) <= cap
     grown = random_model([(0, 1), (2,), (3, 4)], SHAPE, 1.0, 16)

@@ -10,10 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
-
-from verifications.matrix import Configuration
+from audit.verify.matrix import Configuration
 
 
 @pytest.mark.parametrize("signal_sent", [signal.SIGTERM, signal.SIGKILL])

@@ -20,12 +20,17 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from audit.verify.matrix import (
+    TEXT,
+    Configuration,
+    Person,
+    at_once,
+    configuration,
+    crowded,
+    domain_of,
+)
+from audit.verify.plants import PLANTS, Plant
 from support.marks import others_slow
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
-
-from verifications.matrix import TEXT, Configuration, at_once, configuration, crowded, domain_of
-from verifications.plants import PLANTS, Plant
 
 from factored_mwem import InputError, Policy, Verified, release, request, verify
 from factored_mwem.accounting.accountant import Accountant, Charge, Mechanism
@@ -54,24 +59,27 @@ def worst(found: Verified) -> dict[str, float]:
 
 FIRST = ("measure total", "measure 1 attributes")
 QUICK = (
-    (configuration("tree", "add-remove", 1, "arrow"), (*FIRST, "select")),
-    (configuration("tree", "add-remove", 3, "parquet", by_id=True, delta=0.0), ("measure 1 attributes",)),
+    (configuration("tree", Person("add-remove", 1), "arrow"), (*FIRST, "select")),
     (
-        configuration("tree", "replace", 1, "arrow", learnt=True),
+        configuration("tree", Person("add-remove", 3, by_id=True), "parquet", delta=0.0),
+        ("measure 1 attributes",),
+    ),
+    (
+        configuration("tree", Person("replace", 1), "arrow", learnt=True),
         ("discover kind", "discover categories", "measure 1 attributes"),
     ),
-    (configuration("tree", "replace", 3, "feather"), ("measure 1 attributes",)),
+    (configuration("tree", Person("replace", 3), "feather"), ("measure 1 attributes",)),
     (
-        configuration("tree", "add-remove", 1, "pandas", learnt=True, by_id=True),
+        configuration("tree", Person("add-remove", 1, by_id=True), "pandas", learnt=True),
         ("discover kind", "discover categories", "measure total"),
     ),
-    (configuration("mwem", "add-remove", 3, "arrow", "cube"), FIRST),
-    (configuration("mwem", "replace", 1, "pandas", "parities"), ("measure 1 attributes",)),
-    (configuration("mwem", "replace", 3, "arrow", "ranges", delta=0.0), ("measure 1 attributes",)),
-    (configuration("mwem", "add-remove", 1, "pandas", "mixture"), ("measure total",)),
-    (configuration("tree", "add-remove", 1, "csv"), FIRST),
-    (configuration("tree", "replace", 1, "csv.gz", by_id=True), ()),
-    (configuration("mwem", "add-remove", 3, "quoted csv", learnt=True), ("measure total",)),
+    (configuration("mwem", Person("add-remove", 3), "arrow", "cube"), FIRST),
+    (configuration("mwem", Person("replace", 1), "pandas", "parities"), ("measure 1 attributes",)),
+    (configuration("mwem", Person("replace", 3), "arrow", "ranges", delta=0.0), ("measure 1 attributes",)),
+    (configuration("mwem", Person("add-remove", 1), "pandas", "mixture"), ("measure total",)),
+    (configuration("tree", Person("add-remove", 1), "csv"), FIRST),
+    (configuration("tree", Person("replace", 1, by_id=True), "csv.gz"), ()),
+    (configuration("mwem", Person("add-remove", 3), "quoted csv", learnt=True), ("measure total",)),
     (at_once("replace", 1, "arrow"), ("measure 2 attributes",)),
     (at_once("add-remove", 3, "arrow", delta=0.0), ("measure total", "measure 2 attributes")),
     *((made, ()) for made in crowded()),

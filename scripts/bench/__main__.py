@@ -1,0 +1,27 @@
+"""Benchmarks of `fmwem release`. NOT PRIVATE: they read the tables.
+
+    python scripts/bench accuracy|speed|scale ...   errors, time and memory, also beside other programs
+    python scripts/bench workloads ...              errors of ranges, cubes and mixed workloads
+    python scripts/bench reading ...                CPU of reading text files
+    python scripts/bench same ...                   do two checkouts release the same bytes?
+
+Each of them has its own `--help`.
+"""
+
+import sys
+from importlib import import_module
+from pathlib import Path
+
+MODULES = {"accuracy": "runs", "speed": "runs", "scale": "runs"} | {
+    name: name for name in ("workloads", "reading", "same")
+}
+
+if __name__ == "__main__":
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+    what = (sys.argv[1:] or ["--help"])[0]
+    if what not in MODULES:
+        print(__doc__)
+        sys.exit(what not in ("-h", "--help"))
+    if MODULES[what] == what:
+        sys.argv[:2] = [f"bench {what}"]
+    sys.exit(import_module(f"bench.{MODULES[what]}").main())

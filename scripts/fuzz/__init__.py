@@ -1,0 +1,3 @@
+"""What scripts/fuzz and tests/test_fuzz.py share: hostile values and ways to damage a file (`hostile`),
+and the parsers under test (`targets`).
+"""

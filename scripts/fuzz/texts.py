@@ -1,0 +1,176 @@
+"""Domains, workloads, configurations, and what the command line takes for --cube and --ranges."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+
+from factored_mwem import Domain, Workload
+from factored_mwem.cli import jobs as job
+from factored_mwem.cli.settings import ReleaseSettings, read_config
+from factored_mwem.tables.codec import OWN_TYPE, encode
+from fuzz import hostile
+from fuzz.tables import FIELDS, ROWS, back
+from fuzz.target import Target, allowed
+
+DOMAINS: list[Any] = [
+    {"fields": FIELDS, "missingValues": ["-"], "$schema": "https://example.org", "primaryKey": "a"},
+    {"a": 10, "b": 2, "c": 300},
+    {"fields": FIELDS[:1]},
+    {
+        "fields": [
+            {
+                "name": "x",
+                "type": "datetime",
+                "constraints": {"minimum": "2020-01-01", "maximum": "2020-01-02"},
+                "bins": 24,
+                "learnt": True,
+            }
+        ]
+    },
+]
+WORKLOADS: list[Any] = [
+    {"marginals": 2},
+    {"marginals": [1, 2], "cliques": [["a", "b"], ["c"]]},
+    {
+        "cubes": [{"attributes": ["a", "b", "c"], "order": 2, "weight": 3.0}],
+        "ranges": [{"attributes": ["a"], "count": 10}],
+    },
+    {
+        "ranges": [
+            {"attributes": ["a", "c"], "which": "prefix"},
+            {"attributes": ["d"], "which": "all", "seed": 3},
+        ],
+        "parities": [{"order": 1}],
+    },
+]
+CONFIGS: list[Any] = [
+    {
+        "marginals": 2,
+        "epsilon": 0.5,
+        "delta": 1e-6,
+        "neighbours": "replace",
+        "rounds": 3,
+        "columns": ["a", "b"],
+        "overwrite": True,
+        "rows": 5,
+    },
+    {
+        "cube": ["a,b,c:2@3"],
+        "ranges": ["a:10", "a,c:prefix"],
+        "parities": 1,
+        "max-memory": "100MB",
+        "time_budget": 5.0,
+        "domain": "d.json",
+    },
+    {
+        "marginals": 1,
+        "engine": "mwem",
+        "rounds": "adaptive",
+        "initial": "histogram",
+        "contributions": 2,
+        "domain_budget": 0.2,
+    },
+]
+SPECS = ("a,b,c:2@3", "a:1000", "a,c:all", "a:prefix@0.5", "b", "a,b,c,d,e,f:10")
+
+
+def run_domain(path: Path) -> bool:
+    """A domain that is taken must encode any text, and give back a value for every code."""
+    domain = allowed(lambda: Domain.load(path))
+    if domain is None:
+        return False
+    assert Domain.from_dict(json.loads(json.dumps(domain.to_dict()))) == domain
+    texts = pa.array(
+        [
+            *(t for t in hostile.TEXTS if "\ud800" not in t and len(t) < 1000),
+            *(v for row in ROWS for v in row),
+            None,
+        ]
+    )
+    for attribute in domain.attributes[:12]:
+        codes = encode(attribute, texts)
+        assert int(codes.max()) < attribute.size
+    few = Domain(domain.attributes[:12])
+    back(few, pa.schema([pa.field(a.name, OWN_TYPE[a.type], nullable=a.nullable) for a in few]), path)
+    return True
+
+
+def run_workload(path: Path) -> bool:
+    """A workload that is taken must list its candidates over a small domain, and over a wide one, or
+    refuse.
+    """
+    workload = allowed(lambda: Workload.load(path))
+    if workload is None:
+        return False
+    assert Workload.from_dict(json.loads(json.dumps(workload.to_dict()))) == workload
+    for domain in (
+        Domain.from_dict({"fields": FIELDS}),
+        Domain.from_dict({**dict.fromkeys("abcdef", 2), **{f"w{i}": 2 for i in range(60)}}),
+    ):
+        allowed(
+            lambda domain=domain: (
+                workload.candidates(domain),
+                [asked.questions(domain) for asked in workload.asked],
+            )
+        )
+    return True
+
+
+def run_config(path: Path) -> bool:
+    settings = allowed(lambda: read_config(path))
+    return bool(
+        settings and allowed(lambda: job.workload_from(ReleaseSettings.of({**settings, "workload": None})))
+    )
+
+
+def run_specs(path: Path) -> bool:
+    """What the command line takes for --cube and --ranges; the command line's own text is valid, with any
+    character but NUL.
+    """
+    text = path.read_bytes().decode("utf-8", "surrogateescape").replace("\x00", "")
+    taken = [
+        allowed(lambda option=option: job.workload_from(ReleaseSettings.of({option: [text]})))
+        for option in ("cube", "ranges")
+    ]
+    return any(taken)
+
+
+def _make_tree(
+    trees: Sequence[Any], write: Callable[[Any, Random], bytes]
+) -> Callable[[Random, Sequence[bytes]], bytes]:
+    def make(random: Random, corpus: Sequence[bytes]) -> bytes:
+        data = write(hostile.changed(random.choice(trees), random), random)
+        return hostile.damaged(data, random, corpus) if random.random() < 0.2 else data
+
+    return make
+
+
+def _make_spec(random: Random, corpus: Sequence[bytes]) -> bytes:
+    return hostile.damaged(random.choice(corpus), random, corpus)
+
+
+def _corpus(trees: Sequence[Any], write: Callable[[Any, Random], bytes]) -> Callable[[Path], list[bytes]]:
+    return lambda _: [write(tree, Random(3)) for tree in trees]
+
+
+TARGETS = {
+    "domain": Target(
+        ".json", _corpus(DOMAINS, hostile.as_json), _make_tree(DOMAINS, hostile.as_json), run_domain
+    ),
+    "workload": Target(
+        ".json", _corpus(WORKLOADS, hostile.as_json), _make_tree(WORKLOADS, hostile.as_json), run_workload
+    ),
+    "workload-toml": Target(
+        ".toml", _corpus(WORKLOADS, hostile.as_toml), _make_tree(WORKLOADS, hostile.as_toml), run_workload
+    ),
+    "config": Target(
+        ".toml", _corpus(CONFIGS, hostile.as_toml), _make_tree(CONFIGS, hostile.as_toml), run_config
+    ),
+    "specs": Target(".txt", lambda _: [spec.encode() for spec in SPECS], _make_spec, run_specs),
+}

@@ -1,3 +1,0 @@
-"""What scripts/fuzz.py and tests/test_fuzz.py share: hostile values and ways to damage a file (`hostile`),
-and the parsers under test (`targets`).
-"""

@@ -1,1 +1,0 @@
-"""Parts of scripts/verify.py: configurations to run, and bugs to plant."""
