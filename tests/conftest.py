@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# before numpy is loaded: the products here are small, and on a busy machine its threads wait for each other,
+# which took three times the CPU of a release
+
 import signal
 import sys
 from collections.abc import Iterator

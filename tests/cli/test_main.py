@@ -710,7 +710,7 @@ def test_every_exit_code_of_failures(here: Path, fmwem: Fmwem, monkeypatch: pyte
         return run
 
     for error, code, words in (
-        (RuntimeError(CANARY), 1, "unexpected RuntimeError at cli.py:"),
+        (RuntimeError(CANARY), 1, "unexpected RuntimeError at main.py:"),
         (MemoryError(), 4, "out of memory; lower --max-cells or --max-memory"),
         (KeyboardInterrupt(), 130, "interrupted; nothing was left half-written"),
     ):

@@ -410,7 +410,7 @@ def test_rows_that_are_not_drawn_are_said(
     assert not any(
         "--rows" in warning for warning in release(table, 1, domain=domain, epsilon=5.0).manifest.warnings
     )
-    monkeypatch.setattr("factored_mwem.pipeline.result.DEFAULT_MAX_ROWS", ROWS // 2)
+    monkeypatch.setattr("factored_mwem.pipeline.release.DEFAULT_MAX_ROWS", ROWS // 2)
     made = release(table, 1, domain=domain, epsilon=5.0)
     assert made.rows == ROWS // 2
     assert any(
