@@ -2,8 +2,8 @@
 planted leak, which it must see.
 
 tests/slow/test_discover.py asks the same of a whole run; here are the ways by which a value could get out
-of one: each format at each verbosity, errors of our own steps and of the libraries that read a frame, the errors
-behind an error, diagnostics of the interpreter, and objects that print themselves.
+of one: each format at each verbosity, errors of our own steps and of the libraries that read a frame, the
+errors behind an error, diagnostics of the interpreter, and objects that print themselves.
 """
 
 from __future__ import annotations
