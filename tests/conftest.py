@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# before numpy is loaded: the products here are small, and on a busy machine its threads wait for each other,
+# which took three times the CPU of a release
+
 import signal
 import sys
 from collections.abc import Iterator
@@ -90,7 +95,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-# ---- ledgers and noise
+# ---- ledgers, and how one measures
 
 
 @pytest.fixture(scope="session")
@@ -119,12 +124,6 @@ def books(tmp_path: Path) -> Iterator[Path]:
     file.add("t", Cap.of(1.0, 1e-9), Neighbours.ADD_REMOVE, 1)
     yield file.path
     faults.hook = lambda _: None
-
-
-@pytest.fixture
-def noise() -> FakeNoise:
-    """No noise, and a record of what it was asked for."""
-    return FakeNoise()
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ def threshold_delta(*, scale: float, threshold: int, l0: int, linf: int) -> floa
     Neighbours differ in at most `l0` keys, each by at most `linf`: a key that only one of them has is kept
     with P[noise >= threshold - linf], at most P[normal >= threshold - linf - 1] (Canonne, Kamath, Steinke
     2020, tail bounds). OpenDP's own map forgets that a count equal to the threshold is kept (its issue 2922)
-    and can state a quarter of the true delta; tests/test_noise.py counts.
+    and can state a quarter of the true delta; tests/slow/test_noise.py counts.
     """
     tail = 0.5 * math.erfc((threshold - linf - 1) / (scale * math.sqrt(2))) if threshold > linf else 1.0
     return min(1.0, l0 * tail * (1 + 1e-9) + 1e-300)

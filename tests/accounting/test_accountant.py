@@ -260,7 +260,7 @@ def test_a_third_party_recomputes_the_guarantee_from_the_manifest(
     sensitivity halved, shows.
     """
     if delta == 0 and not declared:
-        pytest.skip("refused, see test_privacy.py")
+        pytest.skip("refused, see tests/privacy/test_discover.py")
     manifest = _tiny_release(delta, neighbours, declared)
     g = manifest.guarantee
     assert third_party(manifest) == pytest.approx(g.spent_epsilon, rel=1e-4)

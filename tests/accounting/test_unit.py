@@ -1,4 +1,4 @@
-"""Every sensitivity in neighbours.py is exactly the greatest change over all neighbouring tiny tables: not
+"""Every sensitivity in unit.py is exactly the greatest change over all neighbouring tiny tables: not
 smaller, and not larger.
 """
 

@@ -1,9 +1,9 @@
 """A private value shows nowhere, and the search for one would find it: every check here is also shown a
 planted leak, which it must see.
 
-tests/test_privacy.py asks the same of a whole run; here are the ways by which a value could get out of one:
-each format at each verbosity, errors of our own steps and of the libraries that read a frame, the errors
-behind an error, diagnostics of the interpreter, and objects that print themselves.
+tests/slow/test_discover.py asks the same of a whole run; here are the ways by which a value could get out
+of one: each format at each verbosity, errors of our own steps and of the libraries that read a frame, the
+errors behind an error, diagnostics of the interpreter, and objects that print themselves.
 """
 
 from __future__ import annotations

@@ -90,8 +90,8 @@ def test_measuring_at_once_charges_what_its_noise_costs(
     """A small domain in one reading of all residuals, beside a count of rows where that is private: entries
     and calls agree, and all is spent.
 
-    That the sensitivity of the residuals is what it is said to be, tests/test_residual.py shows by brute
-    force.
+    That the sensitivity of the residuals is what it is said to be, tests/mechanisms/test_residuals.py
+    shows by brute force.
     """
     monkeypatch.setattr(plan, "one_shot_suits", lambda *_: True)
     policy = Policy.of(**choices)

@@ -495,6 +495,7 @@ def test_hostile_cells_are_what_they_say() -> None:
 # ---- refusals, arguments and the command
 
 
+@pytest.mark.slow
 def test_a_refusal_of_an_open_quote_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the policy says that such a file is refused; an owner who said that lines are records must not
     hear of it.
