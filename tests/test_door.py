@@ -36,6 +36,7 @@ from factored_mwem import (
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.cli.console import say, visible
 from factored_mwem.errors import Changed, InputError
+from factored_mwem.mechanisms.registry import MECHANISMS
 from factored_mwem.model import sampling as sample
 from factored_mwem.pipeline import release as flow
 from factored_mwem.pipeline.assumptions import assumptions_of
@@ -45,8 +46,8 @@ from factored_mwem.pipeline.release import make
 from factored_mwem.privacy.discover import discover
 from factored_mwem.privacy.noise import OpenDPNoise
 from factored_mwem.request import Request
-from factored_mwem.tables.text_form import Form
 from factored_mwem.tables.source import open_table
+from factored_mwem.tables.text_form import Form
 
 HOSTILE = [
     "male",
@@ -462,7 +463,7 @@ def test_a_file_rewritten_between_two_passes_stops_before_more_noise(
         return found
 
     monkeypatch.setattr(flow, "discover", slow)
-    monkeypatch.setattr(flow, "fit_forest", lambda *_, **__: drawn.append("more"))
+    monkeypatch.setitem(MECHANISMS, "tree", lambda *_, **__: drawn.append("more"))
     file = LedgerFile.create(tmp_path / "b.ledger")
     file.add("d", Cap.of(10.0, 1e-6), Neighbours.ADD_REMOVE, 1)
     for run_id, advice in (

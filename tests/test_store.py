@@ -138,7 +138,7 @@ def test_every_noisy_answer_is_in_the_file(made: Release, path: Path) -> None:
     assert [tuple(names[v] for v in m.positions) for m in again.measurements] == [
         m.attributes for m in made.manifest.measurements
     ]
-    assert [m.scale for m in again.measurements] == [m.scale for m in made.manifest.measurements]
+    assert [m.scale.value for m in again.measurements] == [m.scale for m in made.manifest.measurements]
     assert made.measurements
 
 
