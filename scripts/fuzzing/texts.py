@@ -126,8 +126,7 @@ def run_workload(path: Path) -> bool:
 def run_config(path: Path) -> bool:
     settings = allowed(lambda: read_config(path))
     return bool(
-        settings
-        and allowed(lambda: job.workload_from(ReleaseSettings.of({**settings, "workload": None})))
+        settings and allowed(lambda: job.workload_from(ReleaseSettings.of({**settings, "workload": None})))
     )
 
 
