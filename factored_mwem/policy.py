@@ -182,8 +182,8 @@ RETIRED = ("step",)
 
 
 def split_policy(policy: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The fields of a policy in JSON that no attempt of a run may change, and those that one may. What is in a file may
-    be anything.
+    """The fields of a policy in JSON that no attempt of a run may change, and those that one may. What is in
+    a file may be anything.
     """
     # a field that came later had its default
     fields = {**Policy().model_dump(mode="json"), **policy} if isinstance(policy, dict) else {}

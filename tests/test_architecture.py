@@ -350,7 +350,7 @@ rng = np.random.default_rng(0)
 binary = pa.table({f"b{i}": pa.array(rng.random(500) < 0.5) for i in range(16)})
 mixed = pa.table({"a": rng.integers(0, 50, 500), "b": rng.normal(size=500), "c": rng.choice(["x", "y", "z"], 500)})
 mwem = {"engine": "mwem"}
-paper = {"neighbours": "replace", "step": "paper", "initial": "histogram", **mwem}
+paper = {"neighbours": "replace", "initial": "histogram", **mwem}
 for table, choices in ((binary, {}), (mixed, {}), (binary, mwem), (mixed, paper)):
     release(table, 2, epsilon=9.0, rounds=3, **choices).to_arrow()
 release(mixed, 3, epsilon=9.0, rounds=3, initial="none", replay=False, **mwem).to_arrow()

@@ -26,6 +26,8 @@ from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import BudgetExceeded
 from factored_mwem.mechanisms.hierarchy import hierarchy, parts_of_a_range, predicted
+from factored_mwem.mechanisms.limits import Machine
+from factored_mwem.mechanisms.plan import Plan, Scope
 from factored_mwem.mechanisms.queries import Queries
 from factored_mwem.pipeline.release import make
 from factored_mwem.pipeline.result import Release
@@ -596,8 +598,9 @@ def test_check_forecasts_the_noise_that_a_hierarchy_gets() -> None:
         {"fields": [DOMAIN["score"].model_dump(mode="json", exclude_defaults=True, by_alias=True)]}
     )
     workload, policy = Workload.ranges("score"), Policy.of(epsilon=1.0, delta=0.0)
-    found = forecast(domain, workload.candidates(domain), 0, policy, rows=3000)
     table = pa.table({"score": np.linspace(0, 9.9, 3000)})
+    scope = Scope.of(Request.of(table, workload, policy, domain=domain), Machine(1e9, 0.0))
+    found = forecast(Plan.of(scope, domain), 3000)
     made = factored_mwem.release(table, workload, policy, domain=domain)
     assert found.initial_noise == pytest.approx(single_scales(made, "score")[0], rel=0.02)
 

@@ -23,7 +23,7 @@ from factored_mwem.model.clique_tree import CliqueTree
 from factored_mwem.model.forest import Component, Forest
 from factored_mwem.privacy.answers import Eligible
 from factored_mwem.privacy.counts import SCORE_GRID, PrivateCounts, Tables
-from factored_mwem.privacy.session import Session, _score
+from factored_mwem.privacy.session import Session
 from factored_mwem.workload.candidates import Candidates
 from factored_mwem.workload.workload import Workload
 
@@ -223,8 +223,7 @@ def scores(forest: Forest, views: Candidates, rows: list[tuple[int, ...]]) -> np
         [np.array([row[a] for row in rows], dtype=np.uint8) for a in range(len(views.domain))], views
     )
     bases = np.flatnonzero(views.base_of == np.arange(len(views)))
-    _score(tables, ModelAnswers(views).answers(forest, bases))
-    return tables.distances
+    return tables.scores(ModelAnswers(views).answers(forest, bases))
 
 
 def random_rows(levels: Levels, n: int, rng: np.random.Generator) -> list[tuple[int, ...]]:

@@ -37,6 +37,7 @@ from factored_mwem.accounting.conversion import Composition
 from factored_mwem.cli.console import say, visible
 from factored_mwem.errors import Changed, InputError
 from factored_mwem.ledger.check import check_books
+from factored_mwem.mechanisms.registry import MECHANISMS
 from factored_mwem.model import sampling as sample
 from factored_mwem.pipeline import release as flow
 from factored_mwem.pipeline.assumptions import assumptions_of
@@ -462,7 +463,7 @@ def test_a_file_rewritten_between_two_passes_stops_before_more_noise(
         return found
 
     monkeypatch.setattr(flow, "discover", slow)
-    monkeypatch.setattr(flow, "fit_forest", lambda *_, **__: drawn.append("more"))
+    monkeypatch.setitem(MECHANISMS, "tree", lambda *_, **__: drawn.append("more"))
     file = LedgerFile.create(tmp_path / "b.ledger")
     file.add("d", Cap.of(10.0, 1e-6), Neighbours.ADD_REMOVE, 1)
     for run_id, advice in (

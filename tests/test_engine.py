@@ -206,7 +206,7 @@ def test_charges_add_up_to_the_budget_and_not_beyond(promise: dict[str, Any], ro
     own = ran.outcome.measurements if unit.total_is_public else [None, *ran.outcome.measurements]
     for entry, m in zip(measured, own, strict=True):
         if m is not None:
-            assert entry.scale == m.scale and entry.target == tuple(names[v] for v in m.positions)
+            assert entry.scale == m.scale.value and entry.target == tuple(names[v] for v in m.positions)
     again = Fraction(0)
     for entry in ledger.entries:
         if entry.stage == "select":
@@ -269,7 +269,9 @@ def test_the_manifest_lists_every_scale(monkeypatch: pytest.MonkeyPatch) -> None
         )
         manifest = made.manifest
         scales = [e.scale for e in manifest.ledger if e.stage == "measure" and e.target]
-        assert [m.scale for m in manifest.measurements] == scales == [m.scale for m in made.measurements]
+        assert (
+            [m.scale for m in manifest.measurements] == scales == [m.scale.value for m in made.measurements]
+        )
         assert [m.attributes for m in manifest.measurements] == [
             e.target for e in manifest.ledger if e.stage == "measure" and e.target
         ]
@@ -462,8 +464,8 @@ def test_turns_cover_every_view(most: int, monkeypatch: pytest.MonkeyPatch) -> N
     """Where there are more views than one round looks at, rounds take turns: over as many as it takes each
     has been offered.
     """
-    monkeypatch.setattr(offer, "MOST", most)
-    monkeypatch.setattr(offer, "FEWEST", 1, raising=False)
+    monkeypatch.setattr(offer, "MAX_VIEWS", most)
+    monkeypatch.setattr(offer, "MIN_VIEWS", 1, raising=False)
     shape = (3, 2, 2, 2, 3)
     turns = -(-15 // most)
     ran = run(table_of(shape, 3000, 9), shape, 2, rounds=max(turns, 3), epsilon=200.0)
@@ -504,6 +506,6 @@ def test_views_have_fewer_levels_where_they_would_be_too_many(monkeypatch: pytes
         shape, [[np.arange(12) // 2, np.arange(12) // 6], [np.arange(12) // 2, np.arange(12) // 6], []]
     )
     for most, used in ((10**6, [0, 1, 2, 3, 4, 5, 6]), (20, [0, 1, 2, 4, 6]), (3, [2, 4, 6])):
-        monkeypatch.setattr(engine, "MOST_VIEWS", most)
+        monkeypatch.setattr(engine, "MAX_VIEWS", most)
         views = find_views(candidates, levels, 1e9, 1e12)
         assert sorted(set(views.members.ravel().tolist()) - {-1}) == used

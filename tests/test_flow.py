@@ -333,7 +333,7 @@ def test_a_failure_at_the_manifest_takes_the_data_with_it(
     def full(path: Path, text: str, **_: Any) -> None:
         raise ResourceError("no space left")
 
-    monkeypatch.setattr("factored_mwem.pipeline.release.write_text", full)
+    monkeypatch.setattr("factored_mwem.pipeline.result.write_text", full)
     with pytest.raises(ResourceError):
         made.write(tmp_path / "out.parquet")
     assert list(tmp_path.iterdir()) == []
@@ -409,7 +409,8 @@ def test_rows_that_are_not_drawn_are_said(
     assert not any(
         "--rows" in warning for warning in release(table, 1, domain=domain, epsilon=5.0).manifest.warnings
     )
-    monkeypatch.setattr("factored_mwem.pipeline.result.DEFAULT_MAX_ROWS", ROWS // 2)
+    for module in ("release", "manifest"):
+        monkeypatch.setattr(f"factored_mwem.pipeline.{module}.DEFAULT_MAX_ROWS", ROWS // 2)
     made = release(table, 1, domain=domain, epsilon=5.0)
     assert made.rows == ROWS // 2
     assert any(

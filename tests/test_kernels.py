@@ -255,26 +255,29 @@ def test_distances_of_the_largest_counts_do_not_wrap_round() -> None:
 SIGNATURES = """
 import numpy as np
 from factored_mwem.kernels import counting, dense, graph, joint, scoring, tree
-from factored_mwem.privacy.counts import PrivateCounts, PrivateRows
+from factored_mwem.accounting.accountant import Accountant
 from factored_mwem.domain.domain import Domain
 from factored_mwem.mechanisms.limits import Machine, limits_of
+from factored_mwem.mechanisms.plan import Plan
+from factored_mwem.mechanisms.registry import MECHANISMS
 from factored_mwem.policy import Policy
-from factored_mwem.accounting.accountant import Budget, Accountant
-from factored_mwem.accounting.unit import Unit
+from factored_mwem.privacy.counts import PrivateRows
 from factored_mwem.privacy.noise import OpenDPNoise
+from factored_mwem.privacy.session import Session
+from factored_mwem.request import Request
 from factored_mwem.workload.workload import Workload
 
 rng = np.random.default_rng(0)
-for shape, order, known in (((2,) * 16, 2, None), ((3, 1, 300), 2, 100)):
-    candidates = Workload.marginals(order).candidates(Domain.from_dict({f"a{i}": s for i, s in enumerate(shape)}))
+mwem = {"engine": "mwem", "delta": 0.0}
+for shape, order, choices in (((2,) * 16, 2, mwem), ((3, 1, 300), 2, mwem | {"neighbours": "replace"}), ((3, 1, 300), 2, {"rounds": 12, "delta": 0.0})):
+    domain = Domain.from_dict({f"a{i}": s for i, s in enumerate(shape)})
     codes = [rng.integers(0, s, size=100).astype(np.uint8 if s < 256 else np.uint16) for s in shape]
-    budget = Budget.of(1.0, 0.0)
-    session = Session(Accountant(budget), Unit(), OpenDPNoise(budget.composition))
-    mwem(PrivateCounts(codes, candidates), candidates, Policy.of(delta=0.0, engine="mwem"), session=session, known_total=known)
-    session = Session(Accountant(budget), Unit(), OpenDPNoise(budget.composition))
-    policy = Policy.of(delta=0.0, rounds=12)
-    limits = limits_of(candidates, policy, Machine(1e12, 0.0))
-    fit_forest(PrivateRows(codes, candidates.domain), candidates, policy, session=session, known_total=5000, limits=limits)
+    request = Request(None, Workload.marginals(order), Policy.of(**choices), domain, None, None, None)
+    candidates = request.workload.candidates(domain)
+    limits = limits_of(candidates, request.policy, Machine(1e12, 0.0)) if request.policy.engine == "tree" else None
+    accountant = Accountant(request.budget)
+    session = Session(accountant, request.policy.unit, OpenDPNoise(request.budget.composition), PrivateRows(codes, domain))
+    MECHANISMS[request.policy.engine](session, Plan(request, domain, None, candidates, limits=limits), lambda _: None)
 for name, kernel in {**vars(counting), **vars(dense), **vars(graph), **vars(joint), **vars(scoring), **vars(tree)}.items():
     if hasattr(kernel, "signatures"):
         print(name, len(kernel.signatures))

@@ -39,8 +39,8 @@ from factored_mwem import Domain, Workload, release
 from factored_mwem import files as output
 from factored_mwem.cli import main as cli
 from factored_mwem.errors import FmwemError, InputError
+from factored_mwem.mechanisms import plan
 from factored_mwem.mechanisms import tree as engine
-from factored_mwem.pipeline import release as flow
 from factored_mwem.privacy.counts import PrivateCounts, PrivateRows, Rows, Tables
 from factored_mwem.tables import codec, delimited
 from factored_mwem.tables import source as table
@@ -273,11 +273,11 @@ def full(path: Path, *_: Any) -> None:
 FAILURES: dict[str, tuple[int, Any, str, Any]] = {
     "the disk is full": (4, output, "_WRITERS", {".parquet": full}),
     "memory runs out at the coding": (4, codec, "encode", raising(MemoryError("CANARY"))),
-    "memory runs out at the fit": (4, flow, "fit_forest", raising(MemoryError("CANARY"))),
+    "memory runs out at the fit": (4, engine, "first_total", raising(MemoryError("CANARY"))),
     "the coder fails": (1, codec, "_bin_codes", quoting),
     "the engine fails": (1, engine, "find_levels", quoting),
     "the writer fails": (1, output, "_WRITERS", {".parquet": quoting}),
-    "somebody stops it": (130, flow, "fit_forest", raising(KeyboardInterrupt())),
+    "somebody stops it": (130, engine, "first_total", raising(KeyboardInterrupt())),
 }
 """Exit code, and what is put in the place of what."""
 
@@ -288,7 +288,7 @@ def test_a_failure_tells_no_value(watch: Watch, failure: str, how: str) -> None:
     """Whatever breaks in the middle, and whatever its error says: one line of ours, and no file."""
     write_table(watch.folder / "private.csv")
     code, where, name, broken = FAILURES[failure]
-    watch.patch.setattr(engine, "one_shot_suits", lambda *_: False)
+    watch.patch.setattr(plan, "one_shot_suits", lambda *_: False)
     with watch.patch.context() as patch:
         patch.setattr(where, name, broken)
         found, said = watch.run("release", "private.csv", *declared, *SAYING[how])

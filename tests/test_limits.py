@@ -79,7 +79,7 @@ def test_less_time_means_fewer_cells_and_then_fewer_rounds() -> None:
         assert less.cells <= more.cells and less.rounds <= more.rounds
     assert found[0].cells == Policy.of().cells and found[-1].rounds >= 1 and found[-1].cells >= 120
     for limit, seconds in zip(found, (1e6, 100.0, 20.0, 5.0, 2.5), strict=False):
-        left = max(seconds - module.START, 0.1 * seconds)
+        left = max(seconds - module.STARTUP_SECONDS, 0.1 * seconds)
         assert limit.rounds == 1 or predicted(SMALL, limit.cells, limit.rounds) * 1e-9 <= left * 1.001
 
 

@@ -15,7 +15,6 @@ from factored_mwem.accounting.accountant import Accountant, Budget
 from factored_mwem.accounting.unit import Neighbours, Unit
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
-from factored_mwem.mechanisms.plan import Plan
 from factored_mwem.mechanisms.schedule import Schedule
 from factored_mwem.mechanisms.shares import MAX_ROUNDS, Course, choose_rounds, initial_shares
 from factored_mwem.policy import Policy
@@ -89,9 +88,9 @@ def test_no_round_where_nothing_is_left_to_choose() -> None:
         planned((4, 4, 4), 1)
         == planned((4, 4, 4), 2, max_cells=4)
         == planned((4, 4, 4), 1, rounds=7)
-        == Plan(0, Fraction(1))
+        == Course(0, Fraction(1))
     )
-    assert planned((4, 4, 4), 1, rounds="adaptive") == Plan(0, Fraction(1))
+    assert planned((4, 4, 4), 1, rounds="adaptive") == Course(0, Fraction(1))
     assert planned((4, 4, 4), 1, initial="none").rounds == 3
 
 
@@ -196,7 +195,6 @@ REFUSED = [
     ({"iterate": "average"}, "iterate='average' needs engine='mwem'"),
     ({"components": "one"}, "components='one' needs engine='mwem'"),
     ({"replay": False}, "replay=False needs engine='mwem'"),
-    ({"step": "paper"}, "step='paper' needs engine='mwem'"),
     ({"initial": "none"}, "initial='none' needs engine='mwem'"),
     ({"initial": "histogram"}, "initial='histogram' needs engine='mwem'"),
     ({"rounds": "adaptive"}, "rounds='adaptive' needs engine='mwem'"),
@@ -212,14 +210,13 @@ REFUSED = [
     ({"select_share": 0}, "select_share=0: "),
     ({"select_share": 1}, "select_share=1: "),
     ({"select_share": math.nan}, "select_share=nan: "),
-    ({"first_share": 0}, "initial_share=0: "),
-    ({"first_share": 1.0}, "initial_share=1.0: "),
+    ({"initial_share": 0}, "initial_share=0: "),
+    ({"initial_share": 1.0}, "initial_share=1.0: "),
     ({"domain_budget": 0}, "domain_budget=0: "),
     ({"domain_budget": 1}, "domain_budget=1: "),
     ({"max_cells": 0}, "max_cells=0: "),
     ({"neighbours": "edit"}, "neighbours='edit': "),
     ({"initial": "two-way"}, "initial='two-way': "),
-    ({"step": "big"}, "step='big': "),
     ({"components": "two"}, "components='two': "),
     ({"replay": "maybe"}, "replay='maybe': "),
 ]

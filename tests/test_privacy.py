@@ -43,7 +43,6 @@ from factored_mwem.pipeline.release import make
 from factored_mwem.pipeline.result import Release
 from factored_mwem.policy import Policy
 from factored_mwem.privacy import counts
-from factored_mwem.privacy import session as access_module
 from factored_mwem.privacy.answers import Answers, Eligible
 from factored_mwem.privacy.counts import SCORE_GRID, PrivateCounts, PrivateRows
 from factored_mwem.privacy.discover import discover
@@ -256,7 +255,7 @@ def test_sensitivity_one_under_replace_fails_both_checks(
 def test_an_uncharged_reading_fails_both_checks(
     composition: Composition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Session, "open", lambda self, sealed, entry: sealed.reveal())
+    monkeypatch.setattr(Session, "_open", lambda self, sealed, entry: sealed.reveal())
     with pytest.raises(AssertionError):
         check_measurement(REPLACE, composition)
     with pytest.raises(AssertionError):
@@ -302,7 +301,7 @@ def test_float_scores_fail_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
             out[c] = round(float(found) * grid)
 
     check_selection(Unit(contributions=2), Composition.ZCDP)
-    monkeypatch.setattr(access_module, "distances", floating)
+    monkeypatch.setattr(counts, "distances", floating)
     with pytest.raises(AssertionError):
         check_selection(Unit(contributions=2), Composition.ZCDP)
 
@@ -442,7 +441,6 @@ POLICIES = [
         "engine": "mwem",
         "components": "one",
         "iterate": "average",
-        "step": "paper",
         "initial": "none",
         "rounds": 5,
     },
@@ -795,21 +793,23 @@ def test_cached_distances_are_those_of_the_model_now(
 @pytest.mark.usefixtures("in_rounds")
 def test_the_cache_check_sees_scores_that_stay_stale(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: the total moves and only the measured component is scored again; or nothing ever is."""
-    measured = mwem.Offer.measured
+    measured = offer.UnmeasuredMarginals.measured
     with monkeypatch.context() as patch, pytest.raises(AssertionError):
         patch.setattr(
-            mwem.Offer,
+            offer.UnmeasuredMarginals,
             "measured",
             lambda self, c, model, *, everything: measured(self, c, model, everything=False),
         )
         check_cache(monkeypatch, engine="mwem", rounds=9, initial="none")
     with monkeypatch.context() as patch, pytest.raises(AssertionError):
         patch.setattr(
-            mwem.Offer, "measured", lambda self, c, model, *, everything: self._measured.__setitem__(c, True)
+            offer.UnmeasuredMarginals,
+            "measured",
+            lambda self, c, model, *, everything: self._measured.__setitem__(c, True),
         )
         check_cache(monkeypatch, engine="mwem", rounds=9, neighbours="replace")
     with monkeypatch.context() as patch, pytest.raises(AssertionError):
-        patch.setattr(offer.Offer, "measured", lambda self, view, forest: None)
+        patch.setattr(offer.FittingViews, "measured", lambda self, view, forest: None)
         check_cache(monkeypatch, rounds=9, domain=WIDE)
 
 

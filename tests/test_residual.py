@@ -260,7 +260,7 @@ def test_planted_discounts_fail(composition: Composition, monkeypatch: pytest.Mo
         with pytest.raises(AssertionError):
             check_charge(unit, composition)
     with monkeypatch.context() as patch:
-        patch.setattr(Session, "open", lambda self, sealed, entry: sealed.reveal())
+        patch.setattr(Session, "_open", lambda self, sealed, entry: sealed.reveal())
         with pytest.raises(AssertionError):
             check_charge(unit, composition)
     with monkeypatch.context() as patch:
@@ -307,7 +307,7 @@ def reconstruct(shape: Sequence[int], measured: Residuals) -> np.ndarray:
     """Least squares without any constraint: the table (least norm) that explains the noisy answers, from the
     matrix of all questions.
     """
-    transform = Transform(shape, measured.order, gaussian=measured.composition is Composition.ZCDP)
+    transform = Transform(shape, measured.order, gaussian=measured.scale.composition is Composition.ZCDP)
     per_answer = measured.weights[transform.masks]
     matrix = np.array([transform.forward(row) for row in np.eye(math.prod(shape))]).T * per_answer[:, None]
     return np.linalg.lstsq(matrix[per_answer > 0], measured.noisy.astype(float), rcond=None)[0]

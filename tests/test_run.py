@@ -30,6 +30,7 @@ from factored_mwem.ledger import run as run_module
 from factored_mwem.ledger.file import LedgerFile
 from factored_mwem.ledger.journal import Journal
 from factored_mwem.ledger.run import Run
+from factored_mwem.mechanisms.registry import MECHANISMS
 from factored_mwem.pipeline.release import make
 from factored_mwem.pipeline.result import Release
 from factored_mwem.policy import Policy
@@ -331,9 +332,7 @@ def test_a_journal_that_does_not_fit_ends_the_run(books: Path, monkeypatch: pyte
     assert refused.value.budget_spent and not refused.value.retryable
     monkeypatch.undo()
     go(books)
-    monkeypatch.setattr(
-        "factored_mwem.pipeline.release._fit", lambda *given: (_ for _ in ()).throw(AssertionError)
-    )
+    monkeypatch.setitem(MECHANISMS, "mwem", lambda *given: (_ for _ in ()).throw(AssertionError))
     request = Request.of(table(), 2, domain=DOMAIN, epsilon=1.0, engine="mwem", rounds=4)
     with pytest.raises(Lost, match="cannot go on"), Run.begin(request, books, "t", "r", version="1") as run:
         run.drawn(None)  # type: ignore[arg-type]  # a run that asks for less than was drawn
@@ -386,7 +385,7 @@ def test_a_refused_reservation_leaves_the_door_shut() -> None:
     ledger = Accountant(Budget.of(1.0, 0.0), refuse)
     entry = Charge("measure", Mechanism.LAPLACE, (), 10.0, 1)
     with pytest.raises(BudgetExceeded):
-        Session(ledger, Unit(), FakeNoise()).open(Watched({}), entry)
+        Session(ledger, Unit(), FakeNoise())._open(Watched({}), entry)
     assert (ledger.entries, ledger.spent, opened) == ([], 0, [])
 
 

@@ -1,4 +1,6 @@
-"""Which candidates a round may choose, and whose scores are stale: public facts about the model and past measurements."""
+"""Which candidates a round may choose, and whose scores are stale: public facts about the model and past
+measurements.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,9 @@ from factored_mwem.model.forest import Forest
 from factored_mwem.workload.candidates import Candidates, over_components
 
 MAX_VIEWS, MIN_VIEWS, MAX_WORK = 2**14, 2**10, 1.5e7
-"""Views that a round looks at, at most: MAX_WORK over the square of the largest component's attributes, between
-MIN_VIEWS and MAX_VIEWS. Where there are more, rounds take turns. A round then takes some tenths of a second, and
-OpenDP's selection less than a tenth.
+"""Views that a round looks at, at most: MAX_WORK over the square of the largest component's attributes,
+between MIN_VIEWS and MAX_VIEWS. Where there are more, rounds take turns. A round then takes some tenths of a
+second, and OpenDP's selection less than a tenth.
 """
 
 
@@ -161,7 +163,9 @@ def worthwhile(offered: np.ndarray, noise: np.ndarray, total: float) -> np.ndarr
 
 
 class UnmeasuredMarginals:
-    """The marginals whose merged component fits `max_cells` and that were not measured (all that fit, once all were)."""
+    """The marginals whose merged component fits `max_cells` and that were not measured (all that fit,
+    once all were).
+    """
 
     def __init__(self, candidates: Candidates, max_cells: int, measured: Set[tuple[int, ...]]) -> None:
         self._candidates, self._limit = candidates, np.log2(max_cells) + 1e-9
@@ -183,15 +187,17 @@ class UnmeasuredMarginals:
         return left
 
     def stale(self) -> np.ndarray:
-        """int64[k]: candidates to score again now; calling this marks them fresh. What no longer fits never needs a
-        score again.
+        """int64[k]: candidates to score again now; calling this marks them fresh. What no longer fits never
+        needs a score again.
         """
         which = np.flatnonzero(self._stale & self._fits)
         self._stale[which] = False
         return which
 
     def measured(self, candidate: int, model: ProductModel, *, everything: bool) -> None:
-        """Note a measurement: it is not offered again, and what touches its component is stale (or `everything` is)."""
+        """Note a measurement: it is not offered again, and what touches its component is stale (or
+        `everything` is).
+        """
         self._measured[candidate] = True
         changed = np.zeros(len(model.domain) + 1, dtype=bool)
         changed[list(model.factor(self._candidates.positions(candidate)[0]).positions)] = True

@@ -30,12 +30,12 @@ FIXED_BYTES = 5e7
 """Of counting, whatever the candidates: blocks of rows and each thread's own tables."""
 BYTES_A_CANDIDATE = 250.0
 """Of a candidate's index, grouping and scores, beside its counts."""
-START = 2.0
+STARTUP_SECONDS = 2.0
 """Seconds for start-up, reading and writing a table of some 50,000 rows, which no setting shortens."""
-FEWEST_CELLS = 2**10
-LATE = 1.5
+MIN_CELLS = 2**10
+LATE_FACTOR = 1.5
 """A run may take this many times what was asked before it is called late."""
-COST = (1.4e4, 9e3, 2.5e4)
+ROUND_STEPS = (1.4e4, 9e3, 2.5e4)
 """A round's cost in steps over one cell: for each cell of the trees, for each candidate, and once. See
 `predicted`.
 """
@@ -84,7 +84,7 @@ class Limits:
 
     def late(self, policy: Policy) -> str | None:
         """What to say where even the least that can be done takes longer than was asked."""
-        if not policy.time_budget or self.seconds <= LATE * policy.time_budget:
+        if not policy.time_budget or self.seconds <= LATE_FACTOR * policy.time_budget:
             return None
         return f"--time-budget {policy.time_budget:g} is too short for this table: about {self.seconds:.0f} s are predicted, whatever the rows"
 
@@ -136,7 +136,7 @@ def limits_of(candidates: Candidates, policy: Policy, machine: Machine) -> Limit
     if policy.time_budget:
         cells, rounds = _in_time(candidates, cells, rounds, policy.time_budget, machine.step)
         cells = max(cells, codes)
-        seconds = START + predicted(candidates, cells, rounds) * machine.step
+        seconds = STARTUP_SECONDS + predicted(candidates, cells, rounds) * machine.step
     return Limits(
         cells, FIXED_BYTES + (memory - index) / 2, rounds, adaptive=policy.rounds is None, seconds=seconds
     )
@@ -148,8 +148,8 @@ def _in_time(
     """The most cells, then the most rounds, that the cost model says fit into `seconds`; `speed`: seconds a
     step.
     """
-    left = max(seconds - START, 0.1 * seconds)
-    while cells > FEWEST_CELLS and predicted(candidates, cells, rounds) * speed > left:
+    left = max(seconds - STARTUP_SECONDS, 0.1 * seconds)
+    while cells > MIN_CELLS and predicted(candidates, cells, rounds) * speed > left:
         cells //= 2
     while rounds > 1 and predicted(candidates, cells, rounds) * speed > left:
         rounds -= max(1, rounds // 10)
@@ -158,7 +158,7 @@ def _in_time(
 
 def predicted(candidates: Candidates, cells: int, rounds: int) -> float:
     """Steps over one cell that `rounds` rounds with trees of up to `cells` cells take."""
-    of_cells, of_candidates, once = COST
+    of_cells, of_candidates, once = ROUND_STEPS
     return rounds * (of_cells * cells + of_candidates * len(candidates) + once)
 
 

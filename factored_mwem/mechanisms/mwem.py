@@ -1,5 +1,5 @@
-"""The paper's algorithm (HLM12 Fig. 1) on dense components that grow with what is measured: whole marginals, or questions
-of any kind.
+"""The paper's algorithm (HLM12 Fig. 1) on dense components that grow with what is measured: whole marginals,
+or questions of any kind.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ MAX_STEPS = 2**28
 
 
 def fit(session: Session, plan: Plan, report: Report) -> Fitted:
-    """Fit a product model with what is left to spend, by questions of any kind or by whole marginals alone."""
+    """Fit a product model with what is left to spend, by questions of any kind or by whole marginals
+    alone.
+    """
     policy, total = plan.policy, first_total(session)
     course = plan.course(total)
     model = ProductModel.uniform(plan.domain, total.records, joined=policy.components == "one")
@@ -86,8 +88,8 @@ class DenseFit:
         self.model.replace(update(factor, used, self.model.total, sweeps=sweeps, rule=PAPER))
 
     def refresh_total(self) -> bool:
-        """Estimate the number of rows again once that halves its variance; True where it moved (every cached score is
-        stale then).
+        """Estimate the number of rows again once that halves its variance; True where it moved (every cached
+        score is stale then).
         """
         if self.total.known:
             return False
@@ -104,7 +106,9 @@ class DenseFit:
 
 
 def measure_first(session: Session, dense: DenseFit, share: Fraction) -> list[Measurement]:
-    """Every attribute, or every cell of every component, as the policy says. Cost: `share` of what is left."""
+    """Every attribute, or every cell of every component, as the policy says. Cost: `share` of what is
+    left.
+    """
     rows, budget = session.rows, session.left * share
     if dense.policy.initial == "none":
         return []
@@ -162,8 +166,8 @@ class MarginalLearner:
 
 
 class QueryLearner:
-    """Learns from questions of any kind, plain marginals among them. The first measurements take part in the replay, as
-    cuboids.
+    """Learns from questions of any kind, plain marginals among them. The first measurements take part in the
+    replay, as cuboids.
     """
 
     def __init__(self, session: Session, plan: Plan, dense: DenseFit, queries: Queries) -> None:
@@ -195,7 +199,9 @@ class QueryLearner:
         return chosen
 
     def add(self, chosen: int, measured: Measurement) -> tuple[float, float]:
-        """Merge what it spans, step towards it, and replay what lies in its component until all fits its noise."""
+        """Merge what it spans, step towards it, and replay what lies in its component until all fits its
+        noise.
+        """
         starts, noisy = self.private.starts, measured.noisy
         signal = float(np.abs(noisy - self._known[starts[chosen] : starts[chosen + 1]]).sum())
         self._unasked[chosen] = False

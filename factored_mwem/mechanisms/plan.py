@@ -1,5 +1,5 @@
-"""Plan: every public decision about a release, made before a private row is read. `fmwem check` prints it, a release
-executes it.
+"""Plan: every public decision about a release, made before a private row is read. `fmwem check` prints it, a
+release executes it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from factored_mwem.workload.workload import Workload
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scope:
-    """A request on a machine, as if the column that names the person were not there: what is known before the domain.
+    """A request on a machine, as if the column that names the person were not there: what is known before the
+    domain.
 
     `visible`: the table's names and types; `domain`: the declared one, None where it must be learnt.
     """
@@ -76,7 +77,9 @@ class Scope:
             fitting(workload, least, self.request.policy, self.machine)
 
     def bounded(self) -> Table:
-        """The private table with at most `contributions` rows of each person, where a column names them. Reads rows."""
+        """The private table with at most `contributions` rows of each person, where a column names them.
+        Reads rows.
+        """
         policy, declared = self.request.policy, self.request.declared
         if policy.privacy_id is None:
             return self.request.private
@@ -88,8 +91,8 @@ class Scope:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """The domain and the types its rows come back in, the marginals that may be measured, how many are `left_out`, and
-    what the mechanism may use: `limits` of the trees, or the `queries` of other kinds.
+    """The domain and the types its rows come back in, the marginals that may be measured, how many are
+    `left_out`, and what the mechanism may use: `limits` of the trees, or the `queries` of other kinds.
     """
 
     request: Request
@@ -140,8 +143,8 @@ class Plan:
 def fitting(
     workload: Workload, domain: Domain, policy: Policy, machine: Machine
 ) -> tuple[Candidates, int, Limits | None]:
-    """(the candidates that fit the cell cap, how many do not, the limits of the trees); ResourceError where they need
-    more memory than the machine has to give.
+    """(the candidates that fit the cell cap, how many do not, the limits of the trees); ResourceError where
+    they need more memory than the machine has to give.
     """
     candidates = workload.candidates(domain)
     if policy.engine == "tree":  # what is too large as it is may be measured at coarser levels
@@ -149,19 +152,22 @@ def fitting(
     for attribute in domain:
         if attribute.size > policy.cells:
             raise ResourceError(
-                f"attribute {attribute.name!r} has {attribute.size:,} codes, more than --max-cells {policy.cells:,}; "
+                f"attribute {attribute.name!r} has {attribute.size:,} codes, more than --max-cells "
+                f"{policy.cells:,}; "
                 "use fewer bins or raise it"
             )
     small = candidates.keep(candidates.cells <= policy.cells)
     if workload.asked and len(small) < len(candidates):
         raise ResourceError(
-            f"a question spans {candidates.cells.max():.3g} cells, more than --max-cells {policy.cells:,}; raise it or "
+            f"a question spans {candidates.cells.max():.3g} cells, more than --max-cells {policy.cells:,}; "
+            "raise it or "
             "use fewer bins"
         )
     check_memory(small, memory_limit())  # of now: it decides nothing but whether to go on
     if policy.components == "one" and domain.cells > policy.cells:
         raise ResourceError(
-            f"components='one' needs {domain.cells:,} cells, more than --max-cells {policy.cells:,}; raise it or use "
+            f"components='one' needs {domain.cells:,} cells, more than --max-cells {policy.cells:,}; raise "
+            "it or use "
             "fewer columns"
         )
     return small, len(candidates) - len(small), None

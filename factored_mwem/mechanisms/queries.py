@@ -20,8 +20,8 @@ MAX_ANSWERS = 2**27
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Queries:
-    """The questions, by kind and numbered over all kinds. Of each: its weight, the attributes it is about (padded with
-    -1), its answers, and the number of its kind.
+    """The questions, by kind and numbered over all kinds. Of each: its weight, the attributes it is about
+    (padded with -1), its answers, and the number of its kind.
     """
 
     kinds: tuple[Questions, ...]
@@ -44,7 +44,8 @@ class Queries:
         need = sum(float(kind.cells.sum()) for kind in kinds)
         if need > MAX_ANSWERS:
             raise ResourceError(
-                f"the questions need {need:.3g} counts, more than {MAX_ANSWERS:,}; ask for fewer, or use --columns"
+                f"the questions need {need:.3g} counts, more than {MAX_ANSWERS:,}; ask for fewer, or use "
+                "--columns"
             )
         sets = [kind.positions(q) for kind in kinds for q in range(len(kind.cells))]
         members = np.full((len(sets), max(map(len, sets))), -1, dtype=np.int64)

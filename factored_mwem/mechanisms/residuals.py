@@ -66,8 +66,8 @@ MAX_CHANGE = 2**26
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Weights:
-    """The `weights: int64[mask]` of the residuals to measure (0: not at all), and the L1 error of a marginal (shares)
-    that their noise makes.
+    """The `weights: int64[mask]` of the residuals to measure (0: not at all), and the L1 error of a marginal
+    (shares) that their noise makes.
     """
 
     weights: np.ndarray
@@ -77,11 +77,12 @@ class Weights:
 def choose_weights(
     shape: Sequence[int], order: int, cost: float, total: Total, unit: Unit, composition: Composition
 ) -> Weights:
-    """Weights that minimise the summed expected L1 error of all marginals of `order`, from public facts and the total.
+    """Weights that minimise the summed expected L1 error of all marginals of `order`, from public facts and
+    the total.
 
-    A marginal's error is sqrt(2 / pi sum of v_S s_S) over the S inside it: v_S the variance of an answer over its
-    weight, s_S = prod k (k - 1) / k^2. With u_S the marginals that hold S, each over its error, the least sum at a given
-    cost has the closed form below (cost under add-remove).
+    A marginal's error is sqrt(2 / pi sum of v_S s_S) over the S inside it: v_S the variance of an answer over
+    its weight, s_S = prod k (k - 1) / k^2. With u_S the marginals that hold S, each over its error, the least
+    sum at a given cost has the closed form below (cost under add-remove).
     """
     sizes = [k for k in shape if k > 1]
     gaussian = composition is Composition.ZCDP
@@ -189,7 +190,9 @@ def _normal(logs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def one_shot_suits(
     candidates: Candidates, policy: Policy, budget: Budget, records: float, max_cells: int
 ) -> bool:
-    """Whether all marginals up to an order are asked for, over a domain that is better measured at once; public facts."""
+    """Whether all marginals up to an order are asked for, over a domain that is better measured at once;
+    public facts.
+    """
     shape, order = candidates.domain.shape, candidates.members.shape[1]
     everything = len(candidates) == sum(math.comb(len(shape), k) for k in range(1, order + 1))
     if not everything or candidates.ranged or candidates.weights is not None:
@@ -204,9 +207,9 @@ def worth_one_shot(
 ) -> bool:
     """Whether to measure residuals once rather than in rounds (`records`: a public or noisy number of rows).
 
-    Always where all attributes have two codes: one shot won on all such tables and budgets tried, by 13 to 53 %. Else
-    where no pair is too noisy to be asked and the predicted error is at most MAX_ERROR: rounds can choose among pairs,
-    and merge codes, where one shot drowns.
+    Always where all attributes have two codes: one shot won on all such tables and budgets tried, by 13 to 53
+    %. Else where no pair is too noisy to be asked and the predicted error is at most MAX_ERROR: rounds can
+    choose among pairs, and merge codes, where one shot drowns.
     """
     if order < 1 or math.prod(shape) > min(max_cells, MAX_CELLS):
         return False
@@ -220,13 +223,17 @@ def worth_one_shot(
 
 
 def predicted_error(candidates: Candidates, budget: Budget, unit: Unit, records: float) -> float:
-    """The L1 error (0 to 2) of a largest marginal that one shot would make, before the fit, from public facts."""
+    """The L1 error (0 to 2) of a largest marginal that one shot would make, before the fit, from public
+    facts.
+    """
     shape, order, total = candidates.domain.shape, candidates.members.shape[1], Total.assumed(records, unit)
     return choose_weights(shape, order, float(budget.amount), total, unit, budget.composition).error
 
 
 class OneShot(NamedTuple):
-    """`weights: float64[cells]` of the table, row-major with sum 1; what was measured; the number of records."""
+    """`weights: float64[cells]` of the table, row-major with sum 1; what was measured; the number of
+    records.
+    """
 
     weights: np.ndarray
     measured: list[Residuals]
@@ -234,7 +241,9 @@ class OneShot(NamedTuple):
 
 
 def one_shot(session: Session, shape: Sequence[int], order: int, total: Total) -> OneShot:
-    """One dense table from residuals, for all that is left to spend. A noisy total is measured again among them."""
+    """One dense table from residuals, for all that is left to spend. A noisy total is measured again
+    among them.
+    """
     order = min(order, sum(k > 1 for k in shape))
     cost, composition = session.left, session.composition
     chosen = choose_weights(shape, order, float(cost), total, session.unit, composition)

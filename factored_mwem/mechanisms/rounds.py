@@ -1,4 +1,6 @@
-"""The loop, once for all mechanisms: select what the model answers worst, measure it, update the model (HLM12 Fig. 1)."""
+"""The loop, once for all mechanisms: select what the model answers worst, measure it, update the model
+(HLM12 Fig. 1).
+"""
 
 from __future__ import annotations
 
@@ -28,14 +30,18 @@ class Learner(Protocol):
         """What to measure of a candidate: a view, or the number of a question."""
 
     def add(self, chosen: int, measured: Measurement) -> tuple[float, float]:
-        """Learn from it. Returns the L1 gap it showed, and the gap that noise alone is expected to make (records)."""
+        """Learn from it. Returns the L1 gap it showed, and the gap that noise alone is expected to make
+        (records).
+        """
 
     def progress(self, schedule: Schedule) -> Progress:
         """The round that is over, for a report."""
 
 
 def rounds(session: Session, learner: Learner, schedule: Schedule, report: Report) -> int:
-    """Run the rounds that the schedule hands out, as long as anything is eligible; returns how many were completed."""
+    """Run the rounds that the schedule hands out, as long as anything is eligible; returns how many were
+    completed.
+    """
     completed = 0
     for step in schedule if schedule.rounds else ():
         eligible = learner.eligible(step)

@@ -25,8 +25,8 @@ UNASKED = Fraction(1, 10)
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """What waits for the number of rows: `rounds` to run, the `first_share` of the budget that goes to the measurements
-    before them, or everything `at_once`, see residuals.py.
+    """What waits for the number of rows: `rounds` to run, the `first_share` of the budget that goes to the
+    measurements before them, or everything `at_once`, see residuals.py.
     """
 
     rounds: int
@@ -37,11 +37,11 @@ class Course:
 def choose_rounds(
     candidates: Candidates, policy: Policy, budget: Budget, rows: float, *, questions: int | None = None
 ) -> Course:
-    """The course of the dense mechanism, from public facts; `rows` is a public or noisy count, `questions` how many there
-    are where single questions are asked.
+    """The course of the dense mechanism, from public facts; `rows` is a public or noisy count, `questions`
+    how many there are where single questions are asked.
 
-    Rounds grow with the cube root of the problem's scale from d at 10^4. Tuned on Adult at epsilon 0.1, 1 and 10, where
-    half or twice as many rounds were never better by more than 2 %.
+    Rounds grow with the cube root of the problem's scale from d at 10^4. Tuned on Adult at epsilon 0.1, 1 and
+    10, where half or twice as many rounds were never better by more than 2 %.
     """
     domain = candidates.domain
     choices = int((candidates.cells <= policy.cells).sum())
@@ -61,8 +61,8 @@ def choose_rounds(
 
 
 def one_way_share(domain: Domain, policy: Policy, budget: Budget, rows: float) -> Fraction:
-    """The share of the budget that the first measurements get, where rounds come after them: it follows d, the sizes of
-    the attributes and the problem's scale, and was tuned on Adult. Public facts only.
+    """The share of the budget that the first measurements get, where rounds come after them: it follows d,
+    the sizes of the attributes and the problem's scale, and was tuned on Adult. Public facts only.
     """
     if policy.initial_share is not None:
         return Fraction(policy.initial_share)

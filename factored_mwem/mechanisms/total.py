@@ -14,7 +14,9 @@ from factored_mwem.privacy.session import Measurement, Session
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Total:
-    """`records` with their standard error (0 where their number is public), and the measurements they come from."""
+    """`records` with their standard error (0 where their number is public), and the measurements they
+    come from.
+    """
 
     records: float
     stderr: float = 0.0
@@ -35,7 +37,9 @@ class Total:
 
 
 def first_total(session: Session) -> Total:
-    """The number of rows before anything else is known. Cost: TOTAL_SHARE of what is left, where it is private."""
+    """The number of rows before anything else is known. Cost: TOTAL_SHARE of what is left, where it is
+    private.
+    """
     public = session.rows.public_total(session.unit)
     if public is not None:
         return Total(max(1.0, float(public)))  # steps divide by it

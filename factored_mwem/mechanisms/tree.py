@@ -1,5 +1,5 @@
-"""The product's mechanism: noisy single attributes, coarser levels found in them, then rounds on clique trees; where the
-whole domain is small, residuals at once.
+"""The product's mechanism: noisy single attributes, coarser levels found in them, then rounds on clique
+trees; where the whole domain is small, residuals at once.
 """
 
 from __future__ import annotations
@@ -118,8 +118,8 @@ class TreeLearner:
 
 
 def hierarchies(candidates: Candidates, composition: Composition) -> dict[int, Hierarchy]:
-    """By attribute over which ranges are asked: the groups that are worth measuring beside the single values, where any
-    are. Public.
+    """By attribute over which ranges are asked: the groups that are worth measuring beside the single values,
+    where any are. Public.
     """
     attributes = candidates.domain.attributes
     worth = {a: hierarchy(attributes[a], composition) for a in candidates.ranged}
@@ -129,8 +129,8 @@ def hierarchies(candidates: Candidates, composition: Composition) -> dict[int, H
 def measure_singles(
     session: Session, candidates: Candidates, amount: Fraction, groups: dict[int, Hierarchy]
 ) -> list[Measurement]:
-    """Noisy one-way marginals in the order of the domain. Cost: `amount`, less what is kept for the levels above an
-    attribute that has a hierarchy.
+    """Noisy one-way marginals in the order of the domain. Cost: `amount`, less what is kept for the levels
+    above an attribute that has a hierarchy.
     """
     shares = level_shares(candidates, groups)
     return [session.measure(session.rows, (a,), cost=amount * share) for a, share in enumerate(shares)]
@@ -139,8 +139,8 @@ def measure_singles(
 def measure_groups(
     session: Session, candidates: Candidates, levels: Levels, amount: Fraction, groups: dict[int, Hierarchy]
 ) -> list[Measurement]:
-    """Noisy counts of every level above the single values of the attributes that have a hierarchy. Cost: the rest of
-    `amount`.
+    """Noisy counts of every level above the single values of the attributes that have a hierarchy. Cost: the
+    rest of `amount`.
     """
     above = [v for a in groups for v in levels.chains[a][1:]]
     if not above:
@@ -206,7 +206,9 @@ def find_views(candidates: Candidates, levels: Levels, most_cells: float, memory
 
 
 def _top_up(session: Session, estimate: Estimate, candidates: Candidates) -> None:
-    """Where noise drowned all there was to choose, or nothing fitted: what is left makes the single attributes better."""
+    """Where noise drowned all there was to choose, or nothing fitted: what is left makes the single
+    attributes better.
+    """
     amount = session.left
     if amount * 100 > session.accountant.budget.amount:
         for a, part in enumerate(single_shares(candidates)):

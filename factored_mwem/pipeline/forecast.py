@@ -1,5 +1,5 @@
-"""Check: a plan in numbers, from public facts only: names, types, the domain, the workload and the policy. No row is
-read.
+"""Check: a plan in numbers, from public facts only: names, types, the domain, the workload and the policy. No
+row is read.
 """
 
 from __future__ import annotations

@@ -184,8 +184,8 @@ class Manifest(_Part):
 
 
 def describe(plan: Plan, fitted: Fitted, accountant: Accountant, run: Run, *, created: str) -> Manifest:
-    """The manifest of a fitted model. Everything in it is public: parameters, the domain, the charges and facts about
-    noisy measurements.
+    """The manifest of a fitted model. Everything in it is public: parameters, the domain, the charges and
+    facts about noisy measurements.
     """
     request, policy, domain, model = plan.request, plan.policy, plan.domain, fitted.model
     names = model.levels.names(domain.names)
@@ -246,12 +246,14 @@ def _warnings(plan: Plan, fitted: Fitted) -> Iterator[str]:
         yield "the noise is as large as the number of rows itself: give --rows, and expect little of the values"
     if records > DEFAULT_MAX_ROWS:
         yield (
-            f"the noisy count of rows is {records:.3g}: more than {DEFAULT_MAX_ROWS:,} are drawn only where --rows "
+            f"the noisy count of rows is {records:.3g}: more than {DEFAULT_MAX_ROWS:,} are drawn only where "
+            "--rows "
             "says so"
         )
     if plan.left_out:
         yield (
-            f"{plan.left_out} candidate marginals have more than {policy.cells} cells (--max-cells) and could not be "
+            f"{plan.left_out} candidate marginals have more than {policy.cells} cells (--max-cells) and "
+            "could not be "
             "measured as a whole"
         )
     for attribute in plan.domain:

@@ -72,7 +72,8 @@ def release(
 def make(
     request: Request, run: Run | None = None, report: Report = lambda _: None, *, noise: Noise | None = None
 ) -> Release:
-    """The release of a request, its cost entered by `run`; writing its files and telling `run` so is the caller's.
+    """The release of a request, its cost entered by `run`; writing its files and telling `run` so is the
+    caller's.
 
     `noise`: of the operating system by default; tests give a fake.
     """

@@ -1,36 +1,36 @@
 """The privacy argument, in prose. The audit boundary is this folder and what its sensitivities rest on:
-counts.py, counting.py and its kernels, candidates.py and kernels/scoring.py (scores), transform.py
-(residuals), queries/ and kernels/linear.py (answers and sensitivities of cubes, ranges and parities);
-engine.py, mwem.py and asking.py say what is asked. At the door stand delimited.py and kernels/text.py (what a
-record of a text file is), table.py, contributions.py (at most k of a person), reading.py and codec.py (values
-to codes).
+accounting/unit.py, counts.py, counting.py and their kernels, workload/candidates.py and kernels/scoring.py
+(scores), workload/residual_basis.py (residuals), workload/queries/ and kernels/linear.py (answers and
+sensitivities of cubes, ranges and parities); mechanisms/ says what is asked. At the door stand
+tables/delimited.py and kernels/text.py (what a record of a text file is), tables/source.py, contributions.py
+(at most k of a person), parsing.py and codec.py (values to codes).
 
 Neighbours. Two inputs are neighbours when one has the records of one person more (add-remove), or another
 person's records in place of one's (replace); a person has at most k. A record of a text file is a line, as it
 lies in the file, that is not empty where there are several columns (with `multiline`: what lies between two
-line ends outside quotes); of a typed table, a row. `neighbours.py` holds every sensitivity that follows.
+line ends outside quotes); of a typed table, a row. `accounting/unit.py` holds every sensitivity that follows.
 
 The door. What the mechanism counts are encoded records: one code for each attribute. Reading is a stable
 transformation: inputs that differ in k records become tables of codes that differ in at most k rows, whatever
 the bytes of those records are. Proof, step after step:
  1. The header line, and what follows from it (names, separator, line end), is public, and the same for
-   neighbours.
+    neighbours.
  2. `lines`: the text is cut at every line end, wherever quotes stand. A cut needs no more than the bytes of
-   the line end itself, so a line more in
-    the file is a line more in the cut, and no other line changes. `checked`: the same cut; in a file that is not refused no line ends inside
-    quotes, so that cutting at line ends outside quotes gives the same records. `multiline`: by assumption each record was written by a conforming
-    writer, so quotes are even inside it, and a scan that begins it outside quotes ends it outside quotes: so records are cut one by one, whatever
-    is before them.
+    the line end itself, so a line more in the file is a line more in the cut, and no other line changes.
+    `checked`: the same cut; in a file that is not refused no line ends inside quotes, so that cutting at line
+    ends outside quotes gives the same records. `multiline`: by assumption each record was written by a
+    conforming writer, so quotes are even inside it, and a scan that begins it outside quotes ends it outside
+    quotes: so records are cut one by one, whatever is before them.
  3. Each record is parsed alone: a function of its bytes, of the header and of nothing else, that has a value
-   for all bytes (cells that cannot be
-    read, because of their bytes or of the record's width or length, are null). Where the block is clean the library parses many at once, with
-    the same result (`delimited._plain` says why). A row of a typed table is its own record; a cell that is none of its type is null.
+    for all bytes (cells that cannot be read, because of their bytes or of the record's width or length, are
+    null). Where the block is clean the library parses many at once, with the same result (`delimited._plain`
+    says why). A row of a typed table is its own record; a cell that is none of its type is null.
  4. With a privacy id, records are grouped by it. A record without one belongs to nobody and is left out; of
-   each person the first k are kept, which
-    depends on that person's records alone. So a person's records, however many, change at most k.
+    each person the first k are kept, which depends on that person's records alone. So a person's records,
+    however many, change at most k.
  5. Each value is encoded alone: a function of the value and of its attribute, with a code for whatever cannot
-   be read, is not listed, or is out of
-    range. The attribute is declared, or learnt from noisy answers, and so the same for neighbours once those are given.
+    be read, is not listed, or is out of range. The attribute is declared, or learnt from noisy answers, and
+    so the same for neighbours once those are given.
 The file is opened once, and looked at before and after every pass, so that all passes read the same records;
 where they do not, the run ends before it draws more. Types of what is released come from the domain and from
 the types of the columns, not from values. A refusal because a file is damaged, or because it is not clear
@@ -40,18 +40,19 @@ covered: it is told to whoever runs the command, before anything is spent.
 Composition. Every record has a value in every component, so the costs of measurements on different components
 ADD. The cells of one marginal are disjoint in records, so a whole marginal costs one sensitivity, however
 many cells it has, at whatever level of its attributes: groups of codes are fixed by noisy answers, or by
-public sizes, before the marginal is asked for. `ledger.py` knows only addition. What is asked, at what price
-and how often may depend on earlier noisy answers; the ledger is a privacy filter, which refuses whatever
-would exceed a budget fixed beforehand, and that is sound for epsilon (Rogers, Roth, Ullman, Vadhan 2016) as
-for approximate zCDP (Whitehouse, Ramdas, Rogers, Wu 2023).
+public sizes, before the marginal is asked for. The accountant knows only addition. What is asked, at what
+price and how often may depend on earlier noisy answers; the accountant is a privacy filter, which refuses
+whatever would exceed a budget fixed beforehand, and that is sound for epsilon (Rogers, Roth, Ullman, Vadhan
+2016) as for approximate zCDP (Whitehouse, Ramdas, Rogers, Wu 2023).
 
 Across releases. Each release of a dataset is entered in its owner's ledger file before the first noise is
-drawn: `Ledger.charge` reserves the whole budget there, in one transaction with a look at the cap. `cap.py`
-says how releases add up, by a filter again, with limits that are fixed before anything was seen. No entry is
-ever taken back. A run that has an id writes every noisy answer to its journal, and syncs it, before the
-answer is used (`journal.py`); the same id again takes the answers from there, which is post-processing, and
-draws only what is missing. An answer that did not reach the disk was seen by nobody, so it is drawn again
-under the same charge; that assumes that a crash does not depend on what is drawn.
+drawn: the accountant's first charge reserves the whole budget there, in one transaction with a look at the
+cap. `accounting/cap.py` says how releases add up, by a filter again, with limits that are fixed before
+anything was seen. No entry is ever taken back. A run that has an id writes every noisy answer to its journal,
+and syncs it, before the answer is used (`ledger/journal.py`); the same id again takes the answers from there,
+which is post-processing, and draws only what is missing. An answer that did not reach the disk was seen by
+nobody, so it is drawn again under the same charge; that assumes that a crash does not depend on what is
+drawn.
 
 Selecting. A score compares a true marginal with a model's. The model may be that of an earlier round, and
 only some candidates may be on offer; which ones is decided by public facts and earlier noisy answers, so
@@ -59,10 +60,10 @@ given those every score is a fixed function of the table. It moves by no more th
 2 k for a marginal; where questions of several kinds compete, the largest of their kinds counts for all. A
 public weight of at most 1 makes a score move less, never more.
 
-Reading. Private numbers lie in `Sealed` objects. `Access.open` is the one way in; it charges the ledger
-first. `discover`, `select` and `measure` (of marginals, of residuals at once: `residuals.py`, of single
-questions: `questions.py`) are its only callers. Their answers carry noise from `noise.py`, which is all of
-OpenDP that the package knows.
+Reading. Private numbers lie in `Sealed` objects, the rows as codes among them. `Session._open` is the one way
+in; it charges the accountant first. `Session.select` and `Session.measure`, the parts of `discover`, and
+`measure_residuals` are its only callers. Their answers carry noise from `noise.py`, the only module that
+draws.
 
 Post-processing. Everything else, the update, the plan, sampling, the manifest, sees only noisy answers and
 public facts: the names and types of columns, the domain, the workload, the policy. It costs nothing.

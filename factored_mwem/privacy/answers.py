@@ -1,5 +1,5 @@
-"""What a mechanism hands to `Session.select`: the model's answers, and which candidates may be chosen. Types of the
-asker, so that privacy knows no model.
+"""What a mechanism hands to `Session.select`: the model's answers, and which candidates may be chosen. Types
+of the asker, so that privacy knows no model.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answers:
-    """Where the model's answer to each base in `which` lies in `parts` (shares), as `kernels.scoring` reads it."""
+    """Where the model's answer to each base in `which` lies in `parts` (shares), as `kernels.scoring`
+    reads it.
+    """
 
     which: np.ndarray
     total: float
@@ -33,8 +35,9 @@ class Answers:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Eligible:
-    """The candidates `which: int64[k]` of a round; `penalty: float64[k]`, the noise (records) expected of measuring
-    each; `weights: float64[k]` in (0, 1], how much an error counts, or None where all count the same. Public.
+    """The candidates `which: int64[k]` of a round; `penalty: float64[k]`, the noise (records) expected of
+    measuring each; `weights: float64[k]` in (0, 1], how much an error counts, or None where all count the
+    same. Public.
     """
 
     which: np.ndarray

@@ -28,10 +28,12 @@ from factored_mwem.workload.candidates import Candidates
 from factored_mwem.workload.queries.base import Questions
 
 SCORE_GRID = 2**20
-"""Scores count records in units of 2^-20, so that model answers become integers and the sensitivity stays exact."""
+"""Scores count records in units of 2^-20, so that model answers become integers and the sensitivity stays
+exact.
+"""
 SCORE_CUTOFF = 2.0**40
-"""A model's total and a penalty are cut off here before they become scores: beyond 2^42 they would overflow, and the
-sensitivity with them.
+"""A model's total and a penalty are cut off here before they become scores: beyond 2^42 they would overflow,
+and the sensitivity with them.
 """
 SMALL = 2**10
 """Candidates of at most this many cells are counted though they could be added up: larger ones are then
@@ -86,8 +88,8 @@ class Rows(Private):
 
 
 class Tables(Rows):
-    """What PrivateCounts reveals: the rows, the counts of all bases among the candidates, and each candidate's last
-    distance to the model.
+    """What PrivateCounts reveals: the rows, the counts of all bases among the candidates, and each
+    candidate's last distance to the model.
     """
 
     __slots__ = ("candidates", "counts", "distances")
@@ -149,8 +151,8 @@ class TrueAnswers(Private):
     def scores(self, answers: np.ndarray) -> np.ndarray:
         """int64[question]: the sum over its answers of |model - truth| (SCORE_GRID a record).
 
-        `answers: float64` are the model's; they are rounded to the grid before the truth is taken off, so a score
-        moves by no more than the question's answers do together.
+        `answers: float64` are the model's; they are rounded to the grid before the truth is taken off, so a
+        score moves by no more than the question's answers do together.
         """
         kept = np.clip(np.nan_to_num(answers), -SCORE_CUTOFF, SCORE_CUTOFF)
         # a score adds up all cells of a table
@@ -196,8 +198,8 @@ class PrivateRows(Sealed):
         return tuple(self.names[v] for v in variables)
 
     def sensitivity(self, variables: Sequence[int], unit: Unit, composition: Composition) -> int:
-        """Squared L2 norm (pure: L1 norm) of what one person changes in a marginal, whatever its number of cells:
-        they are disjoint in rows.
+        """Squared L2 norm (pure: L1 norm) of what one person changes in a marginal, whatever its number of
+        cells: they are disjoint in rows.
         """
         return unit.l2_squared_of_marginal if composition is Composition.ZCDP else unit.l1_of_marginal
 
@@ -208,7 +210,9 @@ class PrivateCounts(PrivateRows):
     __slots__ = ()
 
     def __init__(self, codes: Sequence[np.ndarray], candidates: Candidates) -> None:
-        """`codes`: one unsigned array[row] per attribute, each below its size. `candidates` must fit `check_memory`."""
+        """`codes`: one unsigned array[row] per attribute, each below its size. `candidates` must fit
+        `check_memory`.
+        """
         Sealed.__init__(self, Tables(codes, candidates))
         self.names = candidates.names
 
@@ -218,7 +222,9 @@ class PrivateCounts(PrivateRows):
 
 
 class PrivateAnswers(Sealed):
-    """The true answers to questions of several kinds, one after the other; which question begins where is public."""
+    """The true answers to questions of several kinds, one after the other; which question begins where is
+    public.
+    """
 
     __slots__ = ("kinds", "names", "starts")
 
@@ -249,7 +255,9 @@ class PrivateAnswers(Sealed):
         return tuple(self.names[a] for a in self.positions(question))
 
     def sensitivity(self, question: int, unit: Unit, composition: Composition) -> int:
-        """Squared L2 norm (pure: L1 norm) of what one person changes in a question's answers, as its kind says."""
+        """Squared L2 norm (pure: L1 norm) of what one person changes in a question's answers, as its kind
+        says.
+        """
         kind, _ = self.kind_of(question)
         return kind.l2_squared(unit) if composition is Composition.ZCDP else kind.l1(unit)
 

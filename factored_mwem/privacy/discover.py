@@ -57,12 +57,12 @@ PER_MILLE = 1000
 
 
 def discover(session: Session, table: Table, columns: Sequence[str] | None, *, share: Fraction) -> Domain:
-    """A domain for `columns` of the private `table`, at a cost of `share` of the whole budget and of the delta kept for
-    it.
+    """A domain for `columns` of the private `table`, at a cost of `share` of the whole budget and of the
+    delta kept for it.
 
-    Sensitivities, k rows a person: vote and thresholded counts L2 k (add-remove) or sqrt(2) k (replace); a quantile's
-    score moves by at most k PER_MILLE under either relation. Sources: Smith 2011 (quantiles); Rogers 2023 (unknown
-    domains). InputError where delta is 0.
+    Sensitivities, k rows a person: vote and thresholded counts L2 k (add-remove) or sqrt(2) k (replace); a
+    quantile's score moves by at most k PER_MILLE under either relation. Sources: Smith 2011 (quantiles);
+    Rogers 2023 (unknown domains). InputError where delta is 0.
     """
     if session.accountant.budget.delta == 0:
         raise InputError(

@@ -98,11 +98,11 @@ def measure_residuals(
     *,
     cost: Fraction,
 ) -> Residuals:
-    """All weighted residuals as one integer vector, with discrete noise of one scale on every answer. Cost: `cost`,
-    one charge.
+    """All weighted residuals as one integer vector, with discrete noise of one scale on every answer. Cost:
+    `cost`, one charge.
 
-    Sensitivity: `sensitivity`, exactly the greatest over all neighbours. Answers stay below 2^62 for 2^36 rows, so
-    nothing wraps round.
+    Sensitivity: `sensitivity`, exactly the greatest over all neighbours. Answers stay below 2^62 for 2^36
+    rows, so nothing wraps round.
     """
     composition = session.composition
     transform = Transform(shape, order, gaussian=composition is Composition.ZCDP)

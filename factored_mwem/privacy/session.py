@@ -1,5 +1,5 @@
-"""Session: the one door to private numbers. Every verb charges the accountant before anything is read, and hands out
-nothing without noise.
+"""Session: the one door to private numbers. Every verb charges the accountant before anything is read, and
+hands out nothing without noise.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def marginal_noise(cost: Fraction, unit: Unit, composition: Composition) -> Nois
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Measurement:
-    """Noisy answers, `noisy: int64[cells]` in records. Of a marginal: all its cells, row-major over `positions`, which
-    are variables (see levels.py). Of a query of another kind: what it is about, ascending.
+    """Noisy answers, `noisy: int64[cells]` in records. Of a marginal: all its cells, row-major over
+    `positions`, which are variables (see levels.py). Of a query of another kind: what it is about, ascending.
     """
 
     positions: tuple[int, ...]
@@ -69,8 +69,8 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Session:
-    """The accountant that pays, the unit protected, the noise, and the sealed rows. `select` and `measure` are here,
-    `discover` and `measure_residuals` in files of their own; there is no other way in.
+    """The accountant that pays, the unit protected, the noise, and the sealed rows. `select` and `measure`
+    are here, `discover` and `measure_residuals` in files of their own; there is no other way in.
     """
 
     accountant: Accountant
@@ -122,9 +122,10 @@ class Session:
     ) -> int:
         """The candidate among `eligible` that the model answers worst, by noisy maximum. Cost: `cost`.
 
-        Score: L1 distance of the true answers to the model's `answers`, less the penalty, times the weight. The model,
-        penalties and weights are public, so a score moves as far as the true answers do: `score_sensitivity`, which is
-        k or 2 k for marginals. Source: HLM12 Fig. 1 step 2(a); over whole marginals as in their section 3.3.
+        Score: L1 distance of the true answers to the model's `answers`, less the penalty, times the weight.
+        The model, penalties and weights are public, so a score moves as far as the true answers do:
+        `score_sensitivity`, which is k or 2 k for marginals. Source: HLM12 Fig. 1 step 2(a); over whole
+        marginals as in their section 3.3.
         """
         mechanism = selecting(self.composition)
         sensitivity = sealed.score_sensitivity(self.unit) * SCORE_GRID
@@ -137,11 +138,12 @@ class Session:
         return int(eligible.which[self.noise.select(scores, scale=scale)])
 
     def measure(self, sealed: PrivateRows | PrivateAnswers, what: Any, *, cost: Fraction) -> Measurement:
-        """Discrete noise on every true answer. Of rows, `what` is the variables of a marginal (none: the number of
-        rows); of answers, the number of a question. Cost: `cost`.
+        """Discrete noise on every true answer. Of rows, `what` is the variables of a marginal (none: the
+        number of rows); of answers, the number of a question. Cost: `cost`.
 
-        Sensitivity: as `sealed` says; of a marginal L1 k (add-remove) or 2 k (replace), L2 k or sqrt(2) k, whatever the
-        number of cells. Source: HLM12 Fig. 1 step 2(b) and section 3.3; noise: Canonne, Kamath, Steinke 2020.
+        Sensitivity: as `sealed` says; of a marginal L1 k (add-remove) or 2 k (replace), L2 k or sqrt(2) k,
+        whatever the number of cells. Source: HLM12 Fig. 1 step 2(b) and section 3.3; noise: Canonne, Kamath,
+        Steinke 2020.
         """
         scale = self.noise_of(sealed, what, cost)
         sensitivity = sealed.sensitivity(what, self.unit, self.composition)
@@ -152,8 +154,8 @@ class Session:
 
 
 def weighted(scores: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """int64: scores times weights in 256ths, rounded down; below zero, where noise is all there is to win, a score stays
-    as it is. Two whole scores that differ by d end at most d apart, for no weight is above 1.
+    """int64: scores times weights in 256ths, rounded down; below zero, where noise is all there is to win, a
+    score stays as it is. Two whole scores that differ by d end at most d apart, for no weight is above 1.
     """
     parts = np.clip(np.floor(weights * 256), 1, 256).astype(np.int64)
     return np.where(scores < 0, scores, (scores >> 8) * parts + ((scores & 255) * parts >> 8))

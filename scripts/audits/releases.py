@@ -16,7 +16,7 @@ import pyarrow as pa
 from audits.check import Check, Seen, facts_of
 from audits.stages import PURE, ZCDP
 from factored_mwem import Domain, Workload
-from factored_mwem.mechanisms import tree as engine
+from factored_mwem.mechanisms import plan
 from factored_mwem.pipeline import manifest
 from factored_mwem.pipeline.release import make
 from factored_mwem.pipeline.result import Release
@@ -106,7 +106,7 @@ def check_of(case: Case, pair: tuple[Rows, Rows] | None = None) -> Check:
 @contextlib.contextmanager
 def in_rounds() -> Iterator[None]:
     """Small domains are measured in rounds, too, as larger ones are."""
-    with mock.patch.object(engine, "one_shot_suits", lambda *_: False):
+    with mock.patch.object(plan, "one_shot_suits", lambda *_: False):
         yield
 
 

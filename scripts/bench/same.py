@@ -72,6 +72,7 @@ IN_MODEL = {
     "weights": "weights",
     "positions": "positions",
     "scale": "scale",
+    "value": "scale",
     "composition": "composition",
     "order": "order",
     "rows": "rows",
@@ -889,7 +890,7 @@ def walk(thing: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
     fields = thing.__dataclass_fields__ if is_dataclass(thing) else getattr(thing, "__dict__", ())
     for name in sorted(set(fields) - {*APART}):
         value = getattr(thing, name)
-        if name in IN_MODEL:
+        if name in IN_MODEL and not is_dataclass(value):
             yield IN_MODEL[name], plain(value)
         else:
             yield from walk(value, seen)

@@ -73,7 +73,6 @@ CONFIGS: list[Any] = [
         "engine": "mwem",
         "rounds": "adaptive",
         "initial": "histogram",
-        "step": "paper",
         "contributions": 2,
         "domain_budget": 0.2,
     },
