@@ -27,10 +27,18 @@ from factored_mwem import crashpoints as faults
 from factored_mwem.accounting.cap import Cap
 from factored_mwem.accounting.unit import Neighbours
 from factored_mwem.cli import main as cli
+from factored_mwem.kernels.warmup import warm_up
 from factored_mwem.ledger.file import LedgerFile
 from factored_mwem.mechanisms import plan
 
 HERE = Path(__file__).parent
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Kernels are on disk before any test, and any worker, asks for them: a first run says that it compiles."""
+    if not hasattr(session.config, "workerinput"):
+        warm_up()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

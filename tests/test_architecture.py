@@ -80,7 +80,17 @@ HOME = {
     "logging": {"ledger.run"},
 }
 """Libraries that only these modules may import."""
-INSIDE_THE_VERIFIER = {"tap": ["watch"], "watch": [], "hostile": ["sheet"], "sheet": ["edits"], "edits": []}
+INSIDE_THE_VERIFIER = {
+    "tap": ["comparison", "watch"],
+    "comparison": ["watch"],
+    "watch": [],
+    "hostile": ["text_sheet", "typed_sheet"],
+    "stranger": ["sheet", "text_sheet", "typed_sheet", "edits"],
+    "text_sheet": ["sheet"],
+    "typed_sheet": ["sheet"],
+    "sheet": ["edits"],
+    "edits": [],
+}
 NOT_PRIVATE = {
     "pipeline.evaluate": {"cli.jobs"},
     "tables.draft": {"pipeline.evaluate", "cli.admin"},

@@ -368,7 +368,7 @@ def test_lemma_a3_and_what_the_clip_is_for() -> None:
         after = update(factor, [measured(positions, noisy.tolist())], n, sweeps=1).weights
         answers, real = (
             factor.shares(positions) * n,
-            Factor((0, 1, 2), shape, truth).marginal(positions) * n,
+            Factor((0, 1, 2), shape, truth).shares(positions) * n,
         )
         clipped = np.clip(noisy, 0, n)
         least = (((answers - real) / (2 * n)) ** 2 - ((clipped - real) / (2 * n)) ** 2).sum()

@@ -38,6 +38,7 @@ import safetensors.numpy
 from factored_mwem import Domain, Workload, release
 from factored_mwem.cli import main as cli
 from factored_mwem.errors import FmwemError, InputError
+from factored_mwem.guide import page
 from factored_mwem.mechanisms import plan
 from factored_mwem.mechanisms import tree as engine
 from factored_mwem.privacy.counts import PrivateCounts, PrivateRows, Rows, Tables
@@ -612,5 +613,4 @@ def test_formulas_come_back_as_they_were(tmp_path: Path) -> None:
         made, domain=Domain([made.domain["c"].model_copy(update={"categories": harmless})])
     ).write(tmp_path / "p.parquet")
     assert not come_back(tmp_path / "p.parquet")
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    assert "CSV is written on request only" in readme and "formula" in readme
+    assert "may take `=1+1` for a formula" in page("python")

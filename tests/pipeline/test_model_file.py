@@ -18,6 +18,7 @@ from support.model_files import parts_of, write
 
 from factored_mwem import Domain, Policy, Release, Workload, release
 from factored_mwem.errors import FmwemError, InputError
+from factored_mwem.files import IfExists
 from factored_mwem.pipeline.model_fields import VERSION
 from factored_mwem.pipeline.model_file import packed
 from factored_mwem.pipeline.release import make
@@ -154,7 +155,7 @@ def test_the_file_holds_arrays_and_no_objects(path: Path) -> None:
 
 def test_the_same_model_gives_the_same_bytes(chained: Release, tree_path: Path) -> None:
     """A run that goes on compares what it would write with what is there. Also after a file was read."""
-    Release.load(tree_path).save(tree_path, same=True)
+    Release.load(tree_path).save(tree_path, overwrite=IfExists.VERIFY)
     chained.save(tree_path.with_name("again"))
     assert tree_path.with_name("again").read_bytes() == tree_path.read_bytes()
 

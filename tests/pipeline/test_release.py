@@ -330,7 +330,7 @@ def test_a_policy_checks_itself() -> None:
 def test_a_failure_at_the_manifest_takes_the_data_with_it(
     made: Release, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(path: Path, text: str, **_: Any) -> None:
+    def full(path: Path, text: str, *_: Any) -> None:
         raise ResourceError("no space left")
 
     monkeypatch.setattr("factored_mwem.pipeline.result.write_text", full)

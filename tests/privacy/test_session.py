@@ -23,6 +23,7 @@ from support.tables import every_unit, neighbours
 from factored_mwem.accounting.accountant import Accountant, Charge, price
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Neighbours, Unit
+from factored_mwem.kernels.scoring import Answers, Counts
 from factored_mwem.model.answers import ModelAnswers
 from factored_mwem.model.dense import ProductModel
 from factored_mwem.privacy import counts
@@ -209,10 +210,11 @@ def test_float_scores_fail_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
     come first.
     """
 
-    def floating(
-        which: Any, sizes: Any, slots: Any, strides: Any, starts: Any, parts: Any, total: float, *rest: Any
-    ) -> None:
-        counts, offsets, grid, *_, out = rest
+    def floating(answers: Answers, sizes: Any, exact: Counts, grid: float, _: Any, out: Any) -> None:
+        counts, offsets = exact
+        which, slots, strides, starts, parts = (
+            getattr(answers, name) for name in ("which", "slots", "strides", "starts", "parts")
+        )
         for c, candidate in enumerate(which):
             found, cells = np.float32(0), offsets[candidate + 1] - offsets[candidate]
             for cell in range(cells):
@@ -220,7 +222,7 @@ def test_float_scores_fail_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
                 place = dict.fromkeys(slots[c].tolist(), 0)
                 for j, digit in enumerate(digits):
                     place[slots[c, j]] += digit * strides[c, j]
-                answer = total * math.prod(
+                answer = answers.total * math.prod(
                     parts[starts[c, s] + at] for s, at in place.items() if sizes[c, s] > 1
                 )
                 found += np.float32(abs(answer - counts[offsets[candidate] + cell]))
