@@ -5,19 +5,30 @@ read.
 from __future__ import annotations
 
 import json
-import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from factored_mwem.accounting.accountant import Budget
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError, shown
-from factored_mwem.policy import Policy
+from factored_mwem.policy import Choices, Policy
 from factored_mwem.tables.source import Table, open_table
 from factored_mwem.workload.workload import Workload
+
+OWN = ("domain", "columns", "rows", "sample_seed")
+"""Options of a request that are not its policy's."""
+
+
+class Options(Choices, total=False):
+    """What a request may say as keyword arguments: its own options, and the fields of a policy."""
+
+    domain: Domain | dict[str, Any] | str | Path | None
+    columns: Sequence[str] | None
+    rows: int | None
+    sample_seed: int | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,55 +45,24 @@ class Request:
 
     @classmethod
     def of(
-        cls,
-        table: Any,
-        workload: Workload | int,
-        policy: Policy | None = None,
-        *,
-        domain: Domain | dict[str, Any] | str | Path | None = None,
-        columns: Sequence[str] | None = None,
-        rows: int | None = None,
-        sample_seed: int | None = None,
-        **choices: Any,
+        cls, table: Any, workload: Workload | int, policy: Policy | None = None, **options: Unpack[Options]
     ) -> Request:
         """InputError for what a typed caller could not have passed: better now than after the budget is
-        spent.
+        spent. Options that are not the request's own are the policy's, where none is given.
         """
-        workload = (
-            Workload.marginals(int(workload))
-            if isinstance(workload, Integral) and not isinstance(workload, bool)
-            else workload
-        )
+        choices: dict[str, Any] = dict(options)
+        domain, columns, *numbers = (choices.pop(name, None) for name in OWN)
+        if isinstance(workload, Integral) and not isinstance(workload, bool):
+            workload = Workload.marginals(int(workload))
         if isinstance(columns, str) or (columns is not None and not list(columns)):
             raise InputError(f"columns={shown(columns)}: must be a list of one column name or more")
-        _check_arguments(workload, policy, choices, rows=rows, sample_seed=sample_seed)
+        _check_arguments(workload, policy, choices, **dict(zip(OWN[2:], numbers, strict=True)))
         assert isinstance(workload, Workload)  # as the check has found
-        rows, sample_seed = (None if n is None else int(n) for n in (rows, sample_seed))
+        rows, sample_seed = (None if n is None else int(n) for n in numbers)
         policy = policy if policy is not None else Policy.of(**choices)
         private = open_table(table, policy.records)
-        declared = (
-            Domain.load(domain)
-            if isinstance(domain, str | Path)
-            else Domain.from_dict(domain)
-            if isinstance(domain, dict)
-            else domain
-        )
-        if declared is not None and not isinstance(declared, Domain):
-            raise InputError(
-                f"domain={shown(declared)}: must be a Domain, a dictionary or the path of a domain file"
-            )
-        if declared is not None:
-            declared.check_reviewed()
-        return cls(
-            private, workload, policy, declared, None if columns is None else list(columns), rows, sample_seed
-        )
-
-    def __repr__(self) -> str:
-        columns = reprlib.repr(self.columns)
-        return (
-            f"Request({self.private!r}, {self.workload!r}, {self.policy!r}, declared={self.declared!r}, "
-            f"columns={columns}, rows={self.rows}, sample_seed={self.sample_seed})"
-        )
+        columns = None if columns is None else list(columns)
+        return cls(private, workload, policy, _declared(domain), columns, rows, sample_seed)
 
     @property
     def budget(self) -> Budget:
@@ -101,6 +81,22 @@ class Request:
             "sample_seed": self.sample_seed,
         }
         return json.loads(json.dumps(found))
+
+
+def _declared(domain: Domain | dict[str, Any] | str | Path | None) -> Domain | None:
+    """The domain that somebody declared, whatever form it came in."""
+    if isinstance(domain, str | Path):
+        domain = Domain.load(domain)
+    elif isinstance(domain, dict):
+        domain = Domain.from_dict(domain)
+    if domain is None:
+        return None
+    if not isinstance(domain, Domain):
+        raise InputError(
+            f"domain={shown(domain)}: must be a Domain, a dictionary or the path of a domain file"
+        )
+    domain.check_reviewed()
+    return domain
 
 
 def _check_arguments(workload: Any, policy: Policy | None, choices: Any, **numbers: Any) -> None:

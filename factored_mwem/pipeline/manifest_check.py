@@ -16,7 +16,8 @@ from factored_mwem.files import sha256
 from factored_mwem.ledger.consistency import inspect
 from factored_mwem.ledger.entries import Entry, Snapshot, entry_of, fraction_of
 from factored_mwem.pipeline.assumptions import possible
-from factored_mwem.pipeline.manifest import Manifest, statement, tool_version
+from factored_mwem.pipeline.describe import statement
+from factored_mwem.pipeline.manifest import Manifest, tool_version
 from factored_mwem.policy import Policy, split_policy
 
 NO_FILE = "the books list no file of this release: only its costs, policy, workload and domain were compared"

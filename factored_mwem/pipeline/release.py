@@ -17,7 +17,8 @@ from factored_mwem.mechanisms.limits import Machine
 from factored_mwem.mechanisms.plan import Plan, Scope
 from factored_mwem.mechanisms.registry import MECHANISMS
 from factored_mwem.mechanisms.result import Progress, Report
-from factored_mwem.pipeline.manifest import describe, today, versions
+from factored_mwem.pipeline.describe import describe
+from factored_mwem.pipeline.manifest import today, versions
 from factored_mwem.pipeline.result import Release
 from factored_mwem.policy import DEFAULT_MAX_ROWS, Choices, Policy
 from factored_mwem.privacy.discover import discover

@@ -890,6 +890,8 @@ def walk(thing: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
     fields = thing.__dataclass_fields__ if is_dataclass(thing) else getattr(thing, "__dict__", ())
     for name in sorted(set(fields) - {*APART}):
         value = getattr(thing, name)
+        if name == "beliefs" and hasattr(value, "cliques"):  # with what follows from them
+            value = value.cliques
         if name in IN_MODEL and not is_dataclass(value):
             yield IN_MODEL[name], plain(value)
         else:
