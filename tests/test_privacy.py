@@ -282,10 +282,9 @@ def test_float_scores_fail_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
     come first.
     """
 
-    def floating(
-        which: Any, sizes: Any, slots: Any, strides: Any, starts: Any, parts: Any, total: float, *rest: Any
-    ) -> None:
-        counts, offsets, grid, *_, out = rest
+    def floating(answers: Any, sizes: Any, counted: Any, grid: float, coarser: Any, out: Any) -> None:
+        which, total, slots, strides, starts, parts = answers
+        counts, offsets = counted
         for c, candidate in enumerate(which):
             found, cells = np.float32(0), offsets[candidate + 1] - offsets[candidate]
             for cell in range(cells):
