@@ -91,12 +91,12 @@ def add_bits(bits: U8x2, first: I8, tally: Tally, which: I8) -> None:
     cells = np.zeros(MAX_SLICES, dtype=np.int64)
     shared = np.zeros(members.shape[1], dtype=np.int32)  # like no candidate, see add_rows
     rows[0] = np.uint64(0xFFFFFFFFFFFFFFFF)
-    prefixes = 1
+    prefixes = np.int64(1)  # not the literal 1, for which `_expand` would be compiled once more
     for c in which:
         last = _last(members[c])
         if _changed(shared, members[c], last):
             rows[0] = np.uint64(0xFFFFFFFFFFFFFFFF)
-            cells[0], prefixes = 0, 1
+            cells[0], prefixes = 0, np.int64(1)
             for j in range(last):
                 start, end = first[members[c, j]], first[members[c, j] + 1]
                 _expand(rows, cells, prefixes, bits[start:end])

@@ -96,7 +96,7 @@ def eliminate(neighbours, alive, variables, rule, cliques):
     stale = np.ones(64 * words, dtype=np.uint8)
     total = 0.0
     for step in range(count):
-        best, least = -1, np.inf
+        best, least = np.int64(-1), np.inf  # not the literal: `_closed` would be compiled for it, too
         for i in range(count):
             v = list_[i]
             if not (alive[v >> 6] >> np.uint64(v & 63)) & np.uint64(1):

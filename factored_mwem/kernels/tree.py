@@ -24,6 +24,8 @@ CLIQUE, VIEW_HEAD, VIEW_TAIL, VIEW_START, VIEW_CELLS = range(5)
 """Columns of `TreeArrays.tables`: the clique, its map to the measured view, and the view's cells among all
 measured ones.
 """
+ROOT = np.int64(0)
+"""The first clique; not a literal, for which `_table` would be compiled once more."""
 MAX_STEP, MAX_MOVE = 30.0, 600.0
 """No parameter moves further than the first in one step, and those of all tables together no further than the
 second: exp stays far from overflow.
@@ -79,7 +81,7 @@ def calibrate(beliefs, tree):
     edges = len(tree.edges)
     for i in range(2 * edges + 1):
         if i == edges:
-            _normalise(_table(beliefs.cliques, tree, 0, 0, 0)[0])
+            _normalise(_table(beliefs.cliques, tree, ROOT, ROOT, ROOT)[0])
         else:  # one call for both passes: a second one would be compiled in once more
             up = i < edges
             _send(beliefs, tree, tree.edges[edges - 1 - i if up else i - edges - 1], up)
@@ -229,7 +231,7 @@ def rebuild(beliefs: Beliefs, tree: TreeArrays, theta: F8) -> None:
         _log_marginal(table, head, tail, message)
         table, head, tail = _table(logs, tree, edges[e, PARENT], edges[e, PARENT_HEAD], edges[e, PARENT_TAIL])
         _add(table, head, tail, message)
-    root = _table(logs, tree, 0, 0, 0)[0]
+    root = _table(logs, tree, ROOT, ROOT, ROOT)[0]
     highest, total = -np.inf, 0.0
     for c in range(len(root)):
         highest = max(highest, root[c])

@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from factored_mwem.domain.levels import View
-from factored_mwem.kernels import joint
 from factored_mwem.kernels.dense import FLOOR
+from factored_mwem.kernels.joint import Reader, choose_meeting_cliques, fill_conditionals, joint_marginals
 from factored_mwem.kernels.tree import CELLS, START, Beliefs, TreeArrays
 from factored_mwem.model.clique_tree import CliqueTree, arranged, grid
 
@@ -35,7 +35,7 @@ class MarginalReader:
     def refresh(self, beliefs: Beliefs) -> None:
         """Take in other beliefs of the same tree."""
         self._cells = beliefs.cliques
-        joint.fill_conditionals(beliefs, self._reader)
+        fill_conditionals(beliefs, self._reader)
         self._within = {
             v: self._share(v, int(u)) for v, u in enumerate(self._finest_shared) if u not in (-1, v)
         }
@@ -92,9 +92,7 @@ class MarginalReader:
         out, meeting = np.zeros(int(starts[-1])), self.meeting_cliques(views)
 
         def fill(rows: slice) -> None:
-            joint.joint_marginals(
-                self._cells, self._reader, views[rows], meeting[rows], starts[rows.start :], out
-            )
+            joint_marginals(self._cells, self._reader, views[rows], meeting[rows], starts[rows.start :], out)
 
         if len(out) > MIN_THREADED_CELLS and len(views) > 1:
             middle = (len(views) + 1) // 2
@@ -118,7 +116,7 @@ class MarginalReader:
         Up to three variables always have one: where the paths between them meet.
         """
         meeting, cells = np.full(len(views), -1, dtype=np.int64), np.array(self.tree.cells, dtype=np.float64)
-        joint.choose_meeting_cliques(self._next_clique, cells, self.tree.levels.sizes, views, meeting)
+        choose_meeting_cliques(self._next_clique, cells, self.tree.levels.sizes, views, meeting)
         return meeting
 
     def _wide(self, view: View) -> np.ndarray:
@@ -169,7 +167,7 @@ class MarginalReader:
         summed = summed.reshape(-1, cells * width)
         return summed / summed.sum(axis=1, keepdims=True) if sender >= 0 else summed
 
-    def _lay_out(self) -> joint.Reader:
+    def _lay_out(self) -> Reader:
         """How the kernels read this tree; its conditionals are still to be filled in."""
         tree, edges, sizes = self.tree, self.layout.edges, self.tree.levels.sizes
         steps, step_of, back = self._steps()
@@ -201,7 +199,7 @@ class MarginalReader:
             given_of[m, order], stride_of[m, order] = np.array(columns[:-1]) + end, columns[-1]
             rows_of[m, order] = rows
             end += rows * columns[-1]
-        return joint.Reader(
+        return Reader(
             self.layout.cliques,
             np.array([int(sizes[v]) for clique in tree.cliques for v in clique], dtype=np.int64),
             np.cumsum([0, *map(len, tree.cliques)], dtype=np.int64),
