@@ -5,6 +5,7 @@ read.
 from __future__ import annotations
 
 import json
+import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
@@ -63,6 +64,13 @@ class Request:
         private = open_table(table, policy.records)
         columns = None if columns is None else list(columns)
         return cls(private, workload, policy, _declared(domain), columns, rows, sample_seed)
+
+    def __repr__(self) -> str:
+        columns = reprlib.repr(self.columns)
+        return (
+            f"Request({self.private!r}, {self.workload!r}, {self.policy!r}, declared={self.declared!r}, "
+            f"columns={columns}, rows={self.rows}, sample_seed={self.sample_seed})"
+        )
 
     @property
     def budget(self) -> Budget:
