@@ -4,7 +4,7 @@
     Workload, Domain, Attribute    what must come out right; what may appear in a table, column by column
     Policy, Neighbours             the promise: epsilon, delta, whom it protects; and how it is kept
     Release, Marginal, Manifest    what is released: rows, files, counts, and the statement of its cost
-    Progress                       what `report` is given after every round
+    show_progress, Progress        a bar for `report`; what it is given after every round
     LedgerFile, Cap                what all releases of a dataset have cost together, and may cost
     draft, evaluate, Errors        NOT PRIVATE: a first domain for review; how far off a release is
     verify, Verified               NOT PRIVATE: whether the promise holds on the owner's own table
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from factored_mwem.pipeline.evaluate import Errors, evaluate
     from factored_mwem.pipeline.manifest import Manifest
     from factored_mwem.pipeline.marginal import Marginal
+    from factored_mwem.pipeline.progress import show_progress
     from factored_mwem.pipeline.release import release
     from factored_mwem.pipeline.result import Release
     from factored_mwem.policy import Policy
@@ -66,7 +67,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Ambiguous", "Attribute", "BudgetExceeded", "Busy", "Cap", "Changed", "Domain", "Errors", "FmwemError",
     "InputError", "LedgerFile", "Lost", "Manifest", "Marginal", "Neighbours", "Policy", "Progress", "Release",
-    "ResourceError", "RolledBack", "Verified", "Workload", "draft", "evaluate", "release", "verify",
+    "ResourceError", "RolledBack", "Verified", "Workload", "draft", "evaluate", "release", "show_progress",
+    "verify",
 ]  # fmt: skip
 _HOME = {
     "Attribute": "domain.attribute", "Cap": "accounting.cap", "Domain": "domain.domain",
@@ -74,7 +76,7 @@ _HOME = {
     "Marginal": "pipeline.marginal", "Neighbours": "accounting.unit", "Policy": "policy",
     "Progress": "mechanisms.result", "Release": "pipeline.result", "Verified": "verifier.verify",
     "Workload": "workload.workload", "draft": "tables.draft", "evaluate": "pipeline.evaluate",
-    "release": "pipeline.release", "verify": "verifier.verify",
+    "release": "pipeline.release", "show_progress": "pipeline.progress", "verify": "verifier.verify",
 }  # fmt: skip
 """Modules of the public names; the others are errors."""
 

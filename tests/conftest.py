@@ -36,7 +36,9 @@ HERE = Path(__file__).parent
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Kernels are on disk before any test, and any worker, asks for them: a first run says that it compiles."""
+    """Kernels are on disk before any test, and any worker, asks for them: a first run says that it
+    compiles.
+    """
     if not hasattr(session.config, "workerinput"):
         warm_up()
 

@@ -160,8 +160,8 @@ INSIDERS = (
     "PrivateRows.answer",
     "PrivateRows.public_total",
 )
-"""What handles sealed contents: Sealed itself, the steps that seal them again, with the counts of candidates or the
-answers to questions, and the one that tells the number of rows where it is public.
+"""What handles sealed contents: Sealed itself, the steps that seal them again, with the counts of candidates
+or the answers to questions, and the one that tells the number of rows where it is public.
 """
 OPENERS = {
     ("privacy.session", "Session.select"),

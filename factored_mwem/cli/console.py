@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
+
+from factored_mwem.pipeline.progress import measured, show_progress, visible
 
 if TYPE_CHECKING:
     from factored_mwem.cli.jobs import Done
@@ -38,11 +40,6 @@ def say(text: str) -> None:
         stderr().print(visible(text))
 
 
-def visible(text: str) -> str:
-    """Text with what would steer a terminal spelt out: names of columns and files may hold anything."""
-    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
-
-
 def piece(text: object) -> str:
     """A text out of anybody's file within a line of ours: its line breaks would begin lines of its own."""
     return visible(str(text)).replace("\n", "\\n")
@@ -55,30 +52,8 @@ def progress(*, show: bool, verbose: bool) -> Iterator[Callable[[Step], None]]:
     if not (show and console.is_terminal) or verbose:
         yield (lambda step: say(line(step))) if verbose else (lambda _: None)
         return
-    bar = Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-        auto_refresh=False,  # a thread of its own would fail on its own
-    )
-    task = bar.add_task("reading", total=None)
-
-    def tell(step: Step) -> None:
-        text = f"{measured(step)}; {step.components} components, {step.cliques} cliques"
-        # a display that fails ends no run; rounds may get dearer, so the budget is the measure
-        with contextlib.suppress(Exception):
-            bar.update(task, total=1.0, completed=step.spent, description=visible(text), refresh=True)
-
-    with contextlib.suppress(Exception):
-        bar.start()
-    try:
+    with show_progress(console) as tell:
         yield tell
-    finally:
-        with contextlib.suppress(Exception):
-            bar.stop()
 
 
 @contextlib.contextmanager
@@ -96,10 +71,6 @@ def counted(total: int, *, show: bool) -> Iterator[Callable[[int], None]]:
 
 def wants_progress(no_progress: bool) -> bool:
     return not no_progress and not os.environ.get("FMWEM_NO_PROGRESS")
-
-
-def measured(step: Step) -> str:
-    return f"round {step.round}: measured {' x '.join(step.attributes)}"
 
 
 def line(step: Step) -> str:

@@ -23,8 +23,8 @@ FLOOR = 1e-300
 
 
 class Measured(NamedTuple):
-    """A component's measurements: a row of `layout` each, noisy counts of all cells (records), and the records
-    of the model.
+    """A component's measurements: a row of `layout` each, noisy counts of all cells (records), and the
+    records of the model.
     """
 
     maps: I8

@@ -86,7 +86,8 @@ class Limits:
         """What to say where even the least that can be done takes longer than was asked."""
         if not policy.time_budget or self.seconds <= LATE_FACTOR * policy.time_budget:
             return None
-        return f"--time-budget {policy.time_budget:g} is too short for this table: about {self.seconds:.0f} s are predicted, whatever the rows"
+        asked = f"--time-budget {policy.time_budget:g} is too short for this table"
+        return f"{asked}: about {self.seconds:.0f} s are predicted, whatever the rows"
 
     def memory_needed(self, candidates: Candidates) -> float:
         """Bytes that tables take at most, as far as public facts say: counts at levels that are not known yet

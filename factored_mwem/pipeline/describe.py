@@ -89,9 +89,13 @@ def _warnings(plan: Plan, fitted: Fitted) -> Iterator[str]:
     if policy.epsilon > 10:
         yield f"epsilon {policy.epsilon:g} promises little; values up to 10 are common"
     if policy.delta * records > 1:
-        yield f"delta {policy.delta:g} is more than one in the number of rows; a delta far below that is common"
+        yield (
+            f"delta {policy.delta:g} is more than one in the number of rows; a delta far below that is common"
+        )
     if fitted.total.stderr > records / 2:
-        yield "the noise is as large as the number of rows itself: give --rows, and expect little of the values"
+        yield (
+            "the noise is as large as the number of rows itself: give --rows, and expect little of the values"
+        )
     if records > DEFAULT_MAX_ROWS:
         yield (
             f"the noisy count of rows is {records:.3g}: more than {DEFAULT_MAX_ROWS:,} are drawn only where "

@@ -60,8 +60,8 @@ given those every score is a fixed function of the table. It moves by no more th
 2 k for a marginal; where questions of several kinds compete, the largest of their kinds counts for all. A
 public weight of at most 1 makes a score move less, never more.
 
-Reading. Private numbers lie in `Sealed` objects, the rows as codes among them. `Session._unseal` is the one way
-in; it charges the accountant first. `Session.select` and `Session.measure`, the parts of `discover`, and
+Reading. Private numbers lie in `Sealed` objects, the rows as codes among them. `Session._unseal` is the one
+way in; it charges the accountant first. `Session.select` and `Session.measure`, the parts of `discover`, and
 `measure_residuals` are its only callers. Their answers carry noise from `noise.py`, the only module that
 draws.
 

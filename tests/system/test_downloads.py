@@ -1,5 +1,5 @@
-"""The shipped tables are the published ones, and the replay's `fetch` keeps nothing that it has not checked. No
-network: a server on 127.0.0.1.
+"""The shipped tables are the published ones, and the replay's `fetch` keeps nothing that it has not checked.
+No network: a server on 127.0.0.1.
 """
 
 from __future__ import annotations

@@ -1,0 +1,65 @@
+"""Progress for people: a bar for the `report` of a release, on a terminal or in a notebook. Public facts
+only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+if TYPE_CHECKING:
+    from factored_mwem.mechanisms.result import Progress as Round
+
+
+@contextlib.contextmanager
+def show_progress(console: Console | None = None) -> Iterator[Callable[[Round], None]]:
+    """A bar on stderr or in a notebook, nothing elsewhere: what it yields is a `report`.
+
+    >>> import pyarrow as pa
+    >>> from factored_mwem import release, show_progress
+    >>> with show_progress() as report:
+    ...     made = release(pa.table({"age": [0, 1]}), 1, domain={"age": 2}, rows=3, report=report)
+    >>> made.to_arrow().num_rows
+    3
+    """
+    console = console or Console(stderr=True)
+    if not (console.is_terminal or console.is_jupyter):
+        yield lambda _: None
+        return
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+    )
+    # a thread of its own would fail on its own
+    bar = Progress(*columns, console=console, transient=True, auto_refresh=False)
+    task = bar.add_task("reading", total=None)
+
+    def tell(step: Round) -> None:
+        text = f"{measured(step)}; {step.components} components, {step.cliques} cliques"
+        # a display that fails ends no run; rounds may get dearer, so the budget is the measure
+        with contextlib.suppress(Exception):
+            bar.update(task, total=1.0, completed=step.spent, description=visible(text), refresh=True)
+
+    with contextlib.suppress(Exception):
+        bar.start()
+    try:
+        yield tell
+    finally:
+        with contextlib.suppress(Exception):
+            bar.stop()
+
+
+def measured(step: Round) -> str:
+    """What a round measured, in words."""
+    return f"round {step.round}: measured {' x '.join(step.attributes)}"
+
+
+def visible(text: str) -> str:
+    """Text with what would steer a terminal spelt out: names of columns and files may hold anything."""
+    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
