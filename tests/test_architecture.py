@@ -146,9 +146,9 @@ def one_door(found: Sources) -> list[str]:
                 wrong.append(f"{name}:{node.lineno} opens private numbers in {owner or 'the module'}")
         for node in attribute_calls(tree, "noise"):
             of = ast.unparse(node.value) if isinstance(node, ast.Attribute) else ""
-            if "session" in of or (name, of) == ("privacy.session", "self"):
-                if (name, inside.get(id(node), ("",))[0]) not in OPENERS:
-                    wrong.append(f"{name}:{node.lineno} draws noise outside a reading")
+            here = "session" in of or (name, of) == ("privacy.session", "self")
+            if here and (name, inside.get(id(node), ("",))[0]) not in OPENERS:
+                wrong.append(f"{name}:{node.lineno} draws noise outside a reading")
     return wrong
 
 
