@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from factored_mwem.cli.settings import ReleaseSettings
 from factored_mwem.errors import InputError
@@ -16,7 +16,6 @@ from factored_mwem.ledger.run import Booking, Run
 from factored_mwem.mechanisms.limits import Machine
 from factored_mwem.mechanisms.plan import Plan, Scope
 from factored_mwem.mechanisms.result import Progress
-from factored_mwem.pipeline.evaluate import Errors, evaluate
 from factored_mwem.pipeline.forecast import Forecast, forecast
 from factored_mwem.pipeline.manifest import Manifest, versions
 from factored_mwem.pipeline.publish import check_targets, load_manifest, publish
@@ -24,9 +23,12 @@ from factored_mwem.pipeline.result import Release
 from factored_mwem.request import Request
 from factored_mwem.tables.formats import check_format, manifest_path, write_batches
 from factored_mwem.tables.source import stem
-from factored_mwem.verifier.verify import Verified, verify
 from factored_mwem.workload.queries import KINDS
 from factored_mwem.workload.workload import Workload
+
+if TYPE_CHECKING:  # what a release does not need is loaded where it is used
+    from factored_mwem.pipeline.evaluate import Errors
+    from factored_mwem.verifier.verify import Verified
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +149,8 @@ def draw(model: Path, rows: int, output: Path, settings: ReleaseSettings) -> dic
 
 def compare(real: Path, synthetic: Path, order: int, settings: ReleaseSettings) -> Errors:
     """NOT PRIVATE: the errors of a synthetic file."""
+    from factored_mwem.pipeline.evaluate import evaluate
+
     return evaluate(
         real,
         synthetic,
@@ -160,13 +164,14 @@ def compare(real: Path, synthetic: Path, order: int, settings: ReleaseSettings) 
 
 def verified(table: Path, settings: ReleaseSettings, pairs: int, report: Callable[[int], None]) -> Verified:
     """NOT PRIVATE: what neighbours of the table say of a release with these settings."""
-    path, columns = domain_path(table, settings.domain), settings.columns
+    from factored_mwem.verifier.verify import verify
+
     return verify(
         table,
         workload_from(settings),
         settings.policy,
-        domain=path,
-        columns=columns,
+        domain=domain_path(table, settings.domain),
+        columns=settings.columns,
         pairs=pairs,
         report=report,
     )
