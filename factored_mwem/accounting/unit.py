@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from factored_mwem.accounting.conversion import Composition
 from factored_mwem.errors import InputError
 
 
@@ -51,6 +52,10 @@ class Unit:
     def l2_squared_of_marginal(self) -> int:
         """k^2 or 2 k^2: k rows leave one cell (and k enter another)."""
         return self._people * self.contributions**2
+
+    def of_marginal(self, composition: Composition) -> int:
+        """What noise on a marginal is priced by: the squared L2 norm under zCDP, else the L1 norm."""
+        return self.l2_squared_of_marginal if composition is Composition.ZCDP else self.l1_of_marginal
 
     @property
     def linf_of_marginal(self) -> int:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import Levels
 from factored_mwem.errors import ResourceError
 from factored_mwem.kernels.tree import Pace, Targets, descend
@@ -100,6 +101,16 @@ class Limits:
         )
 
 
+def check_attributes(domain: Domain, policy: Policy) -> None:
+    """ResourceError where one alone has more codes than a table may have cells."""
+    for attribute in domain:
+        if attribute.size > policy.cells:
+            raise ResourceError(
+                f"attribute {attribute.name!r} has {attribute.size:,} codes, more than --max-cells "
+                f"{policy.cells:,}; use fewer bins or raise it"
+            )
+
+
 def limits_of(candidates: Candidates, policy: Policy, machine: Machine) -> Limits:
     """The limits that a policy sets for these candidates, on a machine that was looked at before any row was
     read.
@@ -110,12 +121,7 @@ def limits_of(candidates: Candidates, policy: Policy, machine: Machine) -> Limit
     memory = float(policy.max_memory) if policy.max_memory else machine.memory
     codes, index = sum(domain.shape), FIXED_BYTES + BYTES_A_CANDIDATE * len(candidates)
     cells = min(policy.cells, int((memory - index) / 2 / BYTES_A_CELL))
-    for attribute in domain:
-        if attribute.size > policy.cells:
-            raise ResourceError(
-                f"attribute {attribute.name!r} has {attribute.size:,} codes, more than --max-cells "
-                f"{policy.cells:,}; use fewer bins or raise it"
-            )
+    check_attributes(domain, policy)
     if codes > policy.cells:
         raise ResourceError(
             f"the attributes have {codes:,} codes together, more than --max-cells {policy.cells:,}; raise it "

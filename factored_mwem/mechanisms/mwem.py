@@ -49,7 +49,7 @@ def fit(session: Session, plan: Plan, report: Report) -> Fitted:
         learner = MarginalLearner(session, plan, dense)
     adaptive = policy.rounds == "adaptive"
     schedule = Schedule(session.accountant, course.rounds, Fraction(policy.select_share), adaptive=adaptive)
-    return learner.fitted(rounds(session, learner, schedule, report), schedule)
+    return learner.fitted(rounds(session, learner, schedule, report))
 
 
 @dataclass(slots=True, eq=False)
@@ -156,7 +156,7 @@ class MarginalLearner:
     def progress(self, schedule: Schedule) -> Progress:
         return self._dense.progress(schedule, self._dense.measurements[-1].positions)
 
-    def fitted(self, completed: int, schedule: Schedule) -> Fitted:
+    def fitted(self, completed: int) -> Fitted:
         model = self._dense.model
         if len(self._sum):
             whole = model.components[0]
@@ -232,6 +232,6 @@ class QueryLearner:
         kind, number, _ = self._measured[-1]
         return self._dense.progress(schedule, kind.positions(number))
 
-    def fitted(self, completed: int, schedule: Schedule) -> Fitted:
+    def fitted(self, completed: int) -> Fitted:
         made, dense = Forest.of(self._dense.model), self._dense
-        return Fitted(made, dense.measurements, schedule.done, dense.total, questions=tuple(self._answered))
+        return Fitted(made, dense.measurements, completed, dense.total, questions=tuple(self._answered))

@@ -1,5 +1,5 @@
-"""Plan: every public decision about a release, made before a private row is read. `fmwem check` prints it, a
-release executes it.
+"""Plan: every decision about a release that follows from public facts and the domain, declared or learnt. `fmwem
+check` prints it, a release executes it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pyarrow as pa
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError, ResourceError
-from factored_mwem.mechanisms.limits import Limits, Machine, limits_of, memory_limit
+from factored_mwem.mechanisms.limits import Limits, Machine, check_attributes, limits_of, memory_limit
 from factored_mwem.mechanisms.queries import Queries
 from factored_mwem.mechanisms.residuals import one_shot_suits
 from factored_mwem.mechanisms.shares import Course, choose_rounds, one_way_share
@@ -32,8 +32,7 @@ from factored_mwem.workload.workload import Workload
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scope:
-    """A request on a machine, as if the column that names the person were not there: what is known before the
-    domain.
+    """A request without its privacy-id column, on a given machine: all that is known before there is a domain.
 
     `visible`: the table's names and types; `domain`: the declared one, None where it must be learnt.
     """
@@ -123,7 +122,7 @@ class Plan:
         return self.request.declared is None
 
     def course(self, total: Total) -> Course:
-        """What waits for the number of rows, public, noisy or assumed."""
+        """What can be decided only once the number of rows is known, be it public, noisy or assumed."""
         policy, budget, candidates = self.policy, self.request.budget, self.candidates
         if self.limits is None:
             questions = len(self.queries) if self.queries is not None else None
@@ -149,25 +148,13 @@ def fitting(
     candidates = workload.candidates(domain)
     if policy.engine == "tree":  # what is too large as it is may be measured at coarser levels
         return candidates, 0, limits_of(candidates, policy, machine)
-    for attribute in domain:
-        if attribute.size > policy.cells:
-            raise ResourceError(
-                f"attribute {attribute.name!r} has {attribute.size:,} codes, more than --max-cells "
-                f"{policy.cells:,}; "
-                "use fewer bins or raise it"
-            )
+    check_attributes(domain, policy)
     small = candidates.keep(candidates.cells <= policy.cells)
     if workload.asked and len(small) < len(candidates):
-        raise ResourceError(
-            f"a question spans {candidates.cells.max():.3g} cells, more than --max-cells {policy.cells:,}; "
-            "raise it or "
-            "use fewer bins"
-        )
+        most = f"a question spans {candidates.cells.max():.3g} cells, more than --max-cells {policy.cells:,}"
+        raise ResourceError(f"{most}; raise it or use fewer bins")
     check_memory(small, memory_limit())  # of now: it decides nothing but whether to go on
     if policy.components == "one" and domain.cells > policy.cells:
-        raise ResourceError(
-            f"components='one' needs {domain.cells:,} cells, more than --max-cells {policy.cells:,}; raise "
-            "it or use "
-            "fewer columns"
-        )
+        most = f"components='one' needs {domain.cells:,} cells, more than --max-cells {policy.cells:,}"
+        raise ResourceError(f"{most}; raise it or use fewer columns")
     return small, len(candidates) - len(small), None

@@ -1,4 +1,6 @@
-"""Where the budget is split: from public facts and noisy counts alone."""
+"""How a mechanism splits what is left after the domain, from public facts and noisy counts alone; schedule.py
+splits the rest into rounds.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ UNASKED = Fraction(1, 10)
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """What waits for the number of rows: `rounds` to run, the `first_share` of the budget that goes to the
+    """What is decided once the number of rows is known: `rounds` to run, the `first_share` of the budget that goes to the
     measurements before them, or everything `at_once`, see residuals.py.
     """
 

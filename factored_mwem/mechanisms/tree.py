@@ -61,6 +61,7 @@ def fit(session: Session, plan: Plan, report: Report) -> Fitted:
         adaptive=limits.adaptive,
         quiet=1.0,
     )
+    completed = 0
     if course.rounds:
         first = session.marginal_noise(schedule.price * (1 - schedule.select_share)).mean_abs
         scale = signal(session.accountant.budget, total.records)
@@ -69,12 +70,10 @@ def fit(session: Session, plan: Plan, report: Report) -> Fitted:
             candidates, levels, min(TUNED.finest * 2 * total.records / first, cells), limits.memory
         )
         if len(views):
-            rounds(session, TreeLearner(session, estimate, views, cells), schedule, report)
+            completed = rounds(session, TreeLearner(session, estimate, views, cells), schedule, report)
         _top_up(session, estimate, candidates)
     estimate.finish()
-    return Fitted(
-        estimate.forest, estimate.measurements, schedule.done, total, notes=told(candidates, groups)
-    )
+    return Fitted(estimate.forest, estimate.measurements, completed, total, notes=told(candidates, groups))
 
 
 class TreeLearner:

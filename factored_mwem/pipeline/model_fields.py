@@ -22,6 +22,7 @@ from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import Levels, View
 from factored_mwem.errors import ResourceError
 from factored_mwem.mechanisms.limits import memory_limit
+from factored_mwem.mechanisms.registry import MECHANISMS
 from factored_mwem.model.clique_tree import CliqueTree
 from factored_mwem.model.forest import Component, Forest
 from factored_mwem.pipeline.manifest import Manifest
@@ -259,7 +260,7 @@ def _manifest(domain: Domain, facts: Any) -> Manifest:
     if not math.isfinite(found.recompute()):
         raise ValueError("no price")
     limit = found.policy["max_memory"]
-    if found.policy["engine"] not in ("tree", "mwem") or not (limit is None or float(limit) > 0):
+    if found.policy["engine"] not in MECHANISMS or not (limit is None or float(limit) > 0):
         raise ValueError("a manifest of another program")
     workload = Workload.from_dict(found.workload)
     workload.check(domain.names)

@@ -16,9 +16,7 @@ from factored_mwem.request import Request
 
 
 def publish(request: Request, run: Run, files: ReleaseFiles, exists: IfExists, report: Report) -> Manifest:
-    """Release and write, the manifest last; the manifest of what was there before goes before anything else
-    of it.
-    """
+    """Release and write, the manifest last. Where files are replaced, the old manifest is removed first."""
     if run.goes_on and exists is IfExists.REFUSE:  # an earlier attempt wrote what this one will
         exists = IfExists.VERIFY
     same = exists is IfExists.VERIFY
@@ -66,7 +64,7 @@ def _is_ours(run: Run, files: ReleaseFiles) -> bool:
 
 
 def load_manifest(path: Path) -> Manifest:
-    """The manifest that was verified to be the one written."""
+    """The manifest in a file; ValueError where it is none."""
     return Manifest.model_validate_json(path.read_bytes())
 
 

@@ -73,13 +73,12 @@ def release(
 def make(
     request: Request, run: Run | None = None, report: Report = lambda _: None, *, noise: Noise | None = None
 ) -> Release:
-    """The release of a request, its cost entered by `run`; writing its files and telling `run` so is the
-    caller's.
+    """Make a release; `run` enters its cost. The caller writes the files and then calls `run.finish`.
 
-    `noise`: of the operating system by default; tests give a fake.
+    `noise`: OpenDP's by default; tests give a fake.
     """
     policy, run = request.policy, run or Run()
-    machine = Machine.of(policy)  # before any row is read
+    machine = Machine.of(policy)  # before any row is in memory
     seed = secrets.randbits(64) if request.sample_seed is None else request.sample_seed
     pinned = run.pin({"machine": [machine.memory, machine.step], "seed": seed, "created": today()})
     accountant = Accountant(request.budget, run.reserve)

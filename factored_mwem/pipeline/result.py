@@ -125,7 +125,7 @@ class Release(Contents):
     ) -> None:
         """Write the model file, from which `Release.load` and `fmwem sample` draw more rows at no cost.
 
-        `before` runs just before it appears.
+        `before()` is called just before the file appears.
         """
         model_file.save(self, Path(path), IfExists(overwrite), before)
 

@@ -1,9 +1,14 @@
-"""The privacy argument, in prose. The audit boundary is this folder and what its sensitivities rest on:
-accounting/unit.py, counts.py, counting.py and their kernels, workload/candidates.py and kernels/scoring.py
-(scores), workload/residual_basis.py (residuals), workload/queries/ and kernels/linear.py (answers and
-sensitivities of cubes, ranges and parities); mechanisms/ says what is asked. At the door stand
-tables/delimited.py and kernels/text.py (what a record of a text file is), tables/source.py, contributions.py
-(at most k of a person), parsing.py and codec.py (values to codes).
+"""The privacy argument, in prose. The audit boundary is this folder and what it rests on.
+
+What noise costs: accounting/ (unit.py every sensitivity, accountant.py every scale, conversion.py). What
+scores and answers are: workload/candidates.py, residual_basis.py and queries/, domain/levels.py,
+kernels/counting.py, scoring.py and linear.py. What a row is: tables/delimited.py and kernels/text.py (records
+of a text file), source.py, contributions.py (at most k of a person), parsing.py, codec.py (values to codes),
+profile.py (what `discover` counts). mechanisms/ says what is asked; ledger/ keeps count across releases and
+attempts.
+
+What reads private rows: `Table.batches` alone, for codec.py, profile.py, contributions.py and the fingerprint
+of ledger/fingerprint.py, and, NOT PRIVATE, for draft.py, pipeline/evaluate.py and verifier/.
 
 Neighbours. Two inputs are neighbours when one has the records of one person more (add-remove), or another
 person's records in place of one's (replace); a person has at most k. A record of a text file is a line, as it

@@ -1,8 +1,9 @@
 """PrivateCounts: the rows as codes and the true counts of every candidate marginal. Nothing in it may be
 printed, pickled or released.
 
-Only `reveal` gives the numbers out, and only `Session._unseal` may call it, after charging
-the ledger, for `discover`, `select` and `measure`; tests/test_architecture.py walks the code and holds that.
+Only `reveal` gives the numbers out, and only `Session._unseal` may call it, after charging the accountant,
+for `discover`, `select`, `measure` and `measure_residuals`; tests/test_architecture.py walks the code and
+holds that.
 """
 
 from __future__ import annotations
@@ -189,7 +190,7 @@ class PrivateRows(Sealed):
         """Squared L2 norm (pure: L1 norm) of what one person changes in a marginal, whatever its number of
         cells: they are disjoint in rows.
         """
-        return unit.l2_squared_of_marginal if composition is Composition.ZCDP else unit.l1_of_marginal
+        return unit.of_marginal(composition)
 
 
 class PrivateCounts(PrivateRows):

@@ -70,12 +70,8 @@ def discover(session: Session, table: Table, columns: Sequence[str] | None, *, s
             "with `fmwem domain draft`"
         )
     names = [name for name in table.schema.names if columns is None or name in columns]
-    if columns is not None:
-        for name in columns:
-            if name not in names:
-                raise InputError(
-                    f"no column {name!r} in the table; it has {', '.join(table.schema.names[:12])}"
-                )
+    for name in columns or ():
+        table.check_column(name)
     if not names:
         raise InputError("no columns are left to release; name at least one with --columns")
     profiles = {name: Sealed(found) for name, found in profile(table, names).items()}

@@ -45,10 +45,14 @@ class NoiseScale:
         return self.value * (2 / np.pi) ** 0.5 if self.composition is Composition.ZCDP else self.value
 
 
+def noise_for(cost: Fraction, sensitivity: int, composition: Composition) -> NoiseScale:
+    """The noise that `cost` pays for: a public fact, nothing is spent."""
+    return NoiseScale(scale_for(additive(composition), cost, sensitivity=sensitivity), composition)
+
+
 def marginal_noise(cost: Fraction, unit: Unit, composition: Composition) -> NoiseScale:
     """The noise of a marginal measured at `cost`: a public fact, nothing is spent."""
-    sensitivity = unit.l2_squared_of_marginal if composition is Composition.ZCDP else unit.l1_of_marginal
-    return NoiseScale(scale_for(additive(composition), cost, sensitivity=sensitivity), composition)
+    return noise_for(cost, unit.of_marginal(composition), composition)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,10 +126,7 @@ class Session:
 
     def noise_of(self, sealed: PrivateRows | PrivateAnswers, what: Any, cost: Fraction) -> NoiseScale:
         """The noise with which `measure` would answer at `cost`: a public fact, nothing is spent."""
-        sensitivity = sealed.sensitivity(what, self.unit, self.composition)
-        return NoiseScale(
-            scale_for(additive(self.composition), cost, sensitivity=sensitivity), self.composition
-        )
+        return noise_for(cost, sealed.sensitivity(what, self.unit, self.composition), self.composition)
 
     def select(
         self,
@@ -160,8 +161,8 @@ class Session:
         whatever the number of cells. Source: HLM12 Fig. 1 step 2(b) and section 3.3; noise: Canonne, Kamath,
         Steinke 2020.
         """
-        scale = self.noise_of(sealed, what, cost)
         sensitivity = sealed.sensitivity(what, self.unit, self.composition)
+        scale = noise_for(cost, sensitivity, self.composition)
         charge = Charge("measure", additive(self.composition), sealed.subject(what), scale.value, sensitivity)
         contents = self._unseal(sealed, charge)
         about = sealed.positions(what)

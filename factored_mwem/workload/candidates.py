@@ -21,8 +21,8 @@ class Candidates:
 
     `members: int32[candidate, slot]` are variables of `levels` in attribute order, padded with -1.
 
-    A candidate whose cells are sums of another's need not be counted: `base_of: int64[candidate]` names the
-    one it is added up from, itself for a *base*. Without `base_of`, every candidate is its own. `weights:
+    A *base* is counted from the rows. Any other candidate is added up from the base that `base_of:
+    int64[candidate]` names. Without `base_of`, every candidate is its own. `weights:
     float64[candidate]` in (0, 1] say how much an error counts (None: 1); `ranged` are the attributes
     (positions) over which ranges are asked.
     """

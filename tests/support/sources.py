@@ -8,7 +8,7 @@ import factored_mwem
 
 ROOT = Path(factored_mwem.__file__).parent
 Sources = dict[str, str]
-"""Module name below the package, such as "privacy.access", to its text."""
+"""Module name below the package, such as "privacy.session", to its text."""
 
 
 def sources() -> Sources:

@@ -32,7 +32,7 @@ def run(made: Configuration, pairs: int) -> Verified:
 
 
 def run_planted(number: int) -> Verified:
-    """One bug, with the neighbours that tests/test_verify.py shows it on."""
+    """One bug, with the neighbours that tests/slow/test_verify.py shows it on."""
     planted = PLANTS[number]
     with tempfile.TemporaryDirectory() as folder, planted.plant():
         return planted.where.run(Path(folder), planted.pairs, seed=1)
