@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from factored_mwem import FmwemError, InputError
-from factored_mwem.files import check_target, replacing
+from factored_mwem.files import IfExists, check_target, replacing
 
 UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases/"
 STALL_SECONDS = 30.0
@@ -94,7 +94,7 @@ def fetch(name: str, folder: Path, *, base_url: str | None = None) -> Path:
     # asked before the download, so that nobody waits for a refusal
     if os.path.lexists(target):
         raise InputError(f"{target} exists and is not overwritten; remove it or name another folder")
-    check_target(target, overwrite=True)
+    check_target(target, IfExists.REPLACE)
     base = (base_url or source.base_url).rstrip("/") + "/"
     contents = [download(base, file, sha256) for file, sha256 in source.files.items()]
     try:

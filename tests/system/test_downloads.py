@@ -29,7 +29,7 @@ from replay.fetch import SOURCES, local
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import Busy, FmwemError, InputError, ResourceError
 
-SHIPPED = Path(__file__).parents[1] / "datasets"
+SHIPPED = Path(__file__).parents[2] / "datasets"
 
 # Counts in the order of publication: first attribute fastest (mildew, czech) or last attribute fastest
 # (rochdale).
