@@ -137,8 +137,10 @@ def one_door(found: Sources) -> list[str]:
         for node in attribute_calls(tree, "reveal"):
             if (name, inside.get(id(node), ("",))[0]) != ("privacy.session", "Session._unseal"):
                 wrong.append(f"{name}:{node.lineno} reveals")
+        slots = {id(word) for n in ast.walk(tree) if _is_slots(n) for word in ast.walk(n)}
         for node in attribute_calls(tree, "_contents"):
-            if name != "privacy.counts" or inside.get(id(node), ("Sealed.",))[0] not in INSIDERS:
+            owner = inside.get(id(node), ("",))[0]
+            if (name != "privacy.counts" or owner not in INSIDERS) and id(node) not in slots:
                 wrong.append(f"{name}:{node.lineno} reaches into a sealed object")
         for node in attribute_calls(tree, "_unseal"):
             owner = inside.get(id(node), ("",))[0]
@@ -152,8 +154,11 @@ def one_door(found: Sources) -> list[str]:
     return wrong
 
 
+def _is_slots(node: ast.AST) -> bool:
+    return isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__slots__"
+
+
 INSIDERS = (
-    "Sealed.",
     "Sealed.__init__",
     "Sealed.reveal",
     "PrivateRows.count",
@@ -200,6 +205,103 @@ def charges_first(found: Sources) -> list[str]:
     )
 
 
+WHO_SAYS = {
+    "encode_table": {"tables.codec", "privacy.counts", "pipeline.evaluate"},
+    "bounded": {"mechanisms.plan", "pipeline.release"},
+    "bound_contributions": {"tables.contributions", "mechanisms.plan"},
+    "OpenDPNoise": {"privacy.noise", "pipeline.release", "verifier.watch"},
+    "public_total": {"privacy.counts", "privacy.session", "mechanisms.total"},
+    "Rows": {
+        "privacy.counts",
+        "privacy.residuals",
+        "pipeline.evaluate",
+        "verifier.sheet",
+        "verifier.typed_sheet",
+    },
+    "TrueAnswers": {"privacy.counts"},
+}
+"""Names that lead to rows, exact answers or noise, and the modules that may say them."""
+NO_WAY_ROUND = {"__getstate__", "__dict__", "__getattribute__", "get_referents", "attrgetter", "f_locals"}
+GETATTR = ("workload.workload",)
+"""Where a workload's kinds are asked for by their keys."""
+AUDITED = ("mechanisms.", "model.", "privacy.", "workload.", "pipeline.describe")
+
+
+def no_way_round(found: Sources) -> list[str]:
+    """Rows, exact answers, noise and the accountant's sums by any way but a session's verbs."""
+    wrong = []
+    for name, text in found.items():
+        for node in ast.walk(parsed(text)):
+            word = getattr(node, "attr", getattr(node, "id", getattr(node, "name", None)))
+            if word in WHO_SAYS and name not in WHO_SAYS[word]:
+                wrong.append(f"{name} says {word}")
+            if word in NO_WAY_ROUND and name.startswith(AUDITED):
+                wrong.append(f"{name} says {word}")
+            wrong += [f"{name}:{getattr(node, 'lineno', 0)} {what}" for what in _ways(name, node)]
+    return wrong
+
+
+def _ways(name: str, node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Attribute):
+        of = ast.unparse(node.value)
+        elsewhere = name.startswith(AUDITED) and name not in ("mechanisms.plan", "pipeline.describe")
+        if node.attr == "private" and of.endswith("request") and elsewhere:
+            yield "reaches for the table"
+        if node.attr == "batches" and name.startswith(AUDITED):
+            yield "reads rows"
+        stored = isinstance(node.ctx, ast.Store) and node.attr in ("spent", "spent_delta", "charge")
+        if stored and name != "accounting.accountant":
+            yield "changes an accountant"
+    if isinstance(node, ast.Call):
+        function, named = ast.unparse(node.func), {k.arg for k in node.keywords}
+        if function in ("Session", "Accountant") and name != "pipeline.release":
+            yield f"makes a {function}"
+        parts = function.endswith("replace") and named & {"noise", "unit", "accountant", "_rows"}
+        if parts and name != "privacy.session":
+            yield "changes a part of a session"
+        if function == "session.encode" and name != "pipeline.release":
+            yield "encodes another table"
+        draws = function.endswith((".noise.add", ".noise.select", ".noise.threshold"))
+        if draws and not name.startswith("privacy."):
+            yield "draws noise"
+        made_up = function == "getattr" and not isinstance(node.args[1], ast.Constant)
+        if made_up and name.startswith(AUDITED) and name not in GETATTR:
+            yield "asks for an attribute by a name put together"
+
+
+def one_draw(found: Sources) -> list[str]:
+    """Each opener reads once and draws once, at the scale that it charges, and says nothing after it has
+    read.
+    """
+    wrong = []
+    for name, text in found.items():
+        for owner, function in _functions(parsed(text)):
+            if (name, owner) in OPENERS:
+                wrong += [f"{name} {owner}: {what}" for what in _unlike_an_opener(function)]
+    return wrong
+
+
+def _unlike_an_opener(function: ast.AST) -> Iterator[str]:
+    calls = [n for n in ast.walk(function) if isinstance(n, ast.Call)]
+    read = [c for c in calls if ast.unparse(c.func).endswith("._unseal")]
+    drawn = [c for c in calls if ast.unparse(c.func).split(".")[-2:-1] == ["noise"]]
+    charged = [ast.unparse(c.args[3]) for c in calls if ast.unparse(c.func) == "Charge"]
+    scales = [ast.unparse(k.value) for c in drawn for k in c.keywords if k.arg == "scale"]
+    if len(read) != 1 or len(drawn) != 1 or charged != scales:
+        yield f"{len(read)} readings, {len(drawn)} draws, charged {charged}, drawn {scales}"
+        return
+    for loop in ast.walk(function):
+        if isinstance(loop, ast.For | ast.While | ast.ListComp | ast.GeneratorExp):
+            inside = {id(n) for n in ast.walk(loop)}
+            if (id(read[0]) in inside) != (id(drawn[0]) in inside):
+                yield "a loop around one of them"
+    for node in ast.walk(function):
+        says = isinstance(node, ast.Raise | ast.Assert | ast.JoinedStr)
+        says |= isinstance(node, ast.Call) and ast.unparse(node.func) == "print"
+        if says and getattr(node, "lineno", 0) > read[0].lineno:
+            yield "says something after a reading"
+
+
 SEEDED = ("pipeline.result", "workload.queries.ranges", "verifier.verify")
 """Where a generator is made: for sampling, for public workloads of random boxes, and for the neighbours of a
 table that is verified.
@@ -238,6 +340,8 @@ def no_seed(found: Sources) -> list[str]:
 RULES = {
     "at_home": at_home,
     "one_door": one_door,
+    "no_way_round": no_way_round,
+    "one_draw": one_draw,
     "charges_first": charges_first,
     "no_seed": no_seed,
 }
@@ -248,6 +352,11 @@ def test_the_code_keeps_the_rule(rule: str) -> None:
     assert RULES[rule](sources()) == []
 
 
+OPENER = (
+    "class Session:\n    def measure(self, sealed, what, cost):\n"
+    "        c = self._unseal(sealed, Charge('measure', m, (), scale, s))\n        {}"
+)
+"""An opener that does something else once it has read."""
 PLANTED = [
     ("at_home", "mechanisms.mwem", "from numba import njit"),
     ("at_home", "pipeline.release", "import opendp.prelude as dp"),
@@ -284,6 +393,41 @@ PLANTED = [
         "class Session:\n    def _unseal(self, sealed, charge):\n        found = sealed.reveal()\n        "
         "self.accountant.charge(charge)\n        return found",
     ),
+    ("one_door", "privacy.counts", "peek = lambda rows: rows._contents.codes"),
+    ("one_door", "privacy.counts", "if True:\n    def peek(rows):\n        return rows._contents.codes"),
+    (
+        "one_door",
+        "mechanisms.tree",
+        "def f(session, s, c):\n    open = session._unseal\n    return open(s, c)",
+    ),
+    (
+        "no_way_round",
+        "mechanisms.tree",
+        "def f(session):\n    s = session\n    return s.noise.add([1], scale=1.0)",
+    ),
+    ("no_way_round", "mechanisms.tree", "def f(session):\n    return getattr(session, '_unse' + 'al')"),
+    ("no_way_round", "mechanisms.tree", "def f(session):\n    return session.rows.__getstate__()"),
+    ("no_way_round", "mechanisms.tree", "def f(session, n):\n    return replace(session, noise=n)"),
+    ("no_way_round", "mechanisms.tree", "def f(session):\n    return session.rows.public_total(Unit())"),
+    ("no_way_round", "mechanisms.tree", "def f(session):\n    session.accountant.spent = 0"),
+    ("no_way_round", "mechanisms.tree", "def f(s):\n    return Session(Accountant(b), s.unit, s.noise)"),
+    ("no_way_round", "mechanisms.tree", "def f(plan):\n    return list(plan.request.private.batches(['a']))"),
+    ("no_way_round", "mechanisms.tree", "def f(plan, table):\n    return encode_table(plan.domain, table)"),
+    ("no_way_round", "pipeline.describe", "def f(scope):\n    return scope.bounded()"),
+    ("no_way_round", "mechanisms.tree", "def f(session, plan):\n    return session.encode(plan.domain, t)"),
+    ("no_way_round", "mechanisms.tree", "def f(c):\n    return OpenDPNoise(c)"),
+    ("one_draw", "privacy.session", OPENER.format("return self.noise.add(c.exact(what), scale=scale / 2)")),
+    ("one_draw", "privacy.session", OPENER.format("return c.exact(what)")),
+    (
+        "one_draw",
+        "privacy.session",
+        OPENER.format("return [self.noise.add(c.exact(what), scale=scale) for _ in range(9)]"),
+    ),
+    (
+        "one_draw",
+        "privacy.session",
+        OPENER.format("print(c.answers)\n        return self.noise.add(c.exact(what), scale=scale)"),
+    ),
     ("no_seed", "privacy.noise", "def add(values, *, seed=None): ..."),
     ("no_seed", "privacy.discover", "x = np.random.default_rng(0)"),
     ("no_seed", "mechanisms.mwem", "x = np.random.random(3)"),
@@ -309,10 +453,15 @@ def _counts() -> PrivateCounts:
     return PrivateCounts([np.array([0, 1, 1], dtype=np.uint8)], Workload.marginals(1).candidates(domain))
 
 
-@pytest.mark.parametrize("sealed", [Sealed({"secret": 31415}), _counts()], ids=["plain", "counts"])
+@pytest.mark.parametrize(
+    "sealed",
+    [Sealed({"secret": 31415}), _counts(), open_table(pa.table({"a": [31415]}))],
+    ids=["plain", "counts", "table"],
+)
 def test_a_sealed_object_shows_nothing(sealed: Sealed) -> None:
     """Not in a log line, a pickle, a copy or its attributes' dictionary."""
-    for act in (pickle.dumps, copy.copy, copy.deepcopy, lambda s: pickle.dumps([s], protocol=2)):
+    states = (lambda s: s.__getstate__(), lambda s: pickle.dumps([s], protocol=2))
+    for act in (pickle.dumps, copy.copy, copy.deepcopy, *states):
         with pytest.raises(TypeError, match="private"):
             act(sealed)
     for shown in (repr(sealed), str(sealed), f"{sealed}", f"{[sealed]}"):

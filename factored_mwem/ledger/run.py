@@ -30,6 +30,7 @@ from factored_mwem.ledger.journal import Journal, Journaled, does_not_fit
 from factored_mwem.ledger.journal_folder import key_of, place_of, refuse_older
 from factored_mwem.ledger.outlook import outlook
 from factored_mwem.policy import BEARABLE, split_policy
+from factored_mwem.privacy.metered import Metered
 from factored_mwem.privacy.noise import Noise
 from factored_mwem.request import Request
 
@@ -63,6 +64,7 @@ class Run:
         self._reservation: Reservation | None = None
         self._journal: Journal | None = None
         self._journaled: Journaled | None = None
+        self._metered: Metered | None = None
         self._entry: Entry | None = None
         self._number: int | None = None
         self._pinned: dict[str, Any] = {}
@@ -195,18 +197,20 @@ class Run:
             return True
 
     def noise(self, noise: Noise, accountant: Accountant) -> Noise:
-        """The noise, journaled where the run has an id."""
+        """The noise, metered, and journaled where the run has an id."""
         self._drawing = True
-        if self._journal is None:
-            return noise
-        complete = self._entry is not None and self._entry.spent is not None
-        self._journaled = Journaled(noise, self._journal, accountant, complete=complete)
-        return self._journaled
+        if self._journal is not None:
+            complete = self._entry is not None and self._entry.spent is not None
+            noise = self._journaled = Journaled(noise, self._journal, accountant, complete=complete)
+        self._metered = Metered(noise, accountant)
+        return self._metered
 
     def drawn(self, accountant: Accountant) -> None:
         """All noise is drawn: what was spent takes the place of what was reserved."""
         if self._journal is not None and self._journal.waiting:
             raise does_not_fit()
+        if self._metered is not None:
+            self._metered.end()
         self._drawing = False
         if self.resumed:
             log.info("resumed: %d draws came from the journal of an earlier attempt", self.resumed)

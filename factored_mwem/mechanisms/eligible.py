@@ -151,8 +151,8 @@ def worthwhile(offered: np.ndarray, noise: np.ndarray, total: float) -> np.ndarr
 
 
 class UnmeasuredMarginals:
-    """The marginals whose merged component fits `max_cells` and that were not measured; once all were, all that
-    fit come again.
+    """The marginals whose merged component fits `max_cells` and that were not measured; once all were, all
+    that fit come again.
     """
 
     def __init__(self, candidates: Candidates, max_cells: int, measured: Set[tuple[int, ...]]) -> None:

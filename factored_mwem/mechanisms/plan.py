@@ -1,5 +1,5 @@
-"""Plan: every decision about a release that follows from public facts and the domain, declared or learnt. `fmwem
-check` prints it, a release executes it.
+"""Plan: every decision about a release that follows from public facts and the domain, declared or learnt.
+`fmwem check` prints it, a release executes it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from factored_mwem.workload.workload import Workload
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scope:
-    """A request without its privacy-id column, on a given machine: all that is known before there is a domain.
+    """A request without its privacy-id column, on a given machine: all that is known before there is a
+    domain.
 
     `visible`: the table's names and types; `domain`: the declared one, None where it must be learnt.
     """

@@ -27,8 +27,8 @@ UNASKED = Fraction(1, 10)
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """What is decided once the number of rows is known: `rounds` to run, the `first_share` of the budget that goes to the
-    measurements before them, or everything `at_once`, see residuals.py.
+    """What is decided once the number of rows is known: `rounds` to run, the `first_share` of the budget that
+    goes to the measurements before them, or everything `at_once`, see residuals.py.
     """
 
     rounds: int

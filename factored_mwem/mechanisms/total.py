@@ -40,7 +40,7 @@ def first_total(session: Session) -> Total:
     """The number of rows before anything else is known. Cost: TOTAL_SHARE of what is left, where it is
     private.
     """
-    public = session.rows.public_total(session.unit)
+    public = session.public_total
     if public is not None:
         return Total(max(1.0, float(public)))  # steps divide by it
     return Total.estimated([session.measure(session.rows, (), cost=session.left * TOTAL_SHARE)])

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from factored_mwem.accounting.conversion import Composition
+from factored_mwem.accounting.unit import Neighbours
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import Levels, View
 from factored_mwem.errors import ResourceError
@@ -42,7 +43,11 @@ MAX_HEADER_BYTES = 2**25
 MAX_PAIRS = 2**24
 """Cliques of a tree times its variables: paths between them are tabled."""
 MIN_DELTA = Fraction(1, 10**250)
-_DELTA = re.compile(r"\d{1,1000}(/[1-9]\d{0,999})?")
+MAX_DELTA_BITS = 1100
+"""Of a delta's denominator, a power of two as of every float: others would have sums that grow without
+end.
+"""
+_DELTA = re.compile(r"\d{1,340}(/[1-9]\d{0,339})?")
 
 Read = Callable[[str, type["np.number[Any]"]], np.ndarray]
 """Gives an array by its name and type; ValueError or KeyError where there is none such."""
@@ -252,7 +257,13 @@ def _manifest(domain: Domain, facts: Any) -> Manifest:
     found.model_dump_json()  # ValueError for half of a surrogate pair
     if not all(_DELTA.fullmatch(charge.delta) for charge in found.ledger):
         raise ValueError("a fraction that takes for ever to read")
-    g, spent = found.guarantee, sum(Fraction(charge.delta) for charge in found.ledger)
+    g, deltas = found.guarantee, [Fraction(charge.delta) for charge in found.ledger]
+    if any(
+        d.denominator & (d.denominator - 1) or d.denominator.bit_length() > MAX_DELTA_BITS for d in deltas
+    ):
+        raise ValueError("a fraction that is no float")
+    spent = sum(deltas)
+    Neighbours(g.neighbours)
     if (g.delta != 0) != (g.composition is Composition.ZCDP) or (
         g.delta and not MIN_DELTA < Fraction(g.delta) - spent < 1
     ):

@@ -66,7 +66,10 @@ def in_html(facts: dict[str, str], rows: pa.Table) -> str:
     told = "".join(
         f"<tr><th>{html.escape(name)}</th><td>{html.escape(of)}</td></tr>" for name, of in facts.items()
     )
-    return f"<table><caption>Release</caption>{told}</table><table>{head}{body}</table>"
+    plain = (
+        '<table class="tex2jax_ignore mathjax_ignore">'  # text is text: notebooks typeset what lies between $
+    )
+    return f"{plain}<caption>Release</caption>{told}</table>{plain}{head}{body}</table>"
 
 
 def _row(values: Iterable[str], *, cell: str = "td") -> str:

@@ -88,8 +88,8 @@ def bytes_needed(members: np.ndarray, sizes: np.ndarray, offsets: np.ndarray, ro
 
 
 def facets_of(sizes: np.ndarray, members: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """A *facet* is the candidate with one column less. int64[candidate, slot]: where each facet's counts begin,
-    for what is counted by bits; else -1.
+    """A *facet* is the candidate with one column less. int64[candidate, slot]: where each facet's counts
+    begin, for what is counted by bits; else -1.
 
     Without its only column a candidate has one cell, the number of rows, which `_count` keeps behind all
     others. A candidate is counted by bits where its columns are small and all its facets are candidates too.

@@ -112,6 +112,11 @@ class Session:
         return self._rows
 
     @property
+    def public_total(self) -> int | None:
+        """The number of rows where all neighbouring tables share it; else None."""
+        return self.rows.public_total(self.unit)
+
+    @property
     def composition(self) -> Composition:
         return self.accountant.budget.composition
 

@@ -60,6 +60,9 @@ class Private:
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise TypeError(f"{type(self).__name__} holds private numbers and cannot be pickled or copied")
 
+    def __getstate__(self) -> NoReturn:
+        self.__reduce_ex__(2)
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Table(Private):
@@ -73,6 +76,7 @@ class Table(Private):
     """How such a text is written."""
     origin: Origin | None = None
     """The file behind it."""
+    __getstate__ = Private.__getstate__
 
     def check_column(self, name: str, what: str = "") -> None:
         """InputError where there is no such column, with those that there are."""

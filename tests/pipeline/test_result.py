@@ -61,7 +61,7 @@ class Tags(html.parser.HTMLParser):
         self.said: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: Any) -> None:
-        assert not attrs
+        assert not attrs or (tag, attrs) == ("table", [("class", "tex2jax_ignore mathjax_ignore")])
         self.tags.add(tag)
 
     def handle_data(self, data: str) -> None:

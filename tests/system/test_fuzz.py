@@ -247,6 +247,10 @@ HARM: dict[str, Callable[[dict[str, Any], dict[str, Any]], Any]] = {
     "half a character": edit_manifest(warnings=["\ud800"]),
     "a delta that takes all memory": edit_charge(delta="1e999999999"),
     "a delta through nought": edit_charge(delta="1/0"),
+    "deltas whose sum grows without end": edit_charge(delta="1/" + "9" * 300),
+    "neighbours that steer a terminal": lambda header, _: header["manifest"]["guarantee"].update(
+        neighbours="x\x1b]0;owned\x07"
+    ),
     "all of delta": edit_charge(delta="1"),
     "a price of nan": edit_charge(scale=float("nan")),
     "a price without bound": edit_charge(scale=0.0),

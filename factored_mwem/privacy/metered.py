@@ -1,0 +1,51 @@
+"""Metered noise: a draw must have a charge of its own, at the same scale. What a mistake in a mechanism would
+leave undrawn or unpaid ends the run instead.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from factored_mwem.accounting.accountant import Accountant
+from factored_mwem.privacy.noise import Noise
+
+
+class Metered:
+    """The noise of a release, outermost. AssertionError where a draw does not fit what was just charged."""
+
+    def __init__(self, noise: Noise, accountant: Accountant) -> None:
+        self.composition = noise.composition
+        self._noise, self._accountant, self._draws = noise, accountant, 0
+
+    def select(self, scores: np.ndarray, *, scale: float) -> int:
+        self._check(scale)
+        return self._noise.select(scores, scale=scale)
+
+    def add(self, values: np.ndarray, *, scale: float) -> np.ndarray:
+        self._check(scale)
+        return self._noise.add(values, scale=scale)
+
+    def threshold(self, counts: dict[str, int], *, scale: float, threshold: int) -> dict[str, int]:
+        self._check(scale)
+        return self._noise.threshold(counts, scale=scale, threshold=threshold)
+
+    def _check(self, scale: float) -> None:
+        charges = self._accountant.entries
+        if len(charges) != self._draws + 1 or charges[-1].scale != scale:
+            raise AssertionError("noise is drawn that was not charged, or at another scale")
+        self._draws += 1
+
+    def end(self) -> None:
+        """After the last draw: every charge was drawn, and together they are what was spent, within the
+        budget.
+        """
+        a = self._accountant
+        cost, delta = (
+            sum((c.cost for c in a.entries), Fraction(0)),
+            sum((c.delta for c in a.entries), Fraction(0)),
+        )
+        within = cost <= a.budget.amount and delta <= a.budget.discovery_delta
+        if len(a.entries) != self._draws or (a.spent, a.spent_delta) != (cost, delta) or not within:
+            raise AssertionError("the charges are not what was spent, or more than the budget")
