@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
+from functools import lru_cache
 
 from factored_mwem.accounting.conversion import Composition, epsilon_of, float_up, rho_of
 from factored_mwem.domain.domain import Clique
@@ -123,7 +124,7 @@ class Budget:
         if delta == 0:
             return cls(epsilon, delta, Composition.PURE, grid_down(Fraction(epsilon)), Fraction(0))
         kept = Fraction(delta) * discovery_share
-        return cls(epsilon, delta, Composition.ZCDP, grid_down(rho_of(epsilon, Fraction(delta) - kept)), kept)
+        return cls(epsilon, delta, Composition.ZCDP, largest_rho(epsilon, Fraction(delta) - kept), kept)
 
     @property
     def unit(self) -> str:
@@ -140,6 +141,14 @@ class Budget:
 def grid_down(value: Fraction) -> Fraction:
     """The value on the grid of costs, rounded down."""
     return Fraction(math.floor(value * GRID), GRID)
+
+
+@lru_cache(maxsize=64)
+def largest_rho(epsilon: float | Fraction, delta: Fraction) -> Fraction:
+    """The largest rho, on the grid of costs, that stays within (epsilon, delta): of a release as of a cap, so
+    that one fits the other. Kept: a release asks several times, it may take seconds, and a ledger is locked.
+    """
+    return grid_down(rho_of(float(epsilon), delta))
 
 
 @dataclass(slots=True)

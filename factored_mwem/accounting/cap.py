@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from decimal import ROUND_DOWN, Context
 from fractions import Fraction
 
-from factored_mwem.accounting.accountant import grid_down
-from factored_mwem.accounting.conversion import Composition, epsilon_of, float_down, float_up, rho_of
+from factored_mwem.accounting.accountant import largest_rho
+from factored_mwem.accounting.conversion import Composition, epsilon_of, float_down, float_up
 from factored_mwem.errors import InputError
 
 LEARNT_SHARE = Fraction(0.1)
@@ -129,10 +129,10 @@ class Cap:
             return Limits(Fraction(0), Fraction(0))
         for delta in (max(self.delta * LEARNT_SHARE, first.delta), first.delta):
             if delta < self.delta:
-                limits = Limits(_rho_at(self.epsilon, self.delta - delta), delta)
+                limits = Limits(largest_rho(self.epsilon, self.delta - delta), delta)
                 if first.rho <= limits.rho or first.pure:
                     return limits
-        return Limits(_rho_at(self.epsilon, self.delta), Fraction(0))
+        return Limits(largest_rho(self.epsilon, self.delta), Fraction(0))
 
     def admits(self, costs: Sequence[Cost], limits: Limits) -> bool:
         """Whether releases of these costs, in this order, stay within the cap."""
@@ -170,15 +170,6 @@ class Cap:
         if self.rho is not None:
             return _rest(float_down(rho), whole)
         return _rest(epsilon_of(rho, self.delta) * (1 - 1e-9) if self.delta and rho else 0.0, whole)
-
-
-@functools.lru_cache(maxsize=64)
-def _rho_at(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """As a release's own budget is found, so that one release fits.
-
-    Kept, for it may take seconds, and a ledger is locked while it is asked.
-    """
-    return grid_down(rho_of(float(epsilon), delta))
 
 
 def _rest(value: float, whole: float) -> float:
