@@ -213,7 +213,7 @@ def test_twice_the_step_breaks_the_promise() -> None:
 
 def test_unguarded_replay_diverges_on_mildew_and_the_guard_mends_it() -> None:
     table = data.small("mildew")
-    counts, task = table.histogram(), Task.of(Parities.up_to(range(6), 3), table)
+    counts, task = table.histogram(), Task.of(Parities.up_to(range(6), 3), table.domain, table.rows)
     found = {}
     for guard in (0.0, 1.0):
         paper = Paper(epsilon=0.5, rounds=12, sweeps=200, guard=guard)
