@@ -34,12 +34,12 @@ FIRST = Fraction(1, 64)
 """Epsilon of each question in the first adaptive run, as a share of the whole."""
 DIVERGED = 4.0
 """Unguarded replay diverges where its mean relative entropy is this many times that of guarded replay."""
-ADAPTIVE, UNGUARDED = "adaptive rounds", "unguarded replay"
+ADAPTIVE, UNGUARDED, GUARDED = "adaptive rounds", "unguarded replay", "guarded replay"
 STYLES: dict[str, dict[str, Any]] = {
     "plain": {},
     "average iterate": {"average": True},
     UNGUARDED: {"sweeps": SWEEPS},
-    "guarded replay": {"sweeps": SWEEPS, "guard": GUARD},
+    GUARDED: {"sweeps": SWEEPS, "guard": GUARD},
     "replay and histogram": {"sweeps": SWEEPS, "guard": GUARD, "init_share": SHARE},
     ADAPTIVE: {"sweeps": SWEEPS, "guard": GUARD},
 }
@@ -61,11 +61,13 @@ SETTINGS = (
 
 
 def cases(full: bool) -> list[Row]:
-    """Every variation on every table, a unit for each epsilon; unguarded replay, which never stops early, in
-    full length on mildew alone.
+    """Every variation on every table, a unit for each epsilon. Unguarded replay never stops early and is cut
+    short, but not on mildew, where a mark compares it with guarded replay and the tails are long: at epsilon
+    0.5 nine in ten means of 10 guarded runs lie between 1.3 and 5.2.
     """
-    runs = {m: 50 if full else 2 if m == UNGUARDED else 10 for m in STYLES}
-    runs_of = {name: runs if name != "mildew" else dict.fromkeys(STYLES, runs["plain"]) for name in SMALL}
+    most = 50
+    runs = {m: most if full else 2 if m == UNGUARDED else 10 for m in STYLES}
+    runs_of = dict.fromkeys(SMALL, runs) | {"mildew": runs | dict.fromkeys((UNGUARDED, GUARDED), most)}
     small = [
         {"data": name, "method": m, "epsilon": e, "first": 0, "runs": runs_of[name][m]}
         for name in SMALL
@@ -182,8 +184,7 @@ def judge(rows: list[Row]) -> list[Claim]:
         sum(row["shrank"] > 0 for row in adaptive),
     )
     divergence = {
-        e: _entropy(real, "mildew", UNGUARDED, e) / _entropy(real, "mildew", "guarded replay", e)
-        for e in EPSILONS
+        e: _entropy(real, "mildew", UNGUARDED, e) / _entropy(real, "mildew", GUARDED, e) for e in EPSILONS
     }
     most = max(divergence, key=lambda e: divergence[e])
     return [
@@ -195,18 +196,18 @@ def judge(rows: list[Row]) -> list[Claim]:
         ),
         _worth(
             real,
-            "guarded replay",
+            GUARDED,
             "plain",
             "Replaying earlier measurements improves on stepping once for each.",
         ),
         _worth(
             real,
             "replay and histogram",
-            "guarded replay",
+            GUARDED,
             "Histogram initialisation improves on the uniform start.",
         ),
         _worth(real, "plain", "average iterate", "The last iterate is better than the average of all."),
-        _worth(real, ADAPTIVE, "guarded replay", "Adaptive rounds improve on T set by hand."),
+        _worth(real, ADAPTIVE, GUARDED, "Adaptive rounds improve on T set by hand."),
         Claim(
             "Each adaptive run asks at least as many questions as the one before.",
             mark(bool(adaptive) and shrunk == 0),
