@@ -21,12 +21,12 @@ from factored_mwem.mechanisms.schedule import Round, Schedule
 from factored_mwem.mechanisms.shares import initial_shares
 from factored_mwem.mechanisms.total import Total, first_total
 from factored_mwem.model.answers import ModelAnswers
-from factored_mwem.model.dense import SWEEPS, Factor, ProductModel, step, update
+from factored_mwem.model.dense import SWEEPS, Asked, Factor, ProductModel, inside, sweep, update
 from factored_mwem.model.estimation import from_histogram
 from factored_mwem.model.forest import Forest
 from factored_mwem.policy import Policy
+from factored_mwem.privacy.counts import PrivateAnswers
 from factored_mwem.privacy.session import Eligible, Measurement, Session
-from factored_mwem.workload.queries.base import Questions
 from factored_mwem.workload.queries.cuboids import Cuboids
 
 MAX_STEPS = 2**28
@@ -44,7 +44,8 @@ def fit(session: Session, plan: Plan, report: Report) -> Fitted:
     dense.start(measure_first(session, dense, course.first_share))
     learner: MarginalLearner | QueryLearner
     if plan.queries is not None:
-        learner = QueryLearner(session, plan, dense, plan.queries)
+        private = session.rows.answer(plan.domain, plan.queries.kinds)
+        learner = QueryLearner(session, dense, plan.queries, private)
     else:
         learner = MarginalLearner(session, plan, dense)
     adaptive = policy.rounds == "adaptive"
@@ -169,69 +170,63 @@ class QueryLearner:
     replay, as cuboids.
     """
 
-    def __init__(self, session: Session, plan: Plan, dense: DenseFit, queries: Queries) -> None:
-        self._session, self._dense, self._queries = session, dense, queries
-        self.private = session.rows.answer(plan.domain, queries.kinds)
+    def __init__(self, session: Session, dense: DenseFit, queries: Queries, private: PrivateAnswers) -> None:
+        """`private` answers `queries`, question by question."""
+        self._session, self.dense, self.queries, self.private = session, dense, queries, private
         self._unasked = np.ones(len(queries), dtype=bool)
-        cuboid = partial(Cuboids, shape=plan.domain.shape)
         first = [m for m in dense.measurements if m.positions]
-        self._measured: list[tuple[Questions, int, Measurement]] = [
-            (cuboid((m.positions,)), 0, m) for m in first
-        ]
+        cuboid = partial(Cuboids, shape=dense.model.domain.shape)
+        self.measured: list[Asked] = [(cuboid((m.positions,)), 0, m) for m in first]
         self._answered: list[Answered] = []
 
     def eligible(self, step: Round) -> Eligible:
-        queries = self._queries
-        which = np.flatnonzero(queries.fits(self._dense.model, self._dense.policy.cells) & self._unasked)
+        fits = self.queries.fits(self.dense.model, self.dense.policy.cells)
+        which = np.flatnonzero(fits & self._unasked)
         if not len(which):
             return Eligible(which, np.zeros(0))
+        return Eligible(which, self.penalty(step.measure)[which], self.queries.weights[which])
+
+    def penalty(self, cost: Fraction) -> np.ndarray:
+        """float64[question]: the noise (records) expected of measuring each at `cost`."""
+        queries = self.queries
         first = np.concatenate([[0], np.cumsum([len(kind.cells) for kind in queries.kinds])[:-1]])
-        noise = np.array([self._session.noise_of(self.private, int(q), step.measure).mean_abs for q in first])
-        penalty = noise[queries.kind_of[which]] * queries.cells[which]
-        return Eligible(which, penalty, queries.weights[which])
+        noise = np.array([self._session.noise_of(self.private, int(q), cost).mean_abs for q in first])
+        return noise[queries.kind_of] * queries.cells
 
     def answers(self, eligible: Eligible) -> np.ndarray:
-        self._known = self._queries.answers(self._dense.model)
+        self._known = self.queries.answers(self.dense.model)
         return self._known
 
     def target(self, chosen: int) -> int:
         return chosen
 
     def add(self, chosen: int, measured: Measurement) -> tuple[float, float]:
-        """Merge what it spans, step towards it, and replay what lies in its component until all fits its
-        noise.
-        """
         starts, noisy = self.private.starts, measured.noisy
         signal = float(np.abs(noisy - self._known[starts[chosen] : starts[chosen + 1]]).sum())
         self._unasked[chosen] = False
         kind, number = self.private.kind_of(chosen)
-        self._measured.append((kind, number, measured))
-        self._update(measured.positions)
-        words = kind.label(number, self._dense.model.domain.names)
+        self.measured.append((kind, number, measured))
+        self.update()
+        words = kind.label(number, self.dense.model.domain.names)
         self._answered.append(Answered(words, len(noisy), measured.scale.value))
         return signal, measured.scale.mean_abs * len(noisy)
 
-    def _update(self, positions: Sequence[int]) -> None:
-        model, replay = self._dense.model, self._dense.policy.replay
-        merged = model.merge(positions)
-        part = Factor(merged.positions, merged.shape, merged.weights.copy())
-        inside = set(part.positions)
-        used = self._measured[-1:]
+    def update(self) -> None:
+        """Merge what the newest measurement spans, step towards it, and replay what lies in its component
+        until all fits its noise.
+        """
+        model, replay = self.dense.model, self.dense.policy.replay
+        part = model.merge(self.measured[-1][2].positions)
+        used, sweeps = self.measured[-1:], 1
         if replay:
-            used = [m for m in self._measured if inside.issuperset(m[0].positions(m[1]))]
-        sweeps = min(SWEEPS, max(5, MAX_STEPS // (len(part.weights) * len(used)))) if replay else 1
-        for _ in range(sweeps):
-            before = part.weights.copy()
-            for kind, number, m in used:
-                step(part, kind, number, m.noisy, model.total, guard=m.stddev if replay else 0.0)
-            if np.array_equal(before, part.weights):
-                break
-        model.replace(part)
+            used = inside(part, self.measured)
+            sweeps = min(SWEEPS, max(5, MAX_STEPS // (len(part.weights) * len(used))))
+        model.replace(sweep(part, used, model.total, sweeps=sweeps, guard=1.0 if replay else 0.0))
 
     def progress(self, schedule: Schedule) -> Progress:
-        kind, number, _ = self._measured[-1]
-        return self._dense.progress(schedule, kind.positions(number))
+        kind, number, _ = self.measured[-1]
+        return self.dense.progress(schedule, kind.positions(number))
 
     def fitted(self, completed: int) -> Fitted:
-        made, dense = Forest.of(self._dense.model), self._dense
+        made, dense = Forest.of(self.dense.model), self.dense
         return Fitted(made, dense.measurements, completed, dense.total, questions=tuple(self._answered))

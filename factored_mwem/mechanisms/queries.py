@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,6 +42,11 @@ class Queries:
             marginals = plain.candidates(domain)
             kinds.append(Cuboids(tuple(marginals.positions(c) for c in range(len(marginals))), domain.shape))
             weights.append(1.0)
+        return cls.about(kinds, weights)
+
+    @classmethod
+    def about(cls, kinds: Sequence[Questions], weights: Sequence[float]) -> Queries:
+        """All questions of these kinds, of each kind with one weight."""
         need = sum(float(kind.cells.sum()) for kind in kinds)
         if need > MAX_ANSWERS:
             raise ResourceError(

@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from factored_mwem.mechanisms.rounds import rounds
+from factored_mwem.mechanisms.schedule import Round, Schedule
 from factored_mwem.model.dense import ProductModel
 from factored_mwem.workload.queries.parities import Parities
 from replay import data
 from replay.baselines import relative_entropy
 from replay.figure import Claim, Row, canvas, mark, mean, pick, save, values
-from replay.paper import Paper, Task, paper_mwem, update
+from replay.paper import HALF, Paper, PaperLearner, Task, paper_mwem
 
 SMALL = ("mildew", "czech", "rochdale")
 EPSILONS = (0.5, 1.0, 2.0)
@@ -31,12 +34,12 @@ FIRST = Fraction(1, 64)
 """Epsilon of each question in the first adaptive run, as a share of the whole."""
 DIVERGED = 4.0
 """Unguarded replay diverges where its mean relative entropy is this many times that of guarded replay."""
-ADAPTIVE, UNGUARDED = "adaptive rounds", "unguarded replay"
+ADAPTIVE, UNGUARDED, GUARDED = "adaptive rounds", "unguarded replay", "guarded replay"
 STYLES: dict[str, dict[str, Any]] = {
     "plain": {},
     "average iterate": {"average": True},
     UNGUARDED: {"sweeps": SWEEPS},
-    "guarded replay": {"sweeps": SWEEPS, "guard": GUARD},
+    GUARDED: {"sweeps": SWEEPS, "guard": GUARD},
     "replay and histogram": {"sweeps": SWEEPS, "guard": GUARD, "init_share": SHARE},
     ADAPTIVE: {"sweeps": SWEEPS, "guard": GUARD},
 }
@@ -58,11 +61,13 @@ SETTINGS = (
 
 
 def cases(full: bool) -> list[Row]:
-    """Every variation on every table, a unit for each epsilon; unguarded replay, which never stops early, in
-    full length on mildew alone.
+    """Every variation on every table, a unit for each epsilon. Unguarded replay never stops early and is cut
+    short, but not on mildew, where a mark compares it with guarded replay and the tails are long: at epsilon
+    0.5 nine in ten means of 10 guarded runs lie between 1.3 and 5.2.
     """
-    runs = {m: 50 if full else 2 if m == UNGUARDED else 10 for m in STYLES}
-    runs_of = {name: runs if name != "mildew" else dict.fromkeys(STYLES, runs["plain"]) for name in SMALL}
+    most = 50
+    runs = {m: most if full else 2 if m == UNGUARDED else 10 for m in STYLES}
+    runs_of = dict.fromkeys(SMALL, runs) | {"mildew": runs | dict.fromkeys((UNGUARDED, GUARDED), most)}
     small = [
         {"data": name, "method": m, "epsilon": e, "first": 0, "runs": runs_of[name][m]}
         for name in SMALL
@@ -82,7 +87,7 @@ def run(case: Row) -> list[Row]:
     name, method, epsilon = case["data"], case["method"], case["epsilon"]
     table = data.small(name) if name in SMALL else data.nltcs(name)
     counts = table.histogram()
-    task = Task.of(Parities.up_to(range(len(table.shape)), 3), table)
+    task = Task.of(Parities.up_to(range(len(table.shape)), 3), table.domain, table.rows)
     paper = Paper(epsilon, ROUNDS.get(name, ROUNDS_OF_NLTCS), joined=True, **STYLES[method])
     found = []
     for number in range(case["first"], case["first"] + case["runs"]):
@@ -103,45 +108,48 @@ def run(case: Row) -> list[Row]:
     return found
 
 
-@dataclass
+@dataclass(frozen=True)
 class Adaptive:
     """The final model, how many questions each run asked, and the epsilon that all of them spent, exactly."""
 
     model: ProductModel
-    asked: list[int] = field(default_factory=list)
-    spent: Fraction = Fraction(0)
+    asked: list[int]
+    spent: Fraction
+
+
+@dataclass(slots=True)
+class Run(Schedule):
+    """Rounds at one `cost`, while the budget holds another: until a measurement shows no more than its
+    noise.
+    """
+
+    cost: Fraction = Fraction(0)
+    over: bool = False
+
+    def __iter__(self) -> Iterator[Round]:
+        while not self.over and self.accountant.left >= self.cost:
+            self.done += 1
+            yield Round(self.cost * self.select_share, self.cost * (1 - self.select_share))
+
+    def note(self, signal: float, noise: float) -> None:
+        self.over = signal <= noise
 
 
 def adaptive_mwem(task: Task, paper: Paper, rng: np.random.Generator, *, first: Fraction) -> Adaptive:
     """Runs of MWEM, the j-th with 2^j `first` for each choice and as much for each answer, of questions with
     one answer; epsilon is never passed.
 
-    A run ends when what it observes, |m - q(A)|, is no larger than the noise it was measured with;
-    `paper.rounds` plays no part. The next goes on from the same model, which is public, and replays its own,
-    more exact answers alone.
+    `paper.rounds` plays no part. Each run goes on from the model of the one before, which is public, and
+    replays its own, more exact answers alone. The product's adaptive schedule is one run: it asks nothing
+    twice, and spends what is left over at the end.
     """
-    budget, each = Fraction(paper.epsilon), first
-    truth, questions = task.truth, task.questions
-    result = Adaptive(ProductModel.uniform(task.domain, task.total, joined=paper.joined))
-    while result.spent + 2 * each <= budget:
-        scale, measured = float(1 / each), list[tuple[int, np.ndarray]]()
-        open_ = np.ones(len(truth), dtype=bool)
-        while (
-            open_.any() and result.spent + 2 * each <= budget
-        ):  # the filter: nothing is asked that the budget does not hold
-            result.spent += 2 * each
-            answers = questions.answers(result.model)
-            scores = np.abs(answers - truth) / (2 * scale)
-            chosen = int(np.argmax(np.where(open_, scores + rng.gumbel(size=len(scores)), -math.inf)))
-            open_[chosen] = False
-            noisy = truth[chosen : chosen + 1] + rng.laplace(scale=scale, size=1)
-            measured.append((chosen, noisy))
-            update(result.model, questions, measured, scale, paper)
-            if abs(float(noisy[0]) - answers[chosen]) <= scale:
-                break
-        result.asked.append(len(measured))
-        each *= 2
-    return result
+    session, asked, cost = task.session(paper.epsilon, rng), list[int](), 2 * first
+    model = ProductModel.uniform(task.domain, task.total, joined=paper.joined)
+    while session.left >= cost:
+        run = Run(session.accountant, 1, HALF, cost=cost)
+        asked.append(rounds(session, PaperLearner(session, task, paper, model), run, lambda _: None))
+        cost *= 2
+    return Adaptive(model, asked, session.accountant.spent)
 
 
 def plot(rows: list[Row], path: Path) -> None:
@@ -176,8 +184,7 @@ def judge(rows: list[Row]) -> list[Claim]:
         sum(row["shrank"] > 0 for row in adaptive),
     )
     divergence = {
-        e: _entropy(real, "mildew", UNGUARDED, e) / _entropy(real, "mildew", "guarded replay", e)
-        for e in EPSILONS
+        e: _entropy(real, "mildew", UNGUARDED, e) / _entropy(real, "mildew", GUARDED, e) for e in EPSILONS
     }
     most = max(divergence, key=lambda e: divergence[e])
     return [
@@ -189,18 +196,18 @@ def judge(rows: list[Row]) -> list[Claim]:
         ),
         _worth(
             real,
-            "guarded replay",
+            GUARDED,
             "plain",
             "Replaying earlier measurements improves on stepping once for each.",
         ),
         _worth(
             real,
             "replay and histogram",
-            "guarded replay",
+            GUARDED,
             "Histogram initialisation improves on the uniform start.",
         ),
         _worth(real, "plain", "average iterate", "The last iterate is better than the average of all."),
-        _worth(real, ADAPTIVE, "guarded replay", "Adaptive rounds improve on T set by hand."),
+        _worth(real, ADAPTIVE, GUARDED, "Adaptive rounds improve on T set by hand."),
         Claim(
             "Each adaptive run asks at least as many questions as the one before.",
             mark(bool(adaptive) and shrunk == 0),

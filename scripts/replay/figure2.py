@@ -79,7 +79,7 @@ def row_of(case: Row, method: str, error: float, **more: object) -> Row:
 
 
 def runs_of_mwem(case: Row, table: data.Table, ranges: Ranges) -> list[Row]:
-    task, rows = Task.of(ranges, table), list[Row]()
+    task, rows = Task.of(ranges, table.domain, table.rows), list[Row]()
     for at, (method, (sweeps, guard)) in enumerate(VARIANTS.items()):
         for rounds in ROUNDS:
             rng = np.random.default_rng(

@@ -61,7 +61,7 @@ def run(case: Row) -> list[Row]:
             {"data": table.name, "method": f"{order}-way fit", "entropy": relative_entropy(counts, fit)}
             for order, fit in fits.items()
         ]
-    task = Task.of(Parities.up_to(range(len(table.shape)), 3), table)
+    task = Task.of(Parities.up_to(range(len(table.shape)), 3), table.domain, table.rows)
     rows = []
     for number in range(case["first"], case["first"] + case["runs"]):
         for method in METHODS:

@@ -50,7 +50,7 @@ def run(case: Row) -> list[Row]:
     if case["part"] == "floor":
         fit = log_linear(counts, table.shape, order, sweeps=FIT_SWEEPS[order])
         return [{**base, "method": "fit", "entropy": relative_entropy(counts, fit)}]
-    task = Task.of(Parities.up_to(range(len(table.shape)), order), table)
+    task = Task.of(Parities.up_to(range(len(table.shape)), order), table.domain, table.rows)
     base |= {"epsilon": case["epsilon"], "run": case["run"]}
     seed = [case["run"], order, round(case["epsilon"] * 1000)]
     rows = []

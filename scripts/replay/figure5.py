@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 
 from factored_mwem import Domain
-from factored_mwem.model.dense import ProductModel
+from factored_mwem.mechanisms.queries import Queries
 from factored_mwem.workload.queries.cuboids import Cuboids
 from replay.adult27 import codes
 from replay.figure import OPEN, Claim, Row, band, canvas, mark, mean, pick, save, values
-from replay.paper import Paper, Task, update
+from replay.paper import Paper, Task, paper_mwem
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0)
 ROUNDS, SWEEPS, GUARD = 10, 100, 1.0
@@ -87,18 +87,18 @@ def run(case: Row) -> list[Row]:
     everything = range(len(domain))
     sets = [s for k in range(1, ORDERS[case["method"]] + 1) for s in itertools.combinations(everything, k)]
     cuboids = Cuboids(tuple(s for s in sets if math.prod(domain.shape[p] for p in s) <= MOST), domain.shape)
-    paper = Paper(case["epsilon"], ROUNDS, SWEEPS, GUARD)
-    a_cell = 1.0 if case["a_cell"] == ONE else 2 * ROUNDS / case["epsilon"]
-    task = Task(cuboids, cuboids.answers(rows), domain, float(len(rows.codes[0])))
-    model, asked = mwem(task, paper, a_cell, case["cap"], rng)
-    orders = [len(cuboids.cliques[q]) for q in asked]
+    settings = {"cap": case["cap"], "noise_penalty": case["a_cell"] == NOISE}
+    paper = Paper(case["epsilon"], ROUNDS, SWEEPS, GUARD, **settings)
+    made = paper_mwem(Task.of(cuboids, domain, rows), paper, rng)
+    model, orders = made.model, [len(cuboids.cliques[q]) for q in made.asked]
+    fits = Queries.about([cuboids], [1.0]).fits(model, case["cap"])
     found = {
         "candidates": len(cuboids.cliques),
-        "left_out_at_end": sum(joined_cells(model, clique) > case["cap"] for clique in cuboids.cliques),
+        "left_out_at_end": int((~fits).sum()),
         "three_way": sum(k == 3 for k in orders),
         "higher": sum(k > 3 for k in orders),
         "largest_cells": max(len(part.weights) for part in model.components),
-        "asked": "; ".join("+".join(domain.names[p] for p in cuboids.cliques[q]) for q in asked),
+        "asked": "; ".join("+".join(domain.names[p] for p in cuboids.cliques[q]) for q in made.asked),
     }
     return [
         {
@@ -107,42 +107,6 @@ def run(case: Row) -> list[Row]:
             **found,
         }
     ]
-
-
-def mwem(
-    task: Task, paper: Paper, a_cell: float, cap: int, rng: np.random.Generator
-) -> tuple[ProductModel, list[int]]:
-    """(the model, what it measured): paper.paper_mwem, over the candidates of each round whose component
-    stays within `cap` cells.
-    """
-    model = ProductModel.uniform(task.domain, task.total)
-    cuboids, truth, cells = task.questions, task.truth, task.questions.cells
-    starts = np.concatenate([[0], np.cumsum(cells)])
-    scale = 2 * paper.rounds / paper.epsilon
-    measured: list[tuple[int, np.ndarray]] = []
-    for _ in range(paper.rounds):
-        scores = np.add.reduceat(np.abs(cuboids.answers(model) - truth), starts[:-1]) - a_cell * cells
-        asked = {q for q, _ in measured}
-        open_ = [
-            q not in asked and joined_cells(model, cuboids.positions(q)) <= cap for q in range(len(cells))
-        ]
-        chosen = int(
-            np.argmax(np.where(open_, scores / (2 * scale) + rng.gumbel(size=len(scores)), -math.inf))
-        )
-        measured.append(
-            (
-                chosen,
-                truth[starts[chosen] : starts[chosen + 1]]
-                + rng.laplace(scale=scale, size=int(cells[chosen])),
-            )
-        )
-        update(model, cuboids, measured, scale, paper)
-    return model, [q for q, _ in measured]
-
-
-def joined_cells(model: ProductModel, clique: tuple[int, ...]) -> int:
-    """Cells of the component that measuring `clique` would make: public, as what was measured before is."""
-    return math.prod(len(model.factors[id_].weights) for id_ in {int(model.factor_of[p]) for p in clique})
 
 
 def cuboid_errors(gaps: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

@@ -2,7 +2,8 @@
 queries on the data. NOT PRIVATE.
 
 A query's answer changes only where the newest measurement touched one of its attributes, so a round costs
-what it changed, not what there is.
+what it changed, not what there is. That is why this figure alone chooses by itself: the product scores every
+query in every round. The noise of the answers and the update are those of the other figures.
 """
 
 from __future__ import annotations
@@ -14,9 +15,12 @@ from pathlib import Path
 import numpy as np
 
 from factored_mwem import Domain
-from factored_mwem.model.dense import ProductModel
+from factored_mwem.accounting.conversion import Composition
+from factored_mwem.model.dense import Asked, ProductModel
+from factored_mwem.privacy.session import Measurement, NoiseScale
 from factored_mwem.workload.queries.parities import Parities, parities_of
 from replay.figure import OPEN, Claim, Row, canvas, mark, pick, save, values
+from replay.noise import SeededNotPrivateNoise
 from replay.paper import Paper, update
 
 RECORDS = 100_000
@@ -87,10 +91,6 @@ def run(case: Row) -> list[Row]:
     ]
 
 
-Measured = tuple[int, int, np.ndarray]
-"""Round, question, noisy answer."""
-
-
 class Incremental:
     """MWEM from the uniform model, whose answers (`answers: float64[query]`) and scores are kept from round
     to round.
@@ -108,28 +108,24 @@ class Incremental:
         )  # mean sign of every attribute that is alone; padding reads the last entry
         self.answers = self._answers(members)
         self._asked = np.zeros(len(truth), dtype=bool)
-        self._measured: list[list[Measured]] = [
-            [] for _ in range(attributes)
-        ]  # by a question's first attribute
+        self._measured: list[list[tuple[int, Asked]]] = [[] for _ in range(attributes)]
+        """With their rounds, by a question's first attribute."""
 
     def rounds(self, paper: Paper, rng: np.random.Generator) -> None:
         """All rounds: choose, measure, step, and answer anew what the step touched."""
-        scale = 2 * paper.rounds / paper.epsilon
+        scale = NoiseScale(2 * paper.rounds / paper.epsilon, Composition.PURE)
+        noise = SeededNotPrivateNoise(rng)
         chances = Chances(np.abs(self.answers - self.truth) * paper.epsilon / (4 * paper.rounds))
         for i in range(paper.rounds):
             chosen = chances.draw(rng)
             self._asked[chosen] = True
-            noisy = self.truth[chosen : chosen + 1] + rng.laplace(scale=scale, size=1)
-            self._measured[self.questions.positions(chosen)[0]].append((i, chosen, noisy))
-            near = {p for q in self.questions.positions(chosen) for p in self.model.factor(q).positions}
+            about = self.questions.positions(chosen)
+            noisy = noise.add(self.truth[chosen : chosen + 1], scale=scale.value)
+            asked = (self.questions, chosen, Measurement(about, noisy, scale))
+            self._measured[about[0]].append((i, asked))
+            near = {p for q in about for p in self.model.factor(q).positions}
             inside = sorted((m for p in near for m in self._measured[p]), key=lambda m: m[0])
-            update(
-                self.model,
-                self.questions,
-                [(question, answer) for _, question, answer in inside],
-                scale,
-                paper,
-            )
+            update(self.model, [measured for _, measured in inside], paper)
             changed = self._renew(chosen)
             scores = np.abs(self.answers[changed] - self.truth[changed]) * paper.epsilon / (4 * paper.rounds)
             chances.put(changed, np.where(self._asked[changed], -np.inf, scores))

@@ -60,7 +60,7 @@ def run(case: Row) -> list[Row]:
     noise = rng.random((case["irrelevant"], adult.shape[1])) < 0.5
     domain, rows = binary(np.vstack([adult, noise.astype(np.uint8)]))
     questions = Parities.up_to(range(len(domain)), 3)
-    task = Task(questions, questions.answers(rows), domain, float(adult.shape[1]))
+    task = Task.of(questions, domain, rows)
     paper_mwem(task, Paper(1.0, 3, 2), np.random.default_rng(0))  # compiles what is timed
     found: list[Row] = []
     last = time.perf_counter()

@@ -1,22 +1,34 @@
-"""MWEM in paper mode: exact n under add-remove neighbours, floating-point noise from a seeded generator,
-sensitivity 1. NOT PRIVATE.
+"""MWEM in paper mode: the product's own loop, learner, schedule and accountant, with exact n under add-remove
+neighbours and floating-point noise from a seeded generator. NOT PRIVATE.
 
-A type of its own, so that none of it is a switch of the product; components, kernels and query kinds are the
-product's.
+A learner of its own has what the product does not offer, so that none of it is a switch there.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
-from factored_mwem import Domain
-from factored_mwem.model.dense import Factor, ProductModel, step
+from factored_mwem import Domain, Policy
+from factored_mwem.accounting.accountant import Accountant, Budget
+from factored_mwem.accounting.unit import Unit
+from factored_mwem.mechanisms.mwem import DenseFit, QueryLearner
+from factored_mwem.mechanisms.queries import Queries
+from factored_mwem.mechanisms.rounds import rounds
+from factored_mwem.mechanisms.schedule import Round, Schedule
+from factored_mwem.mechanisms.total import Total
+from factored_mwem.model.dense import Asked, Factor, ProductModel, inside, sweep
+from factored_mwem.privacy.counts import PrivateAnswers, PrivateRows, Rows
+from factored_mwem.privacy.session import Eligible, Measurement, Session
 from factored_mwem.workload.queries.base import Questions
-from replay.data import Table
+from replay.data import Exact
+from replay.noise import SeededNotPrivateNoise
+
+HALF = Fraction(1, 2)
+"""Of a round's epsilon goes to the choice, as much to the answer: HLM12 Fig. 1."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +38,8 @@ class Paper:
 
     `sweeps` over all measurements after each round (1 without replay: then the newest alone); a replayed step
     is left out where the model lies within `guard` standard deviations of the noise. `joined`: one component
-    from the start, else components grow.
+    from the start, else components grow, none beyond `cap` cells. A question's score loses 1 for each of its
+    cells, or (`noise_penalty`) the noise to expect there. No question is asked twice.
     """
 
     epsilon: float
@@ -36,36 +49,41 @@ class Paper:
     init_share: float = 0.0
     average: bool = False
     joined: bool = False
-    again: bool = False
-    """Whether a question may be asked twice."""
+    cap: int = 2**40
+    noise_penalty: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What may be asked, and the exact answers (`truth: int64[answers]`); `histogram`: the cells, where a run
-    may start from them.
+    """What may be asked, the exact answers (`truth: int64[answers]`), and both rows and answers as the
+    product seals them.
     """
 
     questions: Questions
     truth: np.ndarray
     domain: Domain
     total: float
-    histogram: np.ndarray | None = None
+    rows: PrivateRows
+    answers: PrivateAnswers
 
     @classmethod
-    def of(cls, questions: Questions, table: Table) -> Task:
-        return cls(
-            questions, questions.answers(table.rows), table.domain, float(table.total), table.histogram()
-        )
+    def of(cls, questions: Questions, domain: Domain, rows: Exact | Rows) -> Task:
+        sealed = PrivateRows(rows.codes, domain)
+        truth, total = questions.answers(rows), float(len(rows.codes[0]))
+        return cls(questions, truth, domain, total, sealed, sealed.answer(domain, [questions]))
+
+    def session(self, epsilon: float, rng: np.random.Generator) -> Session:
+        """A session of the product over these rows that has `epsilon` to spend."""
+        accountant = Accountant(Budget.of(epsilon, 0.0))
+        return Session(accountant, Unit(), SeededNotPrivateNoise(rng), self.rows)
 
 
-@dataclass
+@dataclass(frozen=True)
 class Trace:
-    """The final model, which question each round chose, and what `watch` said after each round."""
+    """The final model, and which question each round chose."""
 
     model: ProductModel
-    asked: list[int] = field(default_factory=list)
-    watched: list[object] = field(default_factory=list)
+    asked: list[int]
 
 
 def paper_mwem(
@@ -73,82 +91,62 @@ def paper_mwem(
     paper: Paper,
     rng: np.random.Generator,
     *,
-    watch: Callable[[ProductModel], object] | None = None,
+    watch: Callable[[ProductModel], None] = lambda model: None,
 ) -> Trace:
     """Figure 1 of the paper; `watch` sees the model after each round."""
-    truth, questions = task.truth, task.questions
     if paper.average and not paper.joined:
         raise ValueError("an average of products is no product: average=True needs joined=True")
-    if paper.rounds > len(questions.cells) and not paper.again:
-        raise ValueError(
-            f"{paper.rounds} rounds ask more than the {len(questions.cells)} questions there are"
-        )
+    if paper.rounds > len(task.questions.cells):
+        raise ValueError(f"{paper.rounds} rounds ask more than the {len(task.questions.cells)} questions")
+    session = task.session(paper.epsilon, rng)
     model = ProductModel.uniform(task.domain, task.total, joined=paper.joined)
-    epsilon = paper.epsilon * (1 - paper.init_share)
     if paper.init_share:
-        assert task.histogram is not None
-        model.replace(start_from(task.histogram, paper.epsilon * paper.init_share, model.components[0], rng))
-    starts = np.concatenate([[0], np.cumsum(questions.cells)]).astype(np.int64)
-    scale = 2 * paper.rounds / epsilon
-    open_ = np.ones(len(starts) - 1, dtype=bool)
-    measured: list[tuple[int, np.ndarray]] = []
-    trace, average = Trace(model), np.zeros(0)
-    for _ in range(paper.rounds):
-        if paper.average:
-            average = model.components[0].weights + (average if len(average) else 0)
-        gaps = np.abs(questions.answers(model) - truth)
-        scores = np.add.reduceat(gaps, starts[:-1]) - np.where(questions.cells > 1, questions.cells, 0)
-        chosen = int(
-            np.argmax(
-                np.where(
-                    open_, scores * epsilon / (4 * paper.rounds) + rng.gumbel(size=len(scores)), -math.inf
-                )
-            )
-        )
-        open_[chosen] = paper.again
-        measured.append(
-            (
-                chosen,
-                truth[starts[chosen] : starts[chosen + 1]]
-                + rng.laplace(scale=scale, size=int(questions.cells[chosen])),
-            )
-        )
-        update(model, questions, measured, scale, paper)
-        trace.asked.append(chosen)
-        if watch:
-            trace.watched.append(watch(model))
-    if len(average):
+        model.replace(start_from(session, model.components[0], Fraction(paper.init_share)))
+    learner = PaperLearner(session, task, paper, model)
+    schedule = Schedule(session.accountant, paper.rounds, HALF)
+    rounds(session, learner, schedule, lambda _: watch(model))
+    if paper.average:
         whole = model.components[0]
-        model.replace(Factor(whole.positions, whole.shape, average / average.sum()))
-    return trace
+        model.replace(Factor(whole.positions, whole.shape, learner.sum / learner.sum.sum()))
+    return Trace(model, [question for _, question, _ in learner.measured])
 
 
-def update(
-    model: ProductModel,
-    questions: Questions,
-    measured: Sequence[tuple[int, np.ndarray]],
-    scale: float,
-    paper: Paper,
-) -> None:
-    """Step towards the newest measurement and, with replay, sweep over all that lie in its component."""
-    part = model.merge(questions.positions(measured[-1][0]))
-    part = Factor(part.positions, part.shape, part.weights.copy())
-    inside = set(part.positions)
-    step(part, questions, *measured[-1], model.total, guard=0.0)
-    again = [m for m in measured if inside.issuperset(questions.positions(m[0]))]
-    for _ in range(paper.sweeps - 1):
-        before = part.weights.copy() if paper.guard else None
-        for question, noisy in again:
-            step(part, questions, question, noisy, model.total, guard=paper.guard * scale * math.sqrt(2))
-        if before is not None and np.array_equal(before, part.weights):
-            break
-    model.replace(part)
-
-
-def start_from(histogram: np.ndarray, epsilon: float, part: Factor, rng: np.random.Generator) -> Factor:
-    """Noisy counts of all cells, those below the noise left out, half mixed with uniform (as in Hardt's own
-    code, its broken threshold mended).
+class PaperLearner(QueryLearner):
+    """The product's learner from questions, with the paper's scores and sweeps; `sum` of the iterates before
+    each round, where their average is wanted.
     """
-    noisy = np.maximum(histogram + rng.laplace(scale=1 / epsilon, size=len(histogram)) - 1 / epsilon, 0.0)
-    share = noisy / noisy.sum() if noisy.sum() > 0 else np.full(len(noisy), 1 / len(noisy))
-    return Factor(part.positions, part.shape, (share + 1 / len(noisy)) / 2)
+
+    def __init__(self, session: Session, task: Task, paper: Paper, model: ProductModel) -> None:
+        dense = DenseFit(model, Policy.of(engine="mwem", max_cells=paper.cap), Total(task.total))
+        super().__init__(session, dense, Queries.about([task.questions], [1.0]), task.answers)
+        self.paper, self.sum = paper, np.zeros(1)
+
+    def eligible(self, step: Round) -> Eligible:
+        if self.paper.average:
+            self.sum = self.sum + self.dense.model.components[0].weights
+        return super().eligible(step)
+
+    def penalty(self, cost: Fraction) -> np.ndarray:
+        return super().penalty(cost) if self.paper.noise_penalty else self.queries.cells.astype(np.float64)
+
+    def update(self) -> None:
+        update(self.dense.model, self.measured, self.paper)
+
+
+def update(model: ProductModel, asked: Sequence[Asked], paper: Paper) -> None:
+    """Step towards the newest measurement and, with replay, sweep over all that lie in its component."""
+    kind, question, _ = asked[-1]
+    part = model.merge(kind.positions(question))
+    again = inside(part, asked)
+    part = sweep(part, asked[-1:], model.total, sweeps=1, guard=0.0)
+    model.replace(sweep(part, again, model.total, sweeps=paper.sweeps - 1, guard=paper.guard))
+
+
+def start_from(session: Session, part: Factor, share: Fraction) -> Factor:
+    """Noisy counts of all cells, those below the noise left out, half mixed with uniform (as in Hardt's own
+    code, its broken threshold mended). Cost: `share` of what is left.
+    """
+    counts: Measurement = session.measure(session.rows, part.positions, cost=session.left * share)
+    noisy = np.maximum(counts.noisy - counts.scale.value, 0.0)
+    share_of = noisy / noisy.sum() if noisy.sum() > 0 else np.full(len(noisy), 1 / len(noisy))
+    return Factor(part.positions, part.shape, (share_of + 1 / len(noisy)) / 2)

@@ -25,7 +25,9 @@ from rich.console import Console
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.kernels.linear import product_answer, product_step
 from factored_mwem.model.dense import Factor, step
+from factored_mwem.privacy.counts import SCORE_GRID
 from factored_mwem.privacy.noise import Noise
+from factored_mwem.privacy.session import Session
 from factored_mwem.workload.queries.parities import Parities
 from factored_mwem.workload.queries.ranges import Ranges
 
@@ -56,7 +58,7 @@ def test_a_small_table_is_the_paper_s(name: str) -> None:
 @pytest.mark.parametrize("name", FULL_FACTS)
 def test_a_small_table_agrees_with_a_file_of_it(name: str) -> None:
     """The multiset of cell counts: files may name and order their attributes as they like."""
-    columns = data.read(data.folder() / name / f"{name}.csv", name)
+    columns = data.read(name, name)
     table, last = data.small(name), list(columns)[-1]
     if len(columns) > len(table.shape):  # one line a cell, its count last
         theirs = Counter(int(count) for count in columns[last] if int(count))
@@ -211,9 +213,28 @@ def test_twice_the_step_breaks_the_promise() -> None:
     assert fell < ((answer - exact) / (2 * total)) ** 2 - (60.0 / (2 * total)) ** 2
 
 
+def test_a_run_goes_through_the_product_s_accountant_at_the_paper_s_scales(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """HLM12 Fig. 1: exp(score epsilon / 4 T), Laplace noise of 2 T / epsilon; first counts a share."""
+    table, sessions, make = data.small("mildew"), list[Session](), Task.session
+    monkeypatch.setattr(Task, "session", lambda *a: sessions.append(make(*a)) or sessions[-1])
+    task = Task.of(Parities.up_to(range(6), 3), table.domain, table.rows)
+    paper = Paper(epsilon=2.0, rounds=3, init_share=0.25, joined=True)
+    made = paper_mwem(task, paper, np.random.default_rng(5))
+    (accountant,) = (session.accountant for session in sessions)
+    rounds = [("select", 4 * 3 / 1.5 * SCORE_GRID), ("measure", 2 * 3 / 1.5)] * 3
+    assert [entry.stage for entry in accountant.entries] == ["measure", *(stage for stage, _ in rounds)]
+    assert [entry.scale for entry in accountant.entries] == pytest.approx([2.0, *(b for _, b in rounds)])
+    assert [entry.target for entry in accountant.entries[2::2]] == [
+        tuple(f"a{p}" for p in task.questions.positions(q)) for q in made.asked
+    ]
+    assert accountant.spent <= 2 and float(accountant.left) == pytest.approx(0, abs=1e-9)
+
+
 def test_unguarded_replay_diverges_on_mildew_and_the_guard_mends_it() -> None:
     table = data.small("mildew")
-    counts, task = table.histogram(), Task.of(Parities.up_to(range(6), 3), table)
+    counts, task = table.histogram(), Task.of(Parities.up_to(range(6), 3), table.domain, table.rows)
     found = {}
     for guard in (0.0, 1.0):
         paper = Paper(epsilon=0.5, rounds=12, sweeps=200, guard=guard)
