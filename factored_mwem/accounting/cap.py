@@ -55,7 +55,7 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
-class Total:
+class Spent:
     """The exact sums of some costs; `amount` means something only where all are `pure`."""
 
     pure: bool = True
@@ -63,13 +63,13 @@ class Total:
     rho: Fraction = Fraction(0)
     delta: Fraction = Fraction(0)
 
-    def plus(self, cost: Cost) -> Total:
+    def plus(self, cost: Cost) -> Spent:
         pure = self.pure and cost.pure
-        return Total(pure, self.amount + cost.amount, self.rho + cost.rho, self.delta + cost.delta)
+        return Spent(pure, self.amount + cost.amount, self.rho + cost.rho, self.delta + cost.delta)
 
     @classmethod
-    def of(cls, costs: Iterable[Cost]) -> Total:
-        return functools.reduce(Total.plus, costs, cls())
+    def of(cls, costs: Iterable[Cost]) -> Spent:
+        return functools.reduce(Spent.plus, costs, cls())
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +136,9 @@ class Cap:
 
     def admits(self, costs: Sequence[Cost], limits: Limits) -> bool:
         """Whether releases of these costs, in this order, stay within the cap."""
-        return self.holds(Total.of(costs), limits)
+        return self.holds(Spent.of(costs), limits)
 
-    def holds(self, total: Total, limits: Limits) -> bool:
+    def holds(self, total: Spent, limits: Limits) -> bool:
         """Whether releases that cost this much together stay within the cap."""
         if self.epsilon is not None and total.pure and total.amount <= self.epsilon:
             return True
@@ -148,7 +148,7 @@ class Cap:
         """What the costs amount to, rounded up: epsilon at the cap's delta, or rho where the cap is one."""
         if not costs or limits is None:
             return 0.0
-        total = Total.of(costs)
+        total = Spent.of(costs)
         if self.rho is not None:
             return float_up(total.rho)
         summed = float_up(total.amount) if total.pure else math.inf
@@ -162,7 +162,7 @@ class Cap:
         whole = float(self.epsilon if self.epsilon is not None else self.rho or 0)
         if self.epsilon is not None and (not costs or limits is None):
             return whole if pure or self.delta else 0.0
-        total, kept = Total.of(costs), limits.rho if limits is not None else self.rho or Fraction(0)
+        total, kept = Spent.of(costs), limits.rho if limits is not None else self.rho or Fraction(0)
         rho = max(kept - total.rho, Fraction(0))
         if pure:
             summed = self.epsilon - total.amount if self.epsilon and total.pure else Fraction(0)

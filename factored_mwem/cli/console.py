@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TaskProgressColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
 
 from factored_mwem.pipeline.progress import measured, show_progress, visible
 
 if TYPE_CHECKING:
     from factored_mwem.cli.jobs import Done
-    from factored_mwem.mechanisms.result import Progress as Step
+    from factored_mwem.mechanisms.result import Progress
     from factored_mwem.pipeline.evaluate import Errors
     from factored_mwem.pipeline.forecast import Forecast
     from factored_mwem.verifier.verify import Verified
@@ -46,7 +47,7 @@ def piece(text: object) -> str:
 
 
 @contextlib.contextmanager
-def progress(*, show: bool, verbose: bool) -> Iterator[Callable[[Step], None]]:
+def progress(*, show: bool, verbose: bool) -> Iterator[Callable[[Progress], None]]:
     """A callback for the loop: a bar on a terminal, a line a round with `verbose`, else nothing."""
     console = stderr()
     if not (show and console.is_terminal) or verbose:
@@ -64,7 +65,7 @@ def counted(total: int, *, show: bool) -> Iterator[Callable[[int], None]]:
         yield lambda _: None
         return
     columns = (BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
+    with Bar(*columns, console=console, transient=True) as bar:
         task = bar.add_task("", total=total)
         yield lambda done: bar.update(task, completed=done)
 
@@ -73,7 +74,7 @@ def wants_progress(no_progress: bool) -> bool:
     return not no_progress and not os.environ.get("FMWEM_NO_PROGRESS")
 
 
-def line(step: Step) -> str:
+def line(step: Progress) -> str:
     size = f"{step.components} components, {step.cliques} cliques of {step.cells:,} cells"
     return f"{measured(step)}; {size}; {step.spent:.0%} of the budget spent"
 

@@ -12,7 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from factored_mwem.accounting.cap import Cost, Total
+from factored_mwem.accounting.cap import Cost, Spent
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.errors import FmwemError
 from factored_mwem.ledger import chain
@@ -211,7 +211,7 @@ def _sums(kept: Snapshot) -> tuple[list[dict[str, Any]], list[str]]:
 
 
 def _sum(dataset: Dataset, costs: Sequence[Cost]) -> dict[str, Any]:
-    total = Total.of(costs)
+    total = Spent.of(costs)
     return {
         "dataset": dataset.name,
         "releases": len(costs),
@@ -235,7 +235,7 @@ def _overspent(dataset: Dataset, entries: Sequence[Entry]) -> Iterator[str]:
     most = _whole(dataset) * (1 + Fraction(1, 10**9))  # by another's rounding
     if dataset.limits.rho and dataset.cap.spent(all_of_it, dataset.limits) > most:
         yield "its limits allow more than its cap"
-    before = Total()
+    before = Spent()
     for entry in entries:  # those before it have spent no more than was reserved: there was room for it
         if not dataset.cap.holds(before.plus(entry.reserved), dataset.limits):
             yield f"its cap does not admit release {entry.number} after those before it"

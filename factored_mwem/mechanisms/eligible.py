@@ -17,9 +17,9 @@ from factored_mwem.model.estimation import Estimate
 from factored_mwem.model.forest import Forest
 from factored_mwem.workload.candidates import Candidates, over_components
 
-MAX_VIEWS, MIN_VIEWS, MAX_WORK = 2**14, 2**10, 1.5e7
+MAX_TURN, MIN_TURN, MAX_WORK = 2**14, 2**10, 1.5e7
 """Views that a round looks at, at most: MAX_WORK over the square of the largest component's attributes,
-between MIN_VIEWS and MAX_VIEWS. Where there are more, rounds take turns. A round then takes some tenths of a
+between MIN_TURN and MAX_TURN. Where there are more, rounds take turns. A round then takes some tenths of a
 second, and OpenDP's selection less than a tenth.
 """
 
@@ -41,7 +41,7 @@ class FittingViews:
     def which(self, estimate: Estimate) -> np.ndarray:
         """int64[k]: of this round's turn, or of the next that has any, the views that fit."""
         largest = max(len(part.attributes) for part in estimate.forest.components)
-        size = int(min(MAX_VIEWS, max(MIN_VIEWS, MAX_WORK / largest**2)))
+        size = int(min(MAX_TURN, max(MIN_TURN, MAX_WORK / largest**2)))
         count = len(self.views)
         for _ in range(-(-count // size)):
             turn = (

@@ -28,7 +28,7 @@ class Hierarchy:
     gain: float
 
     @property
-    def levels(self) -> int:
+    def depth(self) -> int:
         """How many marginals are measured: the single values and each level above."""
         return len(self.groups) + 1
 
@@ -36,13 +36,13 @@ class Hierarchy:
 def hierarchy(attribute: Attribute, composition: Composition) -> Hierarchy:
     """The best number of branches; no level above the single values where none is predicted to be better."""
     values = attribute.size - attribute.nullable
-    alone = predicted(values, values, composition)
+    alone = range_error(values, values, composition)
     best, least = values, alone
     for levels in range(2, values.bit_length() + 1):
         branches = next(
             (b for b in range(2, values) if b**levels >= values), values
         )  # more of them make no level less
-        error = predicted(values, branches, composition)
+        error = range_error(values, branches, composition)
         if error < least:
             best, least = branches, error
     groups, width = [], best
@@ -55,7 +55,7 @@ def hierarchy(attribute: Attribute, composition: Composition) -> Hierarchy:
     return Hierarchy(tuple(groups), alone / least)
 
 
-def predicted(values: int, branches: int, composition: Composition) -> float:
+def range_error(values: int, branches: int, composition: Composition) -> float:
     """Mean squared error of a range, over that of one measurement that takes the whole budget."""
     widths = [1]
     while widths[-1] * branches < values:

@@ -38,7 +38,7 @@ LATE_FACTOR = 1.5
 """A run may take this many times what was asked before it is called late."""
 ROUND_STEPS = (1.4e4, 9e3, 2.5e4)
 """A round's cost in steps over one cell: for each cell of the trees, for each candidate, and once. See
-`predicted`.
+`run_steps`.
 """
 
 
@@ -143,7 +143,7 @@ def limits_of(candidates: Candidates, policy: Policy, machine: Machine) -> Limit
     if policy.time_budget:
         cells, rounds = _in_time(candidates, cells, rounds, policy.time_budget, machine.step)
         cells = max(cells, codes)
-        seconds = STARTUP_SECONDS + predicted(candidates, cells, rounds) * machine.step
+        seconds = STARTUP_SECONDS + run_steps(candidates, cells, rounds) * machine.step
     return Limits(
         cells, FIXED_BYTES + (memory - index) / 2, rounds, adaptive=policy.rounds is None, seconds=seconds
     )
@@ -156,14 +156,14 @@ def _in_time(
     step.
     """
     left = max(seconds - STARTUP_SECONDS, 0.1 * seconds)
-    while cells > MIN_CELLS and predicted(candidates, cells, rounds) * speed > left:
+    while cells > MIN_CELLS and run_steps(candidates, cells, rounds) * speed > left:
         cells //= 2
-    while rounds > 1 and predicted(candidates, cells, rounds) * speed > left:
+    while rounds > 1 and run_steps(candidates, cells, rounds) * speed > left:
         rounds -= max(1, rounds // 10)
     return cells, rounds
 
 
-def predicted(candidates: Candidates, cells: int, rounds: int) -> float:
+def run_steps(candidates: Candidates, cells: int, rounds: int) -> float:
     """Steps over one cell that `rounds` rounds with trees of up to `cells` cells take."""
     of_cells, of_candidates, once = ROUND_STEPS
     return rounds * (of_cells * cells + of_candidates * len(candidates) + once)

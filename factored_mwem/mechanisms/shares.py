@@ -111,5 +111,5 @@ def level_shares(candidates: Candidates, groups: dict[int, Hierarchy]) -> list[F
     it has a hierarchy.
     """
     return [
-        part / (groups[a].levels if a in groups else 1) for a, part in enumerate(single_shares(candidates))
+        part / (groups[a].depth if a in groups else 1) for a, part in enumerate(single_shares(candidates))
     ]

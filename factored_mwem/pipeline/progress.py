@@ -9,14 +9,15 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
 
 if TYPE_CHECKING:
-    from factored_mwem.mechanisms.result import Progress as Round
+    from factored_mwem.mechanisms.result import Progress
 
 
 @contextlib.contextmanager
-def show_progress(console: Console | None = None) -> Iterator[Callable[[Round], None]]:
+def show_progress(console: Console | None = None) -> Iterator[Callable[[Progress], None]]:
     """A bar on stderr or in a notebook, nothing elsewhere: what it yields is a `report`.
 
     >>> import pyarrow as pa
@@ -37,10 +38,10 @@ def show_progress(console: Console | None = None) -> Iterator[Callable[[Round], 
         TimeRemainingColumn(),
     )
     # a thread of its own would fail on its own
-    bar = Progress(*columns, console=console, transient=True, auto_refresh=False)
+    bar = Bar(*columns, console=console, transient=True, auto_refresh=False)
     task = bar.add_task("reading", total=None)
 
-    def tell(step: Round) -> None:
+    def tell(step: Progress) -> None:
         text = f"{measured(step)}; {step.components} components, {step.cliques} cliques"
         # a display that fails ends no run; rounds may get dearer, so the budget is the measure
         with contextlib.suppress(Exception):
@@ -55,7 +56,7 @@ def show_progress(console: Console | None = None) -> Iterator[Callable[[Round], 
             bar.stop()
 
 
-def measured(step: Round) -> str:
+def measured(step: Progress) -> str:
     """What a round measured, in words."""
     return f"round {step.round}: measured {' x '.join(step.attributes)}"
 

@@ -29,7 +29,7 @@ from factored_mwem.tables.profile import (
     NARROWER,
     ColumnProfile,
     kind_of,
-    limits_of,
+    bounds_of_type,
     most_whole,
     profile,
 )
@@ -101,14 +101,14 @@ def _attribute(
     lower, upper, seen = _bounds(name, kind, sealed, rest, max(votes[1:].sum(), 1.0), session)
     if not seen:
         facts["description"] = UNSEEN
-    least, most = (-math.inf, math.inf) if table.text else limits_of(field)
+    least, most = (-math.inf, math.inf) if table.text else bounds_of_type(field)
     if kind == "integer":
         least, most = math.ceil(max(least, -WIDEST)), math.floor(min(most, WIDEST))
         if most <= least or max(-lower, upper) > (
             math.inf if table.text else most_whole(field)
         ):  # fractions alone, or floats of fewer digits
             kind = facts["type"] = "number"
-            least, most = limits_of(field)
+            least, most = bounds_of_type(field)
     lower, upper = _within(lower, upper, least, most)
     return Attribute.model_validate(
         {**facts, "edges": edges_for(kind, lower, upper), "constraints": {"required": not nullable}}

@@ -197,7 +197,7 @@ def kind_of(field: pa.Field) -> str:
     raise InputError(f"{what}; leave it out with --columns")
 
 
-def limits_of(field: pa.Field) -> tuple[float, float]:
+def bounds_of_type(field: pa.Field) -> tuple[float, float]:
     """The least and the greatest number a typed column can hold, from its type alone (public)."""
     arrow = value_type(field.type)
     if pa.types.is_integer(arrow):

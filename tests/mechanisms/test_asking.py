@@ -26,7 +26,7 @@ from factored_mwem.accounting.unit import Neighbours, Unit
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import BudgetExceeded
-from factored_mwem.mechanisms.hierarchy import hierarchy, parts_of_a_range, predicted
+from factored_mwem.mechanisms.hierarchy import hierarchy, parts_of_a_range, range_error
 from factored_mwem.mechanisms.limits import Machine
 from factored_mwem.mechanisms.plan import Plan, Scope
 from factored_mwem.mechanisms.queries import Queries
@@ -387,7 +387,7 @@ def test_the_predicted_error_is_the_mean_over_all_ranges(values: int, compositio
         exact = mean_parts(values, levels)
         assert parts_of_a_range(values, branches, widths) == pytest.approx(exact)
         split = len(levels) if composition is Composition.ZCDP else len(levels) ** 2
-        assert predicted(values, branches, composition) == pytest.approx(exact * split)
+        assert range_error(values, branches, composition) == pytest.approx(exact * split)
 
 
 @pytest.mark.slow
@@ -434,7 +434,7 @@ def test_groups_are_nested_neighbours_and_missing_values_alone(
         found = hierarchy(attribute, composition)
         levels = [np.arange(attribute.size), *found.groups]
         deepest = max(deepest, found.levels)
-        assert found.levels == len(levels) and found.gain >= 1 and (found.gain > 1) == bool(found.groups)
+        assert found.depth == len(levels) and found.gain >= 1 and (found.gain > 1) == bool(found.groups)
         for fine, coarse in itertools.pairwise(levels):
             assert (
                 len(coarse) == attribute.size
@@ -458,9 +458,9 @@ def test_small_domains_are_measured_as_they_are(composition: Composition) -> Non
             if values > 1
             else Attribute(name="x", categories=("a",), constraints={"required": True})
         )
-        best = min((predicted(values, b, composition) for b in range(2, values)), default=math.inf)
+        best = min((range_error(values, b, composition) for b in range(2, values)), default=math.inf)
         found = hierarchy(attribute, composition)
-        assert found.gain == pytest.approx(max(1.0, predicted(values, values, composition) / best))
+        assert found.gain == pytest.approx(max(1.0, range_error(values, values, composition) / best))
     assert not hierarchy(ordered(12), composition).groups and hierarchy(ordered(1000), composition).groups
 
 

@@ -11,7 +11,7 @@ import pytest
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import ResourceError
 from factored_mwem.mechanisms import limits as module
-from factored_mwem.mechanisms.limits import Limits, Machine, limits_of, predicted, seconds_a_step
+from factored_mwem.mechanisms.limits import Limits, Machine, limits_of, run_steps, seconds_a_step
 from factored_mwem.policy import Policy
 from factored_mwem.workload.candidates import Candidates
 from factored_mwem.workload.workload import Workload
@@ -80,7 +80,7 @@ def test_less_time_means_fewer_cells_and_then_fewer_rounds() -> None:
     assert found[0].cells == Policy.of().cells and found[-1].rounds >= 1 and found[-1].cells >= 120
     for limit, seconds in zip(found, (1e6, 100.0, 20.0, 5.0, 2.5), strict=False):
         left = max(seconds - module.STARTUP_SECONDS, 0.1 * seconds)
-        assert limit.rounds == 1 or predicted(SMALL, limit.cells, limit.rounds) * 1e-9 <= left * 1.001
+        assert limit.rounds == 1 or run_steps(SMALL, limit.cells, limit.rounds) * 1e-9 <= left * 1.001
 
 
 def test_the_speed_of_this_machine_is_a_number() -> None:

@@ -463,8 +463,8 @@ def test_turns_cover_every_view(most: int, monkeypatch: pytest.MonkeyPatch) -> N
     """Where there are more views than one round looks at, rounds take turns: over as many as it takes each
     has been offered.
     """
-    monkeypatch.setattr(offer, "MAX_VIEWS", most)
-    monkeypatch.setattr(offer, "MIN_VIEWS", 1, raising=False)
+    monkeypatch.setattr(offer, "MAX_TURN", most)
+    monkeypatch.setattr(offer, "MIN_TURN", 1, raising=False)
     shape = (3, 2, 2, 2, 3)
     turns = -(-15 // most)
     ran = run(table_of(shape, 3000, 9), shape, 2, rounds=max(turns, 3), epsilon=200.0)
