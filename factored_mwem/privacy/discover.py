@@ -28,8 +28,8 @@ from factored_mwem.tables.profile import (
     KINDS,
     NARROWER,
     ColumnProfile,
-    kind_of,
     bounds_of_type,
+    kind_of,
     most_whole,
     profile,
 )
