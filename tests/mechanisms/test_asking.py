@@ -433,7 +433,7 @@ def test_groups_are_nested_neighbours_and_missing_values_alone(
         attribute = ordered(values, nullable=nullable)
         found = hierarchy(attribute, composition)
         levels = [np.arange(attribute.size), *found.groups]
-        deepest = max(deepest, found.levels)
+        deepest = max(deepest, found.depth)
         assert found.depth == len(levels) and found.gain >= 1 and (found.gain > 1) == bool(found.groups)
         for fine, coarse in itertools.pairwise(levels):
             assert (

@@ -1,4 +1,6 @@
-"""A draw without a charge of its own, at another scale, or a charge that was changed or forgotten ends the run."""
+"""A draw without a charge of its own, at another scale, or a charge that was changed or forgotten ends
+the run.
+"""
 
 from __future__ import annotations
 
