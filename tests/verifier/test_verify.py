@@ -115,7 +115,7 @@ EVIDENT = {
     "noise that is drawn past the ledger",
     "exact counts after the noise",
 }
-"""Planted bugs that show within a few pairs, but for one that the command is tested with; the others are slow."""
+"""Planted bugs that show within a few pairs. The others are slow; the command is tested with one of them."""
 
 
 @pytest.mark.parametrize(
