@@ -927,6 +927,7 @@ for arguments, environment in json.load(sys.stdin):
 """
 
 
+@pytest.mark.system
 def test_a_query_kind_is_one_file_and_a_name_in_kinds(here: Path) -> None:
     """A kind of a file of its own is a flag, a variable, a key of both files, and is measured and
     evaluated.

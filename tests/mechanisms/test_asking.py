@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from support.fakes import FakeNoise
+from support.marks import others_slow
 from support.releases import neighbour, published, script
 from support.tables import small_table
 
@@ -144,7 +145,7 @@ def replay_of(fake: FakeNoise, given: Sequence[np.ndarray]) -> FakeNoise:
 CHOICES = [{}, {"delta": 0.0}, {"contributions": 2}, {"rounds": 5}]
 
 
-@pytest.mark.parametrize("relation", list(Neighbours))
+@pytest.mark.parametrize("relation", others_slow(Neighbours, lambda relation: relation == "replace"))
 @pytest.mark.parametrize(
     "choices",
     CHOICES
@@ -374,7 +375,7 @@ def mean_parts(values: int, levels: Sequence[np.ndarray]) -> float:
 
 
 @pytest.mark.parametrize("composition", list(Composition))
-@pytest.mark.parametrize("values", [2, 3, 4, 5, 7, 16, 40, pytest.param(64, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("values", others_slow([2, 3, 4, 5, 7, 16, 40, 64], lambda values: values <= 16))
 def test_the_predicted_error_is_the_mean_over_all_ranges(values: int, composition: Composition) -> None:
     """In units of one measurement with the whole budget: parts of a range times what splitting the budget
     among the levels costs each.

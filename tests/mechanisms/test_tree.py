@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from support.fakes import FakeNoise
+from support.marks import others_slow
 from support.naive import count
 
 from factored_mwem.accounting.accountant import Accountant, Budget, Mechanism, price
@@ -426,7 +427,7 @@ def test_columns_of_nothing_but_nulls() -> None:
     assert out["a"].null_count >= 98 and out["b"].null_count >= 98 and out["c"].null_count <= 2
 
 
-@pytest.mark.parametrize("order", [2, 3])
+@pytest.mark.parametrize("order", others_slow([2, 3], lambda order: order == 3))
 def test_a_domain_of_ten_to_the_three_hundred_cells(order: int) -> None:
     """300 attributes of 10 codes: only what is asked for takes room, and marginals of far ends are exact
     products along the tree.

@@ -16,6 +16,7 @@ import pyarrow.feather as pf
 import pyarrow.parquet as pq
 import pytest
 from support.fakes import FakeNoise
+from support.marks import others_slow
 
 from factored_mwem import (
     Cap,
@@ -291,7 +292,7 @@ WIDE: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("kind", WIDE)
-@pytest.mark.parametrize("epsilon", [1.0, 50.0])
+@pytest.mark.parametrize("epsilon", others_slow([1.0, 50.0], lambda epsilon: epsilon == 50))
 def test_learnt_bounds_fit_the_columns_type(kind: str, epsilon: float) -> None:
     """The domain was refused once it was learnt, and paid for: "correct the domain", which nobody had
     written.

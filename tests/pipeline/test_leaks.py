@@ -14,6 +14,7 @@ import csv
 import dataclasses
 import gzip
 import io
+import itertools
 import json
 import logging
 import os
@@ -34,6 +35,7 @@ import pyarrow.feather as pf
 import pyarrow.parquet as pq
 import pytest
 import safetensors.numpy
+from support.marks import others_slow
 
 from factored_mwem import Domain, Workload, release
 from factored_mwem.cli import main as cli
@@ -202,8 +204,12 @@ SAYING = {"plain": [], "verbose": ["-v"], "quiet": ["-q"], "json": ["--json"]}
 declared = ["--marginals", 2, "--domain", "domain.json"]
 
 
-@pytest.mark.parametrize("how", SAYING)
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize(
+    ("name", "how"),
+    others_slow(
+        itertools.product(FORMATS, SAYING), lambda case: case[0] == "private.csv" or case[1] == "verbose"
+    ),
+)
 def test_a_release_tells_no_value(watch: Watch, name: str, how: str) -> None:
     """Every format in, all that can be written out, at every verbosity."""
     write_table(watch.folder / name)
@@ -282,7 +288,7 @@ FAILURES: dict[str, tuple[int, Any, str, Any]] = {
 """Exit code, and what is put in the place of what."""
 
 
-@pytest.mark.parametrize("how", SAYING)
+@pytest.mark.parametrize("how", others_slow(SAYING, lambda how: how in ("verbose", "json")))
 @pytest.mark.parametrize("failure", FAILURES)
 def test_a_failure_tells_no_value(watch: Watch, failure: str, how: str) -> None:
     """Whatever breaks in the middle, and whatever its error says: one line of ours, and no file."""

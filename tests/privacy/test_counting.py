@@ -207,7 +207,7 @@ def test_the_largest_count_and_one_block_more_fit_32_bits() -> None:
         ((5,) * 30, 3, 70_000),
         ((200, 2, 50, 9) * 4, 2, 400_000),
         ((18,) * 300, 1, 20_000),
-        ((17,) * 900, 1, 40_000),
+        pytest.param((17,) * 900, 1, 40_000, marks=pytest.mark.slow),
         ((3,), 1, 10),
     ],
     ids=["binary", "small domains", "mixed", "wide", "many slices", "tiny"],

@@ -4,6 +4,7 @@ the noise.
 
 from __future__ import annotations
 
+import itertools
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from support.fakes import FakeNoise
+from support.marks import others_slow
 from support.releases import check_nothing_leaks, engines, published, run, script
 from support.tables import SMALL, WIDE, as_text, small_table
 
@@ -29,8 +31,12 @@ from factored_mwem.privacy.session import Measurement, Session
 from factored_mwem.tables.source import Table
 
 
-@pytest.mark.parametrize("relation", list(Neighbours))
-@pytest.mark.parametrize("domain", [SMALL, None], ids=["declared", "learnt"])
+@pytest.mark.parametrize(
+    ("relation", "domain"),
+    others_slow(
+        itertools.product(Neighbours, [SMALL, None]), lambda case: case != (Neighbours.REPLACE, None)
+    ),
+)
 @pytest.mark.parametrize(
     "choices",
     [{}, {"rounds": 5}, {"contributions": 2}, {"delta": 0.0}]

@@ -18,7 +18,7 @@ import pytest
 from support.fakes import Between, Call, FakeNoise
 from support.goodness import gaussian, laplace
 from support.releases import BUDGET, CANDIDATES, CHOICE_PMF, TINY, both, counts_of, models
-from support.tables import every_unit, neighbours
+from support.tables import every_unit, neighbours, one_row_units
 
 from factored_mwem.accounting.accountant import Accountant, Charge, price
 from factored_mwem.accounting.conversion import Composition
@@ -138,7 +138,7 @@ def _renyi(scale: float, shift: int, alpha: float) -> float:
 
 
 @both
-@every_unit
+@one_row_units
 def test_selection_keeps_its_epsilon_on_all_neighbours(unit: Unit, composition: Composition) -> None:
     check_selection(unit, composition)
 

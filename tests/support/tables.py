@@ -9,6 +9,7 @@ from functools import cache
 import numpy as np
 import pyarrow as pa
 import pytest
+from support.marks import others_slow
 
 from factored_mwem.accounting.unit import Neighbours, Unit
 from factored_mwem.domain.domain import Domain
@@ -51,6 +52,12 @@ def histogram(table: Table) -> np.ndarray:
 
 UNITS = [Unit(relation, k) for relation in Neighbours for k in (1, 2)]
 every_unit = pytest.mark.parametrize("unit", UNITS, ids=lambda u: f"{u.neighbours}-{u.contributions}")
+one_row_units = pytest.mark.parametrize(
+    "unit",
+    others_slow(UNITS, lambda u: u.contributions == 1),
+    ids=lambda u: f"{u.neighbours}-{u.contributions}",
+)
+"""For what takes long: those of two rows are slow."""
 
 
 def small_table(rows: int = 3000) -> pa.Table:

@@ -89,7 +89,7 @@ has no power.
 """
 
 
-DEFAULT = [QUICK[i][0].name for i in (0, 1, 5, 9, 12)]
+DEFAULT = [QUICK[i][0].name for i in (1, 5, 9, 12)]
 """Each engine, relation and price, with an id and without, typed and text, in rounds and at once; the others
 are slow.
 """
@@ -114,9 +114,8 @@ EVIDENT = {
     "a draw without a charge",
     "noise that is drawn past the ledger",
     "exact counts after the noise",
-    "noise at half scale",
 }
-"""Planted bugs that show within a few pairs; the others are slow."""
+"""Planted bugs that show within a few pairs. The others are slow; the command is tested with one of them."""
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from support.fakes import FakeNoise
 from support.goodness import exponential, gaussian, laplace, permute_and_flip
+from support.marks import others_slow
 from support.tables import CELLS, UNITS, Table, every_unit, histogram, neighbours
 
 from factored_mwem.accounting.accountant import Accountant, Budget
@@ -288,7 +289,10 @@ def check_round(names: Sequence[str], unit: Unit, composition: Composition) -> f
 @every_unit
 @pytest.mark.parametrize(
     "names",
-    [["few ranges"], ["cuboids"], ["parities"], ["parities", "few ranges"], ["few ranges", "cuboids"]],
+    others_slow(
+        [["few ranges"], ["cuboids"], ["parities"], ["parities", "few ranges"], ["few ranges", "cuboids"]],
+        lambda names: "cuboids" not in names[1:],
+    ),
     ids="+".join,
 )
 def test_a_round_keeps_what_it_is_charged(names: list[str], unit: Unit, composition: Composition) -> None:
