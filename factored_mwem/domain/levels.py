@@ -2,7 +2,8 @@
 
 A *variable* is an attribute at one level. Variables 0 .. d - 1 are the attributes as they are, in the order
 of the domain, so that the position of an attribute names its finest variable, too; the coarser ones follow. A
-*view* is an ascending tuple of variables, one an attribute: a marginal whose axes are read at these levels.
+*view* is a tuple of variables in the order of their attributes, one of each: a marginal's axes at these
+levels.
 """
 
 from __future__ import annotations
