@@ -24,7 +24,6 @@ HELPER = (
 """What the other process runs: isolated from the folder it starts in, with the modules that we have."""
 
 
-@functools.cache
 def is_cold() -> bool:
     """Whether kernels can be kept on disk but are not there yet: asked of the one that the other process
     compiles last, without compiling it.
@@ -58,7 +57,6 @@ def warm_up() -> None:
         if other:
             other.kill()
             other.wait()
-        is_cold.cache_clear()  # asked again, it finds what was compiled
 
 
 def compile_all(modules: Iterable[str]) -> None:
