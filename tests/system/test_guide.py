@@ -40,7 +40,11 @@ MADE = {
     "python": "adult.fmwem duckdb.feather small.parquet task-monday.parquet",
 }
 """What the examples of a page must leave behind."""
-SAID = {"ledger": ["refused: 3", '"reused": true'], "domain": ["refused: 2"], "guarantee": ["54.4 %", "73.2 %"]}
+SAID = {
+    "ledger": ["refused: 3", '"reused": true'],
+    "domain": ["refused: 2"],
+    "guarantee": ["54.4 %", "73.2 %"],
+}
 """What they must print."""
 RUNNER = """
 import json, subprocess, sys
