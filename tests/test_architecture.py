@@ -327,7 +327,7 @@ def no_seed(found: Sources) -> list[str]:
                 and node.attr in ("random", "default_rng")
                 and ast.unparse(node).startswith("np.random")
             ):
-                annotation_only = name in ("model.sampling", "tables.codec", "model.refinement")
+                annotation_only = name in ("model.sampling", "tables.decode", "model.refinement")
                 if (
                     name.startswith("privacy")
                     or (node.attr == "default_rng" and name not in SEEDED)

@@ -2,7 +2,8 @@
 
 Codes 0..size-1 number the listed values or the bins in order; the last code of a nullable attribute stands
 for null. The fields are those of a Frictionless Table Schema (v2), and more: `bins` or `edges` cut numbers
-and moments, `other` takes unlisted values.
+and moments, `specialValues` have codes of their own beside them, `other` takes what is unlisted or
+unreadable.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ MAX_NUMBER = 1e300
 _WITHOUT_BOUNDS = ("unique", "pattern", "minLength", "maxLength")
 _WITHIN = {"integer": " between -2^62 and 2^62", "number": " between -1e300 and 1e300"}
 _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
-    "string": (str,), "boolean": (bool,), "integer": (int,), "number": (int, float)
+    "string": (str,), "boolean": (bool,), "integer": (int,), "number": (int, float), "date": (str,),
+    "datetime": (str,),
 }  # fmt: skip
 """Of categories, by an attribute's type."""
 _EPOCH = datetime.date(1970, 1, 1)
@@ -49,9 +51,11 @@ class Constraints(BaseModel):
 class Attribute(BaseModel):
     """A column and its finite set of codes.
 
-    Either `categories` lists the values (`other` names the one that takes whatever is unlisted), or the
-    attribute is a number, date or timestamp between `constraints.minimum` and `constraints.maximum`, cut into
-    `bins` of equal width or at `edges`.
+    Either `categories` lists the values, or the attribute is a number, date or timestamp between
+    `constraints.minimum` and `constraints.maximum`, cut into `bins` of equal width or at `edges`; beside them
+    `special_values` have codes of their own, wherever they lie. A text among those, such as "N", makes the
+    column come back as text. Whatever is unlisted or unreadable counts as `other`; `decimals` and
+    `resolution` say how finely numbers and timestamps are written.
 
     >>> from factored_mwem import Attribute
     >>> Attribute(name="sex", categories=("F", "M"), constraints={"required": True}).size
@@ -59,6 +63,9 @@ class Attribute(BaseModel):
     >>> age = Attribute(name="age", type="integer", constraints={"minimum": 0, "maximum": 99}, bins=10)
     >>> age.size, age.null_code  # ten bins, and a code for what is missing
     (11, 10)
+    >>> gains = Attribute(name="gains", type="integer", edges=(1, 1000, 99_999), specialValues=(0, 99_999))
+    >>> gains.size  # two special values, two bins, and null
+    5
     """
 
     model_config = ConfigDict(
@@ -74,6 +81,9 @@ class Attribute(BaseModel):
     constraints: Constraints = Constraints()
     bins: int | None = Field(default=None, ge=1, le=10_000_000)
     edges: tuple[int | float | str, ...] | None = Field(default=None, min_length=2)
+    special_values: tuple[Scalar, ...] | None = Field(default=None, alias="specialValues")
+    decimals: int | None = Field(default=None, ge=0, le=15)
+    resolution: Literal["day", "hour", "minute", "second"] | None = None
     missing_values: tuple[str, ...] | None = Field(default=None, alias="missingValues")
     true_values: tuple[str, ...] = Field(default=("true", "t", "yes", "y", "1"), alias="trueValues")
     false_values: tuple[str, ...] = Field(default=("false", "f", "no", "n", "0"), alias="falseValues")
@@ -81,7 +91,7 @@ class Attribute(BaseModel):
     title: str | None = None
     description: str | None = None
 
-    @field_validator("categories", "missing_values", mode="before")
+    @field_validator("categories", "missing_values", "special_values", mode="before")
     @classmethod
     def _values_of_labels(cls, values: Any) -> Any:
         """Accept Frictionless's {value, label} form; the value is what the table holds."""
@@ -107,6 +117,10 @@ class Attribute(BaseModel):
     @model_validator(mode="after")
     def _complete(self) -> Attribute:
         self._check_texts()
+        if self.decimals is not None and self.type != "number":
+            raise ValueError(f"is of type {self.type}; decimals are for numbers")
+        if self.resolution is not None and self.type != "datetime":
+            raise ValueError(f"is of type {self.type}; a resolution is for timestamps")
         if self.categorical:
             self._check_categories()
         else:
@@ -117,7 +131,10 @@ class Attribute(BaseModel):
         """Half of a surrogate pair, which JSON can hold, would be no text in a table or a manifest."""
         words = (self.missing_values, self.true_values, self.false_values)
         listed = itertools.chain(
-            *(values or () for values in (self.categories, self.constraints.enum, *words))
+            *(
+                values or ()
+                for values in (self.categories, self.special_values, self.constraints.enum, *words)
+            )
         )
         texts = (self.format, self.title, self.description, *listed)
         try:
@@ -126,43 +143,86 @@ class Attribute(BaseModel):
             raise ValueError("holds half of a surrogate pair, which is no text") from None
 
     def _check_categories(self) -> None:
-        values = self.values
-        if not values:
+        if not self.values:
             raise ValueError("needs at least one category, or a type with minimum and maximum")
-        if len(set(values)) != len(values):
-            raise ValueError("lists a category twice")
-        allowed = _PYTHON_TYPES.get(self.type)
-        if allowed is None:
-            raise ValueError(f"of type {self.type} takes minimum, maximum and bins, not categories")
+        self._check_listed(self.values, "category")
+        if self.other is not None and self.other not in self.values:
+            raise ValueError(f"names other={self.other!r}, which is not one of its categories")
+        if self.bins is not None or self.edges is not None or self.special_values is not None:
+            raise ValueError("takes categories or bins, not both; special values go with bins")
+
+    def _check_listed(self, values: tuple[Scalar, ...], what: str) -> None:
+        allowed = _PYTHON_TYPES[self.type]
         for value in values:
             if not isinstance(value, allowed) or (isinstance(value, bool) and self.type != "boolean"):
-                raise ValueError(f"is of type {self.type} but lists the category {value!r}")
+                raise ValueError(f"is of type {self.type} but lists the {what} {value!r}")
             if isinstance(value, float) and not math.isfinite(value):
-                raise ValueError("lists a category that is not a finite number")
+                raise ValueError(f"lists a {what} that is not a finite number")
             most = 2**63 if self.type == "integer" else MAX_NUMBER
             if isinstance(value, int | float) and not abs(value) < most:
-                raise ValueError(f"lists the category {value!r}, which is too large a number")
+                raise ValueError(f"lists the {what} {value!r}, which is too large a number")
             if self.type == "number" and float(value) != value:
-                raise ValueError(f"lists the category {value!r}, which no floating-point number is equal to")
-        if self.other is not None and self.other not in values:
-            raise ValueError(f"names other={self.other!r}, which is not one of its categories")
-        if self.bins is not None or self.edges is not None:
-            raise ValueError("takes categories or bins, not both")
+                raise ValueError(f"lists the {what} {value!r}, which no floating-point number is equal to")
+        if len({self._unit(value) for value in values}) != len(values):
+            raise ValueError(f"lists a {what} twice")
 
     def _check_bins(self) -> None:
-        if self.other is not None:
-            raise ValueError("takes `other` only with categories; numbers out of range are clipped")
         if self.edges is None and (self.constraints.minimum is None or self.constraints.maximum is None):
             raise ValueError("needs constraints.minimum and constraints.maximum (or edges, or categories)")
         if self.edges is not None and self.bins is not None:
             raise ValueError("takes bins or edges, not both")
         if not np.all(self.cuts[1:] > self.cuts[:-1]):
             raise ValueError("needs edges that increase (minimum below maximum, no more bins than values)")
+        values = tuple(v for v in self.special_values or () if v not in self.sentinels)
+        self._check_listed(values, "special value")
+        if len(set(self.sentinels)) != len(self.sentinels):
+            raise ValueError("lists a special value twice")
+        if self.type != "number":
+            inside = np.bincount(
+                np.searchsorted(self.cuts, self.specials, "right"), minlength=len(self.cuts) + 1
+            )
+            full = np.flatnonzero(np.diff(self.cuts) <= inside[1:-1])
+            if len(full):
+                raise ValueError(
+                    f"lists every value of bin {full[0] + 1} as a special value; leave out the bin or the "
+                    "values"
+                )
+        if self.other is not None and self.other not in self.sentinels:
+            self._scalar(self.other)
 
     @property
     def categorical(self) -> bool:
         """Whether the codes stand for listed values rather than bins."""
         return self.categories is not None or self.type in ("string", "boolean")
+
+    @property
+    def sentinels(self) -> tuple[str, ...]:
+        """The texts among the special values, in code order: what is no number or moment of the type."""
+        listed = self.special_values or ()
+        return tuple(v for v in listed if isinstance(v, str) and not (self._moments and _is_moment(v)))
+
+    @property
+    def _moments(self) -> bool:
+        return self.type in ("date", "datetime")
+
+    @cached_property
+    def specials(self) -> np.ndarray:
+        """int64 or float64[special]: the special values but for texts, ascending, in the unit of `cuts`."""
+        values = [self._unit(v) for v in self.special_values or () if v not in self.sentinels]
+        return np.sort(np.array(values, dtype=self.cuts.dtype))
+
+    @cached_property
+    def special_codes(self) -> np.ndarray:
+        """int64[special]: the codes of `specials`. Codes of bins and specials rise with their values."""
+        places = np.searchsorted(self.cuts[1:-1], self.specials, side="right")
+        after = np.array(self.specials > self.cuts[places], dtype=np.int64)  # a bin's own begin comes first
+        return places + after + np.arange(len(self.specials))
+
+    @cached_property
+    def bin_codes(self) -> np.ndarray:
+        """int64[bin]: the code of each bin."""
+        both = np.arange(len(self.cuts) - 1 + len(self.specials))
+        return np.delete(both, self.special_codes)
 
     @property
     def nullable(self) -> bool:
@@ -202,6 +262,16 @@ class Attribute(BaseModel):
         i = np.arange(bins + 1, dtype=np.int64)
         return int(lower) + whole_steps * i + rest * i // bins
 
+    def _unit(self, value: Any) -> Any:
+        """A listed value in the unit of `cuts`, where the type has one."""
+        return self._scalar(value) if self._moments else value
+
+    @property
+    def units(self) -> np.ndarray:
+        """int64 or float64[category]: the listed numbers or moments in the unit of `cuts`."""
+        values = [self._unit(value) for value in self.values]
+        return np.array(values, dtype=np.float64 if self.type in ("number", "boolean") else np.int64)
+
     def _scalar(self, value: Any) -> int | float:
         """`value` of a bound or edge in the unit of `cuts`; ValueError where the type does not fit."""
         try:
@@ -227,8 +297,9 @@ class Attribute(BaseModel):
     @property
     def size(self) -> int:
         """How many codes there are, null included."""
-        listed = len(self.values) if self.categorical else len(self.cuts) - 1
-        return listed + self.nullable
+        if self.categorical:
+            return len(self.values) + self.nullable
+        return len(self.cuts) - 1 + len(self.special_values or ()) + self.nullable
 
     @property
     def null_code(self) -> int | None:
@@ -236,7 +307,27 @@ class Attribute(BaseModel):
 
     @property
     def fallback_code(self) -> int:
-        """The code of a value that cannot be read or is not listed: `other`, else null, else the first."""
-        if self.other is not None:
-            return self.values.index(self.other)
-        return self.size - 1 if self.nullable else 0
+        """The code of a value that cannot be read or is not listed: of `other`, else null, else the first."""
+        if self.other is None:
+            return self.size - 1 if self.nullable else 0
+        return self.values.index(self.other) if self.categorical else self._code_of(self.other)
+
+    def _code_of(self, value: Scalar) -> int:
+        """The code of one value of an attribute with bins."""
+        if value in self.sentinels:
+            return len(self.cuts) - 1 + len(self.specials) + self.sentinels.index(str(value))
+        unit = self._scalar(value)
+        special = np.flatnonzero(self.specials == unit)
+        if len(special):
+            return int(self.special_codes[special[0]])
+        place = int(np.searchsorted(self.cuts, unit, side="right")) - 1
+        return int(self.bin_codes[min(max(place, 0), len(self.bin_codes) - 1)])
+
+
+def _is_moment(text: str) -> bool:
+    """Whether a special value of a date or timestamp is one of its values; else it is a text of its own."""
+    try:
+        datetime.datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True

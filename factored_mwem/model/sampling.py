@@ -13,7 +13,7 @@ from factored_mwem.domain.levels import Levels, View
 from factored_mwem.model.clique_tree import grid
 from factored_mwem.model.forest import Component, Forest
 from factored_mwem.model.refinement import Target, enough, refine
-from factored_mwem.tables.codec import decode
+from factored_mwem.tables.decode import decode
 from factored_mwem.workload.candidates import Candidates
 
 MAX_BATCH_ROWS = 2**17
@@ -64,7 +64,7 @@ def sample(
 
 def _longest(domain: Domain) -> int:
     """Bytes of the longest listed text."""
-    texts = (value for a in domain for value in a.values if isinstance(value, str))
+    texts = (value for a in domain for value in (*a.values, *a.sentinels) if isinstance(value, str))
     return max((len(text.encode()) for text in texts), default=1) or 1
 
 

@@ -29,7 +29,8 @@ from factored_mwem.model.forest import Component, Forest
 from factored_mwem.pipeline.manifest import Manifest
 from factored_mwem.privacy.residuals import Residuals
 from factored_mwem.privacy.session import Measurement, NoiseScale
-from factored_mwem.tables.codec import OWN_TYPE, check_type
+from factored_mwem.tables.codec import check_type
+from factored_mwem.tables.decode import own_type
 from factored_mwem.workload.workload import Workload
 
 VERSION = 4
@@ -222,7 +223,7 @@ def _schema(domain: Domain, content: np.ndarray) -> pa.Schema:
     if tuple(found.names) != domain.names:
         raise ValueError("columns of another table")
     for attribute, kind in zip(domain, found.types, strict=True):
-        if kind != OWN_TYPE[attribute.type]:
+        if kind != own_type(attribute):
             check_type(attribute, kind)
     return pa.schema(
         [pa.field(a.name, kind, nullable=a.nullable) for a, kind in zip(domain, found.types, strict=True)]

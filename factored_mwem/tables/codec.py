@@ -1,8 +1,8 @@
-"""Codec: Arrow columns to codes of the domain, and codes back to values of the column's own type.
+"""Codec: Arrow columns to codes of the domain; decode.py goes back.
 
 A value that is unreadable, unlisted, out of range or unexpectedly null maps by the attribute's fixed rule
-(`other`, null, clip): never an error, a count or an echo, because one person's row must not decide whether a
-release succeeds.
+(`other`, null, the first code, clip): never an error, a count or an echo, because one person's row must not
+decide whether a release succeeds.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
+from factored_mwem.tables.decode import Grid, as_string, from_units, listed_values, own_type, typed
 from factored_mwem.tables.parsing import (
     check_writable,
     is_number,
@@ -27,16 +28,6 @@ from factored_mwem.tables.parsing import (
     value_type,
 )
 from factored_mwem.tables.source import Table
-
-OWN_TYPE = {
-    "string": pa.string(),
-    "boolean": pa.bool_(),
-    "integer": pa.int64(),
-    "number": pa.float64(),
-    "date": pa.date32(),
-    "datetime": pa.timestamp("us"),
-}
-"""The Arrow type of an attribute whose column came as text."""
 
 
 def fit_columns(domain: Domain, table: Table, columns: Sequence[str] | None) -> tuple[Domain, pa.Schema]:
@@ -58,7 +49,7 @@ def fit_columns(domain: Domain, table: Table, columns: Sequence[str] | None) -> 
     fields = []
     for name in [n for n in table.schema.names if n in set(wanted)]:
         attribute = domain[name]
-        arrow = OWN_TYPE[attribute.type] if table.text else table.schema.field(name).type
+        arrow = own_type(attribute) if table.text else table.schema.field(name).type
         if not table.text:
             check_type(attribute, arrow)
             arrow = _released(attribute, arrow)
@@ -73,13 +64,9 @@ def _released(attribute: Attribute, arrow: pa.DataType) -> pa.DataType:
     them must not show.
     """
     if not pa.types.is_dictionary(arrow):
-        return _as_string(arrow)
+        return as_string(arrow)
     ordered = arrow.ordered and attribute.categories_ordered
-    return pa.dictionary(pa.int32(), _as_string(arrow.value_type), ordered=ordered)
-
-
-def _as_string(arrow: pa.DataType) -> pa.DataType:
-    return pa.string() if is_text(arrow) else arrow
+    return pa.dictionary(pa.int32(), as_string(arrow.value_type), ordered=ordered)
 
 
 def check_type(attribute: Attribute, arrow: pa.DataType) -> None:
@@ -94,11 +81,14 @@ def check_type(attribute: Attribute, arrow: pa.DataType) -> None:
         "datetime": pa.types.is_date(value) or pa.types.is_timestamp(value),
     }
     check_writable(attribute.name, arrow)
+    if attribute.sentinels and not is_text(value):
+        what = f"{spelt(arrow)} in the table and cannot hold {attribute.sentinels[0]!r}"
+        raise InputError(f"column {attribute.name!r} is {what}; correct the domain")
     if not (kinds[attribute.type] or is_text(value)):
         types = f"{spelt(arrow)} in the table but {attribute.type} in the domain"
         raise InputError(f"column {attribute.name!r} is {types}; correct the domain")
     try:
-        fits = _survives(attribute, _typed(attribute, _extremes(attribute), arrow, safe=True))
+        fits = _survives(attribute, typed(attribute, _extremes(attribute), arrow, safe=True))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         fits = False
     if not fits:
@@ -110,24 +100,27 @@ def _survives(attribute: Attribute, extremes: pa.Array) -> bool:
     """Whether a type tells the extremes apart (0.5 is no integer) and holds them (1e300 is no float32)."""
     if attribute.type == "number" and not attribute.categorical:
         return not np.isinf(read_units(attribute, plain(extremes)).filled(0)).any()
-    last = attribute.size - attribute.nullable - 1
-    codes = list(range(last + 1)) if attribute.categorical else [0, last]
+    if attribute.categorical:
+        codes = list(range(len(attribute.values)))
+    else:
+        ends = [attribute.bin_codes[0], attribute.bin_codes[-1]]
+        codes = [*ends, *attribute.special_codes]
     return encode(attribute, extremes).tolist() == codes
 
 
 def _extremes(attribute: Attribute) -> pa.Array:
-    """The least and greatest value the attribute can give back."""
+    """Values the attribute can give back: the listed ones, or one of its first and of its last bin and the
+    special ones.
+    """
     if attribute.categorical:
-        return _listed(attribute)
+        return listed_values(attribute)
     cuts = attribute.cuts
-    ends = [cuts[0], cuts[-1] - 1 if attribute.type != "number" else np.nextafter(cuts[-1], -np.inf)]
-    return _from_units(attribute, np.array(ends))
-
-
-def _listed(attribute: Attribute) -> pa.Array:
-    """The listed values in the attribute's own type; Arrow takes integers for doubles up to 2^53 only."""
-    values = [float(value) for value in attribute.values] if attribute.type == "number" else attribute.values
-    return pa.array(values, type=OWN_TYPE[attribute.type])
+    if attribute.type == "number":
+        ends = [cuts[0], np.nextafter(cuts[-1], -np.inf)]
+    else:  # no special value
+        grid = Grid.of(attribute.cuts, attribute.specials, 1)
+        ends = [grid.value(0, 0), grid.value(-1, int(grid.room[-1]) - 1)]
+    return from_units(attribute, np.concatenate([np.array(ends, dtype=cuts.dtype), attribute.specials]))
 
 
 def encode(attribute: Attribute, column: pa.Array) -> np.ndarray:
@@ -135,12 +128,13 @@ def encode(attribute: Attribute, column: pa.Array) -> np.ndarray:
     column = plain(column)
     if is_text(column.type):
         texts = ("",) if attribute.missing_values is None else attribute.missing_values
-        unlisted = [text for text in texts if text not in attribute.values]  # a listed value is a value
+        listed = (*attribute.values, *attribute.sentinels)
+        unlisted = [text for text in texts if text not in listed]  # a listed value is a value
         missing = pa.array(unlisted, type=pa.string())
         null = pc.or_(pc.is_null(column), pc.is_in(column, value_set=missing))
     else:
         null = pc.is_null(column, nan_is_null=True)
-    codes = _listed_codes(attribute, column) if attribute.categorical else _bin_codes(attribute, column)
+    codes = (_listed_codes if attribute.categorical else _binned_codes)(attribute, column)
     lost = np.asarray(codes < 0)
     codes[lost] = attribute.fallback_code
     mask = null.to_numpy(zero_copy_only=False)
@@ -170,102 +164,40 @@ def code_dtype(attribute: Attribute) -> type[np.unsignedinteger]:
 
 def _listed_codes(attribute: Attribute, column: pa.Array) -> np.ndarray:
     if attribute.type == "string":
-        listed = pa.array(attribute.values, type=pa.string())
-    else:
-        original, units = column.type, read_units(attribute, column)
-        # A float cannot tell integers beyond 2^53 apart; -0.0 + 0.0 is 0.0.
-        kind = np.int64 if attribute.type == "integer" else np.float64
-        column = pa.array(units.filled(0).astype(kind) + kind(0), mask=np.ma.getmaskarray(units))
-        values = np.array(attribute.values, dtype=kind) + kind(0)
-        narrow = original.to_pandas_dtype() if pa.types.is_floating(original) else kind
-        # 0.1 in a float32 column is the float32 nearest to 0.1; what a column cannot hold, it does not hold.
-        with np.errstate(over="ignore"):
-            listed = pa.array(values.astype(narrow).astype(kind))
+        return _places(column, pa.array(attribute.values, type=pa.string()))
+    units = read_units(attribute, column)
+    return np.where(np.ma.getmaskarray(units), -1, _equal(attribute, column, units, attribute.units))
+
+
+def _equal(
+    attribute: Attribute, column: pa.Array, units: np.ma.MaskedArray, values: np.ndarray
+) -> np.ndarray:
+    """int64[row]: which of `values` a row's unit equals, or -1."""
+    # A float cannot tell integers beyond 2^53 apart; -0.0 + 0.0 is 0.0.
+    kind = values.dtype
+    narrow = column.type.to_pandas_dtype() if pa.types.is_floating(column.type) else kind
+    # 0.1 in a float32 column is the float32 nearest to 0.1; what a column cannot hold, it does not hold.
+    with np.errstate(over="ignore"):
+        listed = pa.array((values + kind.type(0)).astype(narrow).astype(kind))
+    return _places(pa.array(units.filled(0).astype(kind) + kind.type(0)), listed)
+
+
+def _places(column: pa.Array, listed: pa.Array) -> np.ndarray:
     index = pc.index_in(column, value_set=listed, skip_nulls=True)
     return pc.fill_null(index, -1).to_numpy(zero_copy_only=False).astype(np.int64)
 
 
-def _bin_codes(attribute: Attribute, column: pa.Array) -> np.ndarray:
-    """Bin of each value, clipped to the ends; -1 where there is no readable value."""
+def _binned_codes(attribute: Attribute, column: pa.Array) -> np.ndarray:
+    """The special value or the bin of each value, clipped to the ends; -1 where none is readable."""
     units = read_units(attribute, column)
-    unread = np.ma.getmaskarray(units)
-    values = units.filled(0)
-    bins = np.searchsorted(attribute.cuts, values, side="right") - 1
-    codes = np.clip(bins, 0, len(attribute.cuts) - 2).astype(np.int64)
-    codes[unread] = -1
+    bins = np.searchsorted(attribute.cuts, units.filled(0), side="right") - 1
+    codes = attribute.bin_codes[np.clip(bins, 0, len(attribute.cuts) - 2)]
+    if len(attribute.specials):
+        special = _equal(attribute, column, units, attribute.specials)
+        codes = np.where(special >= 0, attribute.special_codes[special], codes)
+    codes = np.where(np.ma.getmaskarray(units), -1, codes)
+    if attribute.sentinels and is_text(column.type):
+        sentinel = _places(column, pa.array(attribute.sentinels, type=pa.string()))
+        first = len(attribute.cuts) - 1 + len(attribute.specials)
+        codes = np.where(sentinel >= 0, first + sentinel, codes)
     return codes
-
-
-def decode(attribute: Attribute, codes: np.ndarray, field: pa.Field, rng: np.random.Generator) -> pa.Array:
-    """Values of `field`'s type for `codes: int[row]`: listed ones, or uniform inside their bin."""
-    codes = codes.astype(np.int64)
-    null = codes == attribute.null_code if attribute.nullable else None
-    if attribute.categorical:
-        listed = _listed(attribute)
-        if pa.types.is_dictionary(field.type):  # the same dictionary in every batch
-            values = _typed(attribute, listed, field.type.value_type, safe=False)
-            return _dictionary(pa.array(codes, mask=null), values, field.type)
-        values = listed.take(pa.array(codes, mask=null))
-    else:
-        inside = np.where(null, 0, codes) if null is not None else codes
-        lower, upper = attribute.cuts[inside], attribute.cuts[inside + 1]
-        number = attribute.type == "number"
-        drawn = _draw_numbers(lower, upper, field.type, rng) if number else rng.integers(lower, upper)
-        values = _from_units(attribute, drawn, null)
-    return _typed(attribute, values, field.type, safe=False)
-
-
-def _draw_numbers(
-    lower: np.ndarray, upper: np.ndarray, arrow: pa.DataType, rng: np.random.Generator
-) -> np.ndarray:
-    """float64[row]: uniform over the numbers of a type in [lower, upper), or the next above `lower`."""
-    arrow = value_type(arrow)
-    if pa.types.is_integer(arrow) or pa.types.is_decimal(arrow):
-        steps = 10.0 ** (arrow.scale if pa.types.is_decimal(arrow) else 0)
-        first, beyond = np.ceil(lower * steps), np.ceil(upper * steps)
-        return (first + np.floor(rng.random(len(lower)) * np.maximum(beyond - first, 1))) / steps
-    drawn = lower + rng.random(len(lower)) * (upper - lower)
-    narrow = arrow.to_pandas_dtype() if pa.types.is_floating(arrow) else np.float64
-    return np.where(drawn.astype(narrow) >= upper, lower, drawn)
-
-
-def _from_units(attribute: Attribute, units: np.ndarray, null: np.ndarray | None = None) -> pa.Array:
-    if attribute.type == "date":
-        return pa.array(units.astype(np.int32), mask=null).cast(pa.date32())
-    own = OWN_TYPE[attribute.type]
-    storage = pa.array(units.astype(np.int64 if attribute.type != "number" else np.float64), mask=null)
-    return storage.cast(own) if own != storage.type else storage
-
-
-def _typed(attribute: Attribute, values: pa.Array, arrow: pa.DataType, *, safe: bool) -> pa.Array:
-    """`values` in another type; ArrowInvalid where `safe` and they do not fit."""
-    if pa.types.is_dictionary(arrow):
-        encoded = _typed(attribute, values, _as_string(arrow.value_type), safe=safe).dictionary_encode()
-        return _dictionary(encoded.indices, encoded.dictionary, arrow)
-    if pa.types.is_decimal(arrow):
-        return _decimals(values, arrow, safe=safe)
-    if is_text(arrow) and pa.types.is_temporal(values.type) and attribute.format not in ("default", "any"):
-        values = pc.strftime(values.cast(pa.timestamp("s"), safe=False), format=attribute.format)
-    if pa.types.is_date(arrow) and pa.types.is_timestamp(values.type):
-        safe = False
-    if pa.types.is_integer(arrow) and pa.types.is_floating(values.type) and not attribute.categorical:
-        values = pc.floor(values)
-    if pa.types.is_timestamp(arrow) and pa.types.is_timestamp(values.type) and arrow.tz is not None:
-        values = pc.assume_timezone(values, "UTC")
-    if is_text(arrow):
-        values = values.cast(pa.string())  # the only text that everything can be cast to
-    return values.cast(arrow, safe=safe)
-
-
-def _dictionary(indices: pa.Array, values: pa.Array, arrow: pa.DataType) -> pa.Array:
-    return pa.DictionaryArray.from_arrays(
-        indices.cast(arrow.index_type), values.cast(arrow.value_type), ordered=arrow.ordered
-    )
-
-
-def _decimals(values: pa.Array, arrow: pa.DataType, *, safe: bool) -> pa.Array:
-    """Numbers as decimals: Arrow refuses integers of fewer digits than the type has, and cuts floats off."""
-    if pa.types.is_integer(values.type):
-        return values.cast(pa.decimal128(38, 0)).cast(arrow, safe=safe)
-    rounded = [None if v is None else round(v, arrow.scale) for v in values.to_pylist()]
-    return pa.array(rounded, pa.float64()).cast(arrow, safe=safe)

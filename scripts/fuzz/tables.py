@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 
 from factored_mwem import Attribute, Domain, FmwemError, release
 from factored_mwem.files import IfExists
-from factored_mwem.tables.codec import decode, encode_table, fit_columns
+from factored_mwem.tables.codec import encode_table, fit_columns
+from factored_mwem.tables.decode import decode
 from factored_mwem.tables.formats import write_batches
 from factored_mwem.tables.profile import profile
 from factored_mwem.tables.source import Table, open_table

@@ -13,7 +13,8 @@ import pyarrow as pa
 from factored_mwem import Domain, Workload
 from factored_mwem.cli import jobs as job
 from factored_mwem.cli.settings import ReleaseSettings, read_config
-from factored_mwem.tables.codec import OWN_TYPE, encode
+from factored_mwem.tables.codec import encode
+from factored_mwem.tables.decode import OWN_TYPE
 from fuzz import hostile
 from fuzz.tables import FIELDS, ROWS, back
 from fuzz.target import Target, allowed

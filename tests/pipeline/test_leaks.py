@@ -280,7 +280,7 @@ FAILURES: dict[str, tuple[int, Any, str, Any]] = {
     "the disk is full": (4, formats, "_WRITERS", {".parquet": full}),
     "memory runs out at the coding": (4, codec, "encode", raising(MemoryError("CANARY"))),
     "memory runs out at the fit": (4, engine, "first_total", raising(MemoryError("CANARY"))),
-    "the coder fails": (1, codec, "_bin_codes", quoting),
+    "the coder fails": (1, codec, "_binned_codes", quoting),
     "the engine fails": (1, engine, "find_levels", quoting),
     "the writer fails": (1, formats, "_WRITERS", {".parquet": quoting}),
     "somebody stops it": (130, engine, "first_total", raising(KeyboardInterrupt())),

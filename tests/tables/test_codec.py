@@ -19,15 +19,8 @@ import pytest
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
-from factored_mwem.tables.codec import (
-    OWN_TYPE,
-    check_type,
-    code_dtype,
-    decode,
-    encode,
-    encode_table,
-    fit_columns,
-)
+from factored_mwem.tables.codec import check_type, code_dtype, encode, encode_table, fit_columns
+from factored_mwem.tables.decode import OWN_TYPE, decode
 from factored_mwem.tables.source import open_table
 
 
