@@ -37,11 +37,13 @@ def fit(session: Session, plan: Plan, report: Report) -> Fitted:
     """Fit a product model with what is left to spend, by questions of any kind or by whole marginals
     alone.
     """
-    policy, total = plan.policy, first_total(session)
+    policy, total = plan.policy, first_total(session, plan.measured)
     course = plan.course(total)
     model = ProductModel.uniform(plan.domain, total.records, joined=policy.components == "one")
     dense = DenseFit(model, policy, total, list(total.measured))
-    dense.start(measure_first(session, dense, course.first_share))
+    if plan.measured:
+        dense.measurements.clear()
+    dense.start(plan.measured or measure_first(session, dense, course.first_share))
     learner: MarginalLearner | QueryLearner
     if plan.queries is not None:
         private = session.rows.answer(plan.domain, plan.queries.kinds)

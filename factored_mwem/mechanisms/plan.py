@@ -13,6 +13,7 @@ import pyarrow as pa
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError, ResourceError
+from factored_mwem.mechanisms.first_domain import OTHER
 from factored_mwem.mechanisms.limits import Limits, Machine, check_attributes, limits_of, memory_limit
 from factored_mwem.mechanisms.queries import Queries
 from factored_mwem.mechanisms.residuals import one_shot_suits
@@ -20,11 +21,11 @@ from factored_mwem.mechanisms.shares import Course, choose_rounds, one_way_share
 from factored_mwem.mechanisms.total import Total
 from factored_mwem.policy import Policy
 from factored_mwem.privacy.counts import check_memory
-from factored_mwem.privacy.discover import OTHER
+from factored_mwem.privacy.session import Measurement
 from factored_mwem.request import Request
 from factored_mwem.tables.codec import fit_columns
 from factored_mwem.tables.contributions import bound_contributions, without
-from factored_mwem.tables.profile import kind_of
+from factored_mwem.tables.kinds import kind_of
 from factored_mwem.tables.source import Table
 from factored_mwem.workload.candidates import Candidates
 from factored_mwem.workload.workload import Workload
@@ -93,6 +94,7 @@ class Scope:
 class Plan:
     """The domain and the types its rows come back in, the marginals that may be measured, how many are
     `left_out`, and what the mechanism may use: `limits` of the trees, or the `queries` of other kinds.
+    `measured`: the one-way marginals in the order of the domain, where learning it has measured them.
     """
 
     request: Request
@@ -102,9 +104,10 @@ class Plan:
     left_out: int = 0
     limits: Limits | None = None
     queries: Queries | None = None
+    measured: tuple[Measurement, ...] = ()
 
     @classmethod
-    def of(cls, scope: Scope, domain: Domain) -> Plan:
+    def of(cls, scope: Scope, domain: Domain, measured: tuple[Measurement, ...] = ()) -> Plan:
         """The plan for a declared or learnt domain. InputError or ResourceError for what does not fit it."""
         request, policy = scope.request, scope.request.policy
         domain, schema = fit_columns(domain, scope.visible, scope.columns)
@@ -112,7 +115,7 @@ class Plan:
         queries = None
         if policy.engine == "mwem" and request.workload.asked:
             queries = Queries.of(request.workload, candidates)
-        return cls(request, domain, schema, candidates, left_out, limits, queries)
+        return cls(request, domain, schema, candidates, left_out, limits, queries, measured)
 
     @property
     def policy(self) -> Policy:

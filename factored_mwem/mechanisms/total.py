@@ -36,11 +36,13 @@ class Total:
         return self.stderr == 0
 
 
-def first_total(session: Session) -> Total:
-    """The number of rows before anything else is known. Cost: TOTAL_SHARE of what is left, where it is
-    private.
+def first_total(session: Session, measured: Sequence[Measurement] = ()) -> Total:
+    """The number of rows before anything else is known, or from what is `measured` already. Cost: else
+    TOTAL_SHARE of what is left, where it is private.
     """
     public = session.public_total
     if public is not None:
-        return Total(max(1.0, float(public)))  # steps divide by it
+        return Total(max(1.0, float(public)), measured=tuple(measured))  # steps divide by it
+    if measured:
+        return Total.estimated(measured)
     return Total.estimated([session.measure(session.rows, (), cost=session.left * TOTAL_SHARE)])

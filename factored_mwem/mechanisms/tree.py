@@ -37,15 +37,17 @@ def fit(session: Session, plan: Plan, report: Report) -> Fitted:
     """Fit a forest of clique trees with what is left to spend."""
     candidates, limits = plan.candidates, plan.limits
     assert limits is not None  # as of every plan for trees
-    total = first_total(session)
+    total = first_total(session, plan.measured)
     course = plan.course(total)
     if course.at_once:
         return fit_at_once(session, candidates, total)
     groups = hierarchies(candidates, session.composition)
     amount = session.left * course.first_share
-    singles = measure_singles(session, candidates, amount, groups)
-    if not total.known:
-        total = Total.estimated([*total.measured, *singles])
+    singles: Sequence[Measurement] = plan.measured
+    if not singles:
+        singles = measure_singles(session, candidates, amount, groups)
+        if not total.known:
+            total = Total.estimated([*total.measured, *singles])
     levels = find_levels(candidates, singles, groups)
     above = measure_groups(session, candidates, levels, amount, groups)
     if not total.known and above:  # few groups add up to the number of rows with less noise than many values

@@ -11,6 +11,7 @@ from factored_mwem.accounting.accountant import Accountant, Charge
 from factored_mwem.accounting.conversion import library_version
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.ledger.run import Run
+from factored_mwem.mechanisms.first_domain import OTHER
 from factored_mwem.mechanisms.plan import Plan
 from factored_mwem.mechanisms.result import Fitted
 from factored_mwem.pipeline.assumptions import Assumptions, assumptions_of
@@ -26,7 +27,6 @@ from factored_mwem.pipeline.manifest import (
     tool_version,
 )
 from factored_mwem.policy import DEFAULT_MAX_ROWS, Policy
-from factored_mwem.privacy.discover import OTHER
 from factored_mwem.privacy.residuals import Residuals
 from factored_mwem.privacy.session import Measurement
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -13,6 +12,7 @@ from factored_mwem.crashpoints import reach
 from factored_mwem.domain.domain import Domain
 from factored_mwem.kernels.warmup import warm_up
 from factored_mwem.ledger.run import Booking, Run
+from factored_mwem.mechanisms.learn import learn
 from factored_mwem.mechanisms.limits import Machine
 from factored_mwem.mechanisms.plan import Plan, Scope
 from factored_mwem.mechanisms.registry import MECHANISMS
@@ -21,7 +21,6 @@ from factored_mwem.pipeline.describe import describe
 from factored_mwem.pipeline.manifest import today, versions
 from factored_mwem.pipeline.result import Release
 from factored_mwem.policy import DEFAULT_MAX_ROWS, Choices, Policy
-from factored_mwem.privacy.discover import discover
 from factored_mwem.privacy.noise import Noise, OpenDPNoise
 from factored_mwem.privacy.session import Session
 from factored_mwem.request import Request
@@ -91,10 +90,12 @@ def make(
     if policy.engine == "tree":
         warm_up()
     table = scope.bounded()  # ---- private from here ...
-    if plan is None:
-        share = Fraction(policy.domain_budget)
-        plan = Plan.of(scope, discover(session, table, scope.columns, share=share))
-    fitted = MECHANISMS[policy.engine](session.encode(plan.domain, table), plan, report)  # ---- ... to here
+    if plan is not None:
+        session = session.encode(plan.domain, table)
+    else:
+        learnt = learn(session, table, scope.columns, policy)
+        session, plan = learnt.session, Plan.of(scope, learnt.domain, learnt.measured)
+    fitted = MECHANISMS[policy.engine](session, plan, report)  # ---- ... to here
     run.drawn(accountant)
     reach("after fit")
     manifest = describe(plan, fitted, accountant, run, created=pinned["created"])

@@ -22,7 +22,7 @@ from factored_mwem.errors import ResourceError
 from factored_mwem.kernels.counting import MAX_COUNT
 from factored_mwem.kernels.scoring import Answers, Coarser, Counts, distances
 from factored_mwem.privacy.counting import bytes_needed, count_all
-from factored_mwem.tables.codec import encode_table
+from factored_mwem.tables.codec import code_dtype, encode_table
 from factored_mwem.tables.source import Private, Table
 from factored_mwem.workload.candidates import Candidates
 from factored_mwem.workload.queries.base import Questions
@@ -165,6 +165,16 @@ class PrivateRows(Sealed):
     def of(cls, domain: Domain, table: Table) -> PrivateRows:
         """The rows of a table, encoded and sealed at once."""
         return cls(encode_table(domain, table), domain)
+
+    def recode(self, domain: Domain, codes: Sequence[np.ndarray]) -> PrivateRows:
+        """The same rows, still sealed, in another domain: `codes[a]: int64[old code]` are the new ones. A
+        public function of each row.
+        """
+        recoded = [
+            new.astype(code_dtype(attribute))[old]
+            for attribute, new, old in zip(domain, codes, self._contents.codes, strict=True)
+        ]
+        return PrivateRows(recoded, domain)
 
     def count(self, candidates: Candidates) -> PrivateCounts:
         """The same rows, still sealed, with the counts of `candidates`, which must fit `check_memory`."""

@@ -1,68 +1,137 @@
-"""discover: a domain learnt from the private table inside the budget, where nobody declared one.
+"""discover: what a domain is made of, learnt from the private table inside the budget.
 
-Per column: a noisy vote on its kind and on nulls, then bounds by private quantiles over public grids, or
-categories by thresholded counts. Every reading is charged first; the threshold's delta is charged too. One
-pass over the rows serves all of them.
+Per column: a noisy vote on what its values look like; its popular values by thresholded counts; of what is
+left of numbers and moments, noisy counts over a coarse public grid and, where those stand out, over a finer
+one. Every reading is charged first; a threshold's delta is charged too. One pass over the rows serves all.
+What follows from the answers, bins among it, is made by learning.py of the mechanisms, which also measures
+the first marginals over them.
 """
 
 from __future__ import annotations
 
-import datetime
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from factored_mwem.accounting.accountant import Charge, Mechanism, scale_for
 from factored_mwem.accounting.conversion import threshold_delta
-from factored_mwem.domain.attribute import Attribute
-from factored_mwem.domain.domain import Domain
+from factored_mwem.domain.grids import PIECES, clear_span, coarse_grid, refine
 from factored_mwem.errors import InputError
 from factored_mwem.privacy.counts import Sealed
 from factored_mwem.privacy.session import Session
-from factored_mwem.tables.profile import (
-    COARSE,
-    GRIDS,
-    KINDS,
-    NARROWER,
-    ColumnProfile,
-    bounds_of_type,
-    kind_of,
-    most_whole,
-    profile,
-)
+from factored_mwem.tables.kinds import DECIMALS, KINDS, MOMENTS, NUMBERS, RESOLUTIONS, kind_of
+from factored_mwem.tables.profile import ColumnProfile, profile
 from factored_mwem.tables.source import Table
 
-OTHER = "other"
-WIDEST = 2.0**62 - 2.0**10
-"""Integers of a domain lie within 2^62; a grid point of the quantiles may lie beyond."""
-UNSEEN = "bounds could not be learnt: too few rows for this budget"
-"""Description of an attribute whose bounds are a guess; a warning of the release repeats it."""
-BINS = 32
-VOTE_SHARE = Fraction(1, 4)
-"""Share of a column's budget for its vote; the rest pays for its bounds or categories."""
-TOLERANCE = 0.05
-"""A column is of a kind when at most this share of its values is of no narrower or equal kind."""
-CLEAR = 4.0
-"""Standard deviations of noise from which missing values, or numbers that are codes, are believed: noise
-alone gets there once in 30,000 columns.
+TOLERANCE = Fraction(1, 20)
+"""A column is of a kind when at most this share of its values is of another; mixed from there on."""
+BELIEVED = 4.0
+"""Standard deviations of noise from which a vote is believed: noise alone gets there once in 30,000 times."""
+SHIFT = 4
+"""Popular values are counted from the fourth part of the noise on: see `popular`."""
+VOTES = Fraction(1, 10)
+"""The share of the cost that all votes get."""
+TEXTS, VALUES, RANGE, DETAIL = 8, 3, 3, 2
+"""How the other readings share the rest: popular values of a column of text, of one of numbers or moments,
+and the two looks at what is left of those.
 """
-CLEAR_BUCKET = 5.5
-"""The same for a bucket of values: of some 440 noise alone must lift none, once in 100,000 columns, for one
-alone makes the bounds useless.
-"""
-PER_MILLE = 1000
 
 
-def discover(session: Session, table: Table, columns: Sequence[str] | None, *, share: Fraction) -> Domain:
-    """A domain for `columns` of the private `table`, at a cost of `share` of the whole budget and of the
-    delta kept for it.
+@dataclass(frozen=True, slots=True, eq=False)
+class Found:
+    """What is known of a column, all of it public: names and types, and noisy answers.
 
-    Sensitivities, k rows a person: vote and thresholded counts L2 k (add-remove) or sqrt(2) k (replace); a
-    quantile's score moves by at most k PER_MILLE under either relation. Sources: Smith 2011 (quantiles);
-    Rogers 2023 (unknown domains). InputError where delta is 0.
+    `type`: of its numbers or moments, or "string" or "boolean". `rows`, `present`, `numbers`: noisy counts of
+    the table's rows, of this column's values that are not null, and of those that are numbers or moments.
+    `values`, `texts`: noisy counts of its popular numbers or moments (by unit) and of other popular texts, of
+    standard deviation `stddev`, each of at least `threshold`. `edges`, `noisy`: cells of what is left and
+    their noisy counts, of `cell_stddev`; none where nothing stands out.
+    """
+
+    column: pa.Field
+    type: str
+    rows: float
+    present: float
+    decimals: int | None = None
+    resolution: str | None = None
+    values: dict[float, int] = field(default_factory=dict)
+    texts: dict[str, int] = field(default_factory=dict)
+    stddev: float = 0.0
+    threshold: int = 0
+    edges: np.ndarray | None = None
+    noisy: np.ndarray | None = None
+    cell_stddev: float = 0.0
+    numbers: float = 0.0
+
+    @property
+    def mostly_text(self) -> bool:
+        """Whether most values are neither numbers or moments nor popular texts."""
+        return self.numbers + sum(self.texts.values()) < self.present / 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Votes:
+    """Noisy votes of a column on KINDS, and their standard deviation."""
+
+    noisy: np.ndarray
+    stddev: float
+
+    def of(self, *kinds: str) -> float:
+        """The votes for these kinds, each where it stands out."""
+        counts = self.noisy[[KINDS.index(kind) for kind in kinds]]
+        return float(counts[counts > 2 * self.stddev].sum())
+
+    def believed(self, kind: str) -> bool:
+        return bool(self.noisy[KINDS.index(kind)] > BELIEVED * self.stddev)
+
+    def type(self) -> str:
+        """The type that covers nearly all values, or the numbers or moments of a mixed column; text where
+        nothing else stands out, or where numbers are codes.
+        """
+        numbers, moments = self.of(*NUMBERS), self.of(*MOMENTS)
+        present = self.of(*KINDS[1:])
+        enough = float(1 - TOLERANCE) * present
+        if present <= 0 or self.believed("code"):
+            return "string"
+        if self.of("boolean") >= enough:
+            return "boolean"
+        if max(numbers, moments) < float(TOLERANCE) * present:
+            return "string"
+        if numbers >= moments:
+            return "integer" if self.of("integer") >= float(1 - TOLERANCE) * numbers else "number"
+        return "date" if self.of("date") >= float(1 - TOLERANCE) * moments else "datetime"
+
+    def decimals(self) -> int | None:
+        """The decimals that all but few numbers do with; None where many need more."""
+        numbers = self.of(*NUMBERS)
+        counts = [self.of(kind) for kind in ("integer", *DECIMALS)]
+        for decimals, covered in enumerate(np.cumsum(counts)):
+            if covered >= 0.995 * numbers:
+                return decimals
+        return None
+
+    def resolution(self) -> str | None:
+        """The unit of which all but few timestamps are multiples."""
+        covered, moments = self.of("date"), self.of(*MOMENTS)
+        for name in RESOLUTIONS:
+            covered += self.of(name)
+            if covered >= 0.995 * moments:
+                return name
+        return None
+
+
+def discover(
+    session: Session, table: Table, columns: Sequence[str] | None, *, share: Fraction
+) -> list[Found]:
+    """What `columns` of the private `table` hold, at a cost of `share` of the whole budget and of the delta
+    kept for it.
+
+    Sensitivities, k rows a person: votes, thresholded counts and cells of a grid are marginals, L2 k
+    (add-remove) or sqrt(2) k (replace). Source: Rogers 2023 (unknown domains). InputError where delta is 0.
     """
     if session.accountant.budget.delta == 0:
         raise InputError(
@@ -75,146 +144,123 @@ def discover(session: Session, table: Table, columns: Sequence[str] | None, *, s
     if not names:
         raise InputError("no columns are left to release; name at least one with --columns")
     profiles = {name: Sealed(found) for name, found in profile(table, names).items()}
-    cost = session.accountant.budget.amount * share / len(names)
+    cost = session.accountant.budget.amount * share
+    fields = [table.schema.field(name) for name in names]
+    votes = [read_votes(session, name, profiles[name], cost * VOTES / len(names)) for name in names]
+    types = [type_of(field, seen) for field, seen in zip(fields, votes, strict=True)]
+    rows = float(np.mean([seen.noisy.sum() for seen in votes]))
+    weights = sum(TEXTS if kind == "string" else VALUES + RANGE + DETAIL for kind in types)
+    part = cost * (1 - VOTES) / weights
     delta = session.accountant.budget.discovery_delta / len(names)
-    return Domain(_attribute(name, profiles[name], table, cost, delta, session) for name in names)
+    found = []
+    for column, seen, kind in zip(fields, votes, types, strict=True):
+        start = Found(
+            column,
+            kind,
+            rows,
+            present=rows - float(seen.noisy[KINDS.index("null")]),
+            numbers=seen.of(*(NUMBERS if kind in ("integer", "number") else MOMENTS)),
+            decimals=seen.decimals() if kind == "number" else None,
+            resolution=seen.resolution() if kind == "datetime" else None,
+        )
+        reader = Reader(session, profiles[column.name], start)
+        found.append(reader.read(part, delta))
+    return found
 
 
-def _attribute(
-    name: str, sealed: Sealed, table: Table, cost: Fraction, delta: Fraction, session: Session
-) -> Attribute:
-    field = table.schema.field(name)
-    votes, stddev = _votes(name, sealed, cost * VOTE_SHARE, session)
-    kind = _kind(votes, stddev) if table.text else kind_of(field)
-    if kind == "number" and _kind(votes, stddev) == "integer":
-        kind = "integer"
-    nullable = bool(votes[0] > CLEAR * stddev) if table.text or field.nullable else False
-    rest = cost * (1 - VOTE_SHARE)
-    facts: dict[str, Any] = {"name": name, "type": kind, "learnt": True}
+def type_of(field: pa.Field, votes: Votes) -> str:
+    """The type of a typed column, which is public, unless it is text: there the votes say."""
+    kind = kind_of(field)
     if kind == "string":
-        values = _categories(name, sealed, rest, delta, session)
-        return Attribute.model_validate(
-            {**facts, "categories": values, "other": OTHER, "constraints": {"required": not nullable}}
-        )
-    if kind == "boolean":
-        return Attribute.model_validate({**facts, "constraints": {"required": not nullable}})
-    lower, upper, seen = _bounds(name, kind, sealed, rest, max(votes[1:].sum(), 1.0), session)
-    if not seen:
-        facts["description"] = UNSEEN
-    least, most = (-math.inf, math.inf) if table.text else bounds_of_type(field)
-    if kind == "integer":
-        least, most = math.ceil(max(least, -WIDEST)), math.floor(min(most, WIDEST))
-        if most <= least or max(-lower, upper) > (
-            math.inf if table.text else most_whole(field)
-        ):  # fractions alone, or floats of fewer digits
-            kind = facts["type"] = "number"
-            least, most = bounds_of_type(field)
-    lower, upper = _within(lower, upper, least, most)
-    return Attribute.model_validate(
-        {**facts, "edges": edges_for(kind, lower, upper), "constraints": {"required": not nullable}}
-    )
+        return votes.type()
+    return "integer" if kind == "number" and votes.type() == "integer" else kind
 
 
-def _votes(name: str, sealed: Sealed, cost: Fraction, session: Session) -> tuple[np.ndarray, float]:
-    """(noisy votes: float64[kind], their standard deviation). A row votes once, so the votes are a marginal
-    like any other.
-    """
+def read_votes(session: Session, name: str, sealed: Sealed, cost: Fraction) -> Votes:
+    """A row votes once, so the votes are a marginal like any other."""
     sensitivity = session.unit.l2_squared_of_marginal
     scale = scale_for(Mechanism.GAUSSIAN, cost, sensitivity=sensitivity)
-    column: ColumnProfile = session._unseal(
-        sealed, Charge("discover", Mechanism.GAUSSIAN, (name, "kind"), scale, sensitivity)
-    )
-    return session.noise.add(column.votes, scale=scale).astype(np.float64), scale
+    charge = Charge("discover", Mechanism.GAUSSIAN, (name, "kind"), scale, sensitivity)
+    column: ColumnProfile = session._unseal(sealed, charge)
+    return Votes(session.noise.add(column.votes(), scale=scale).astype(np.float64), scale)
 
 
-def _kind(votes: np.ndarray, stddev: float) -> str:
-    """The narrowest kind that covers nearly all of the noisy votes; text where they say nothing."""
-    count = dict(zip(KINDS, np.where(votes > 2 * stddev, votes, 0.0), strict=True))
-    present = sum(count.values()) - count["null"]
-    if present <= 0 or votes[KINDS.index("code")] > CLEAR * stddev:
-        return "string"
-    for kind, narrower in NARROWER.items():
-        if sum(count[k] for k in narrower) >= (1 - TOLERANCE) * present:
-            return kind
-    return "string"
+@dataclass(frozen=True, slots=True, eq=False)
+class Reader:
+    """The readings of one column after its vote."""
 
+    session: Session
+    sealed: Sealed
+    found: Found
 
-def _bounds(
-    name: str, kind: str, sealed: Sealed, cost: Fraction, present: float, session: Session
-) -> tuple[float, float, bool]:
-    """A lower and an upper bound among public grid points: a third of `cost` for the magnitude, a third for
-    each quantile.
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """What counts as a number or moment of the column's type; else a value is a text."""
+        return NUMBERS if self.found.type in ("integer", "number") else MOMENTS
 
-    A quantile's score cannot tell the points beyond the data apart, so the quantiles are looked for only
-    where a noisy histogram saw values.
-    """
-    grid = "number" if kind in ("integer", "number") else "month"
-    lowest, highest, seen = _magnitude(name, grid, sealed, cost / 3, session)
-    if kind == "integer":
-        lowest, highest = math.floor(lowest), math.ceil(highest)
-    inside = np.flatnonzero((GRIDS[grid] >= lowest) & (GRIDS[grid] <= highest))
-    if kind == "integer":
-        inside = inside[GRIDS[grid][inside] % 1 == 0]
-    sensitivity = (
-        session.unit.of_counting_query * PER_MILLE
-    )  # a row adds between -quantile and PER_MILLE - quantile to a score
-    scale = scale_for(Mechanism.EXPONENTIAL, cost / 3, sensitivity=sensitivity)
-    rank = min(max(math.ceil((math.log(len(inside)) + 2) * scale / present), 2), PER_MILLE // 20)
-    picked = []
-    for side, quantile in (("lower", rank), ("upper", PER_MILLE - rank)):
+    def read(self, part: Fraction, delta: Fraction) -> Found:
+        """What is found, at a cost of `part` for each of its weights, and of `delta`."""
+        kind = self.found.type
+        if kind == "boolean":
+            return self.found
+        if kind == "string":
+            return self.popular(part * TEXTS, delta)
+        found = self.popular(part * VALUES, delta)
+        if found.mostly_text:
+            return replace(found, type="string", values={}, decimals=None, resolution=None)
+        return replace(self, found=found).cells(part * RANGE, part * DETAIL)
+
+    def popular(self, cost: Fraction, delta: Fraction) -> Found:
+        """Every value whose noisy count passes the threshold.
+
+        Counted is c -> max(c - m, 0), m a fourth of the noise's scale: a public function that never moves
+        further than c itself and keeps 0 at 0, so the sensitivity is that of the counts, and the threshold's
+        delta holds as it stands: k rows change at most l0 of the shifted counts, each by at most k. The many
+        values that come a few times need no noise then; m is added to what is kept.
+        """
+        session, found, unit = self.session, self.found, self.session.unit
+        sensitivity = unit.l2_squared_of_marginal
+        scale = scale_for(Mechanism.THRESHOLD, cost, sensitivity=sensitivity)
+        threshold, charged = threshold_for(scale, delta, l0=unit.l0_of_marginal, linf=unit.linf_of_marginal)
+        name, least = found.column.name, int(scale / SHIFT)
         column: ColumnProfile = session._unseal(
-            sealed, Charge("discover", Mechanism.EXPONENTIAL, (name, side), scale, sensitivity)
+            self.sealed,
+            Charge("discover", Mechanism.THRESHOLD, (name, "values"), scale, sensitivity, charged),
         )
-        lower, higher = column.lower_and_higher(grid)
-        scores = -np.abs((PER_MILLE - quantile) * lower - quantile * higher)[inside]
-        picked.append(float(GRIDS[grid][inside[session.noise.select(scores, scale=scale)]]))
-    lower_bound, upper_bound = min(picked), max(picked)
-    if lower_bound == upper_bound:
-        upper_bound = float(
-            GRIDS[grid][min(int(np.searchsorted(GRIDS[grid], upper_bound)) + 1, len(GRIDS[grid]) - 1)]
-        )
-    return lower_bound, upper_bound, seen
+        counts: dict[str, int] = {}
+        if found.type == "string":
+            counts = {"t" + text: n for text, n in column.texts((), least).items()}
+        else:
+            numbers = column.popular(self.kinds, found.type, least)
+            counts = {"v" + repr(value): n for value, n in numbers.items()}
+            counts |= {"t" + text: n for text, n in column.texts(self.kinds, least).items()}
+        kept = session.noise.threshold(counts, scale=scale, threshold=threshold)
+        values = {float(key[1:]): n + least for key, n in kept.items() if key[0] == "v"}
+        texts = {key[1:]: n + least for key, n in kept.items() if key[0] == "t"}
+        return replace(found, values=values, texts=texts, stddev=scale, threshold=threshold + least)
 
+    def cells(self, coarse: Fraction, fine: Fraction) -> Found:
+        """Where the numbers or moments lie that are not popular."""
+        grid = coarse_grid(self.found.type)
+        noisy, stddev = self.histogram("range", grid, coarse)
+        span = clear_span(noisy, stddev)
+        if span is None:
+            return self.found
+        inside = slice(span[0], span[1])
+        edges = refine(grid[span[0] : span[1] + 1], noisy[inside], stddev, pieces=PIECES)
+        noisy, stddev = self.histogram("detail", edges, fine)
+        return replace(self.found, edges=edges, noisy=noisy, cell_stddev=stddev)
 
-def _within(lower: float, upper: float, least: float, most: float) -> tuple[float, float]:
-    """The bounds moved to what the column's type can hold: a quantile of noisy counts may land beyond."""
-    lower, upper = min(max(lower, least), most), max(min(upper, most), least)
-    return (lower, upper) if lower < upper else (lower - 1, upper) if lower >= most else (lower, lower + 1)
-
-
-def _magnitude(
-    name: str, grid: str, sealed: Sealed, cost: Fraction, session: Session
-) -> tuple[float, float, bool]:
-    """The coarse grid points around all buckets whose noisy count stands out, and whether any does; else (0,
-    1) or the like.
-    """
-    points = COARSE[grid]
-    sensitivity = session.unit.l2_squared_of_marginal
-    scale = scale_for(Mechanism.GAUSSIAN, cost, sensitivity=sensitivity)
-    column: ColumnProfile = session._unseal(
-        sealed, Charge("discover", Mechanism.GAUSSIAN, (name, "magnitude"), scale, sensitivity)
-    )
-    lower, _ = column.lower_and_higher(grid)
-    buckets = np.diff(lower[np.searchsorted(GRIDS[grid], points)])
-    seen = np.flatnonzero(session.noise.add(buckets, scale=scale) > CLEAR_BUCKET * scale)
-    if not len(seen):
-        middle = int(np.searchsorted(points, 0.0))
-        end = np.searchsorted(points, 1.0) if grid == "number" else middle + 10
-        return float(points[middle]), float(points[end]), False
-    return float(points[seen[0]]), float(points[seen[-1] + 1]), True
-
-
-def _categories(name: str, sealed: Sealed, cost: Fraction, delta: Fraction, session: Session) -> list[str]:
-    """Every text value whose noisy count passes the threshold, and `other` for the rest."""
-    unit = session.unit
-    sensitivity = unit.l2_squared_of_marginal
-    scale = scale_for(Mechanism.THRESHOLD, cost, sensitivity=sensitivity)
-    threshold, charged = threshold_for(scale, delta, l0=unit.l0_of_marginal, linf=unit.linf_of_marginal)
-    column: ColumnProfile = session._unseal(
-        sealed, Charge("discover", Mechanism.THRESHOLD, (name, "categories"), scale, sensitivity, charged)
-    )
-    kept = session.noise.threshold(dict(column.texts), scale=scale, threshold=threshold)
-    return [*sorted(set(kept) - {OTHER}), OTHER]  # just [OTHER] is reported as a warning, too
+    def histogram(self, what: str, edges: np.ndarray, cost: Fraction) -> tuple[np.ndarray, float]:
+        """(noisy counts of the cells: int64, their standard deviation). A row lies in one cell at most."""
+        session, found = self.session, self.found
+        sensitivity = session.unit.l2_squared_of_marginal
+        scale = scale_for(Mechanism.GAUSSIAN, cost, sensitivity=sensitivity)
+        charge = Charge("discover", Mechanism.GAUSSIAN, (found.column.name, what), scale, sensitivity)
+        column: ColumnProfile = session._unseal(self.sealed, charge)
+        special = np.array(list(found.values), dtype=edges.dtype)
+        counts = column.histogram(self.kinds, found.type, edges, special)
+        return session.noise.add(counts, scale=scale), scale
 
 
 def threshold_for(scale: float, delta: Fraction, *, l0: int, linf: int) -> tuple[int, Fraction]:
@@ -225,22 +271,3 @@ def threshold_for(scale: float, delta: Fraction, *, l0: int, linf: int) -> tuple
         ok = threshold_delta(scale=scale, threshold=middle, l0=l0, linf=linf) <= delta
         low, high = (low, middle) if ok else (middle, high)
     return high, Fraction(threshold_delta(scale=scale, threshold=high, l0=l0, linf=linf))
-
-
-def edges_for(kind: str, lower: float, upper: float) -> list[Any]:
-    """Edges of BINS equal bins between the bounds; zero, the commonest special value, gets a bin of its
-    own.
-    """
-    if kind in ("date", "datetime"):
-        days = np.linspace(lower, upper, min(BINS, int(upper - lower)) + 1)
-        start = datetime.datetime(1970, 1, 1)
-        moments = [start + datetime.timedelta(days=float(d)) for d in days]
-        return [m.date().isoformat() if kind == "date" else m.isoformat() for m in moments]
-    if kind == "integer":
-        low, high = math.floor(lower), max(math.ceil(upper), math.floor(lower) + 1)
-        cuts = {low + (high + 1 - low) * i // BINS for i in range(BINS)}
-        # The last edge is inclusive: naming `high` twice gives the last bin its end and, where bins are
-        # single values, `high` its own.
-        return [*sorted(cuts | ({0, 1} if low <= 0 < high else set())), high]
-    cuts = set(np.linspace(lower, upper, BINS + 1).tolist())
-    return sorted(cuts | ({0.0, 5e-324} if lower <= 0 < upper else set()))

@@ -4,6 +4,7 @@ hands out nothing without noise.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -105,6 +106,10 @@ class Session:
     def encode(self, domain: Domain, table: Table) -> Session:
         """The same session over the rows of `table`, encoded and sealed at once."""
         return replace(self, _rows=PrivateRows.of(domain, table))
+
+    def recode(self, domain: Domain, codes: Sequence[np.ndarray]) -> Session:
+        """The same session with its rows in another domain: `codes[a]: int64[old code]` are the new ones."""
+        return replace(self, _rows=self.rows.recode(domain, codes))
 
     @property
     def rows(self) -> PrivateRows:

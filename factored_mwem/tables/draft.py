@@ -9,8 +9,10 @@ from typing import Any
 
 from factored_mwem.domain.attribute import MAX_NUMBER, Attribute
 from factored_mwem.domain.domain import Domain
+from factored_mwem.domain.grids import MICROS_A_DAY
 from factored_mwem.errors import InputError
-from factored_mwem.tables.profile import KINDS, NARROWER, ColumnProfile, kind_of, profile
+from factored_mwem.tables.kinds import KINDS, MOMENTS, NUMBERS, kind_of
+from factored_mwem.tables.profile import ColumnProfile, profile
 from factored_mwem.tables.source import open_table
 from factored_mwem.tables.text_form import Records
 
@@ -35,7 +37,7 @@ def draft(source: Any, columns: Sequence[str] | None = None, *, records: Records
         table.check_column(name)
     names = [name for name in table.schema.names if columns is None or name in columns]
     profiles = profile(table, names)
-    if not any(column.votes.sum() for column in profiles.values()):
+    if not any(len(column.counts) for column in profiles.values()):
         raise InputError("the table has no rows to draft a domain from")
     attributes = (
         _attribute(name, profiles[name], None if table.text else kind_of(table.schema.field(name)))
@@ -45,7 +47,7 @@ def draft(source: Any, columns: Sequence[str] | None = None, *, records: Records
 
 
 def _attribute(name: str, column: ColumnProfile, typed: str | None) -> Attribute:
-    votes = dict(zip(KINDS, column.votes.tolist(), strict=True))
+    votes = dict(zip(KINDS, column.votes().tolist(), strict=True))
     kind = typed or _kind(votes)
     if kind == "number" and _kind(votes) == "integer":
         kind = "integer"
@@ -53,13 +55,15 @@ def _attribute(name: str, column: ColumnProfile, typed: str | None) -> Attribute
     if kind == "boolean":
         return Attribute.model_validate(facts)
     if kind == "string":
-        values = [value for value, _ in column.texts.most_common(MAX_CATEGORIES)]
-        if len(column.texts) > MAX_CATEGORIES or not values:
+        texts = column.texts(())
+        values = sorted(texts, key=lambda text: (-texts[text], text))[:MAX_CATEGORIES]
+        if len(texts) > MAX_CATEGORIES or not values:
             values = [*(v for v in values if v != "other"), "other"]
             facts["other"] = "other"
         return Attribute.model_validate({**facts, "categories": sorted(values)})
-    grid = "number" if kind in ("integer", "number") else "month"
-    least, most = column.least.get(grid, 0.0), column.most.get(grid, 1.0)
+    units, _ = column.numbers(NUMBERS if kind in ("integer", "number") else MOMENTS, kind)
+    days = MICROS_A_DAY if kind == "datetime" else 1
+    least, most = (float(units[0]) / days, float(units[-1]) / days) if len(units) else (0.0, 1.0)
     facts["constraints"] |= dict(zip(("minimum", "maximum"), _ends(kind, least, most), strict=True))
     return Attribute.model_validate(facts)
 
@@ -67,10 +71,9 @@ def _attribute(name: str, column: ColumnProfile, typed: str | None) -> Attribute
 def _kind(votes: dict[str, int]) -> str:
     """The narrowest kind that covers every value."""
     seen = {kind for kind in KINDS[1:] if votes[kind]}
-    for kind, narrower in NARROWER.items():
-        if seen and seen <= set(narrower):
-            return kind
-    return "string"
+    narrower = {"boolean": ("boolean",), "integer": ("integer",), "number": NUMBERS, "date": ("date",),
+                "datetime": MOMENTS}  # fmt: skip
+    return next((kind for kind, of in narrower.items() if seen and seen <= set(of)), "string")
 
 
 def _ends(kind: str, least: float, most: float) -> tuple[Any, Any]:

@@ -1,0 +1,149 @@
+"""Kinds: what a value looks like, and which unit it is counted in."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from factored_mwem.domain.attribute import Attribute
+from factored_mwem.errors import InputError
+from factored_mwem.tables.parsing import (
+    DECIMAL,
+    MOMENT,
+    check_writable,
+    is_number,
+    is_text,
+    read_units,
+    spelt,
+    value_type,
+)
+
+MAX_DECIMALS = 6
+DECIMALS = tuple(f"{d} decimals" for d in range(1, MAX_DECIMALS + 1))
+RESOLUTIONS = ("day", "hour", "minute", "second")
+KINDS = (
+    "null", "boolean", "integer", *DECIMALS, "number", "date", *RESOLUTIONS, "datetime", "code", "string",
+)  # fmt: skip
+"""What a value can look like: a number by how many decimals it needs, a timestamp by what it is a multiple
+of. A code is digits after a zero, which "0311" would lose as a number.
+"""
+NUMBERS = ("integer", *DECIMALS, "number")
+MOMENTS = ("date", *RESOLUTIONS, "datetime")
+MISSING = ("",)
+"""Text that counts as null where no domain says otherwise."""
+_PATTERNS = {
+    "boolean": r"(?i)^(true|false)$",
+    "integer": r"^[+-]?(0|[1-9][0-9]{0,17})([.]0*)?$",  # also 1.0: many programs write whole numbers so
+    "code": r"^[+-]?0[0-9]+([.][0-9]*)?$",
+    "number": DECIMAL,
+    "date": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
+    "datetime": MOMENT,
+}
+"""Tried in this order; what matches none is text."""
+_MICROS = {"day": 86_400 * 10**6, "hour": 3600 * 10**6, "minute": 60 * 10**6, "second": 10**6}
+
+
+def kinds_of(values: pa.Array) -> np.ndarray:
+    """int8[value]: the number in KINDS of each value of a column, text or typed, without dictionaries."""
+    if not is_text(values.type):
+        return _typed_kinds(values)
+    kinds = np.full(len(values), KINDS.index("string"), dtype=np.int8)
+    null = pc.or_(pc.is_null(values), pc.is_in(values, value_set=pa.array(MISSING)))
+    kinds[null.to_numpy(zero_copy_only=False)] = KINDS.index("null")
+    trimmed = pc.utf8_trim_whitespace(values)
+    open_ = kinds == KINDS.index("string")
+    for kind, pattern in _PATTERNS.items():
+        match = pc.fill_null(pc.match_substring_regex(trimmed, pattern), False).to_numpy(zero_copy_only=False)
+        which = np.flatnonzero(match & open_)
+        open_[which] = False
+        kinds[which] = KINDS.index(kind)
+        if kind in ("number", "date", "datetime") and len(which):
+            found = units_of(values.take(pa.array(which)), "date" if kind == "date" else kind)
+            lost = np.ma.getmaskarray(found)  # 2020-02-31 is no date
+            finer = _finer_kinds(kind, found.filled(0))
+            kinds[which] = np.where(lost, KINDS.index("string"), finer)
+    return kinds
+
+
+def _typed_kinds(values: pa.Array) -> np.ndarray:
+    kind = kind_of(pa.field("x", values.type))
+    null = pc.is_null(values, nan_is_null=True).to_numpy(zero_copy_only=False)
+    if kind in ("boolean", "date"):
+        return np.where(null, KINDS.index("null"), KINDS.index(kind)).astype(np.int8)
+    units = units_of(values, kind)
+    narrow = values.type.to_pandas_dtype() if pa.types.is_floating(values.type) else np.float64
+    finer = _finer_kinds(kind, units.filled(0), narrow)
+    return np.where(null, KINDS.index("null"), finer).astype(np.int8)
+
+
+def _finer_kinds(kind: str, units: np.ndarray, narrow: type = np.float64) -> np.ndarray:
+    """int8[value]: how many decimals a number needs, or of what a timestamp is a multiple."""
+    found = np.full(len(units), KINDS.index(kind), dtype=np.int8)
+    if kind == "number":
+        for decimals in range(MAX_DECIMALS, -1, -1):
+            with np.errstate(over="ignore", invalid="ignore"):
+                near: np.ndarray = (np.rint(units * 10.0**decimals) / 10.0**decimals).astype(narrow)
+            found[near == units.astype(narrow)] = KINDS.index("integer") + decimals
+    elif kind == "datetime":
+        for name, micros in reversed(_MICROS.items()):
+            found[units % micros == 0] = KINDS.index(name)
+    return found
+
+
+def units_of(values: pa.Array, kind: str) -> np.ma.MaskedArray:
+    """Numbers, or dates in days, or timestamps in microseconds since 1970; masked where unreadable.
+
+    Of a kind of KINDS: int64, of numbers float64.
+    """
+    own = "number" if kind in NUMBERS else "date" if kind == "date" else "datetime"
+    return read_units(_reader(own), values)
+
+
+def _reader(kind: str) -> Attribute:
+    """An attribute that reads values of a kind; its bounds do not matter."""
+    edges = (0, 1) if kind == "number" else ("2000-01-01", "2001-01-01")
+    return Attribute.model_validate({"name": "x", "type": kind, "edges": edges})
+
+
+def kind_of(field: pa.Field) -> str:
+    """What a typed column holds, from its type alone (public). InputError where no domain can describe it."""
+    check_writable(field.name, field.type)
+    arrow = value_type(field.type)
+    if is_text(arrow):
+        return "string"
+    if pa.types.is_boolean(arrow):
+        return "boolean"
+    if is_number(arrow):
+        return "integer" if pa.types.is_integer(arrow) else "number"
+    if pa.types.is_date(arrow) or pa.types.is_timestamp(arrow):
+        return "date" if pa.types.is_date(arrow) else "datetime"
+    what = f"column {field.name!r} has type {spelt(field.type)}, which fmwem cannot release"
+    raise InputError(f"{what}; leave it out with --columns")
+
+
+def bounds_of_type(field: pa.Field) -> tuple[float, float]:
+    """The least and the greatest number a typed column can hold, from its type alone (public)."""
+    arrow = value_type(field.type)
+    if pa.types.is_integer(arrow):
+        info = np.iinfo(arrow.to_pandas_dtype())
+        return float(info.min), float(info.max)
+    if pa.types.is_decimal(arrow):
+        exact = Fraction(10) ** (arrow.precision - arrow.scale) - Fraction(10) ** -arrow.scale
+        most = float(exact)
+        most = most if most <= exact else math.nextafter(most, -math.inf)
+        return -most, most
+    if pa.types.is_float16(arrow):
+        return -65504.0, 65504.0
+    return -np.inf, np.inf
+
+
+def most_whole(field: pa.Field) -> float:
+    """Up to which size a typed column holds every whole number within its bounds, from its type alone."""
+    arrow = value_type(field.type)
+    if not pa.types.is_floating(arrow):
+        return np.inf
+    return float(2 ** (np.finfo(arrow.to_pandas_dtype()).nmant + 1))
