@@ -30,6 +30,8 @@ the journal's draws fit them.
 """
 
 
+DISCOVERY_DELTA = Fraction(1, 4)
+"""The share of delta that thresholds may use where a domain is learnt: what rho loses by it is 1.5 %."""
 MWEM_ONLY = {"initial": "one-way", "replay": True, "components": "grow", "iterate": "last"}
 """Fields of Policy that only the faithful engine knows, with their defaults."""
 
@@ -111,7 +113,7 @@ class Policy(BaseModel):
     max_cells: int | None = Field(default=None, ge=1, le=2**40)
     max_memory: ByteSize | None = Field(default=None, ge=1)
     time_budget: float | None = Field(default=None, gt=0, le=1e9)
-    domain_budget: float = Field(default=0.1, gt=0, lt=1)
+    domain_budget: float = Field(default=0.5, gt=0, lt=1)
     initial: Literal["one-way", "histogram", "none"] = "one-way"
     initial_share: float | None = Field(default=None, gt=0, lt=1)
     select_share: float = Field(default=0.1, gt=0, lt=1)
@@ -172,8 +174,8 @@ class Policy(BaseModel):
         return Unit(self.neighbours, self.contributions, by_id=self.privacy_id is not None)
 
     def budget(self, *, learn_domain: bool) -> Budget:
-        """The budget of this promise; a share of delta is kept apart where categories are learnt."""
-        share = Fraction(self.domain_budget) if learn_domain else Fraction(0)
+        """The budget of this promise; a share of delta is kept apart where a domain is learnt."""
+        share = DISCOVERY_DELTA if learn_domain else Fraction(0)
         return Budget.of(self.epsilon, self.delta, discovery_share=share)
 
 

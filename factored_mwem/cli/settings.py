@@ -184,7 +184,7 @@ POLICY_FLAGS = {
     ),
     "time_budget": Flag(Group.EFFORT, float, "Seconds to plan for; the plan is made before a row is read."),
     "domain_budget": Flag(
-        Group.LEARNING, float, "Share of the budget to learn a domain nobody declared.  [default: 0.1]"
+        Group.LEARNING, float, "Most of the budget to learn a domain nobody declared.  [default: 0.5]"
     ),
 }
 """The fields of Policy that have a flag, and `records` as two; the rest is for files and Python."""

@@ -167,7 +167,7 @@ class Attribute(BaseModel):
             raise ValueError(f"lists a {what} twice")
 
     def _check_bins(self) -> None:
-        if self.edges is None and (self.constraints.minimum is None or self.constraints.maximum is None):
+        if not self._has_bins and (self.bins is not None or not self.special_values):
             raise ValueError("needs constraints.minimum and constraints.maximum (or edges, or categories)")
         if self.edges is not None and self.bins is not None:
             raise ValueError("takes bins or edges, not both")
@@ -177,7 +177,7 @@ class Attribute(BaseModel):
         self._check_listed(values, "special value")
         if len(set(self.sentinels)) != len(self.sentinels):
             raise ValueError("lists a special value twice")
-        if self.type != "number":
+        if self.type != "number" and len(self.cuts) > 1:
             inside = np.bincount(
                 np.searchsorted(self.cuts, self.specials, "right"), minlength=len(self.cuts) + 1
             )
@@ -187,8 +187,8 @@ class Attribute(BaseModel):
                     f"lists every value of bin {full[0] + 1} as a special value; leave out the bin or the "
                     "values"
                 )
-        if self.other is not None and self.other not in self.sentinels:
-            self._scalar(self.other)
+        if self.other is not None:
+            self._code_of(self.other)
 
     @property
     def categorical(self) -> bool:
@@ -214,6 +214,8 @@ class Attribute(BaseModel):
     @cached_property
     def special_codes(self) -> np.ndarray:
         """int64[special]: the codes of `specials`. Codes of bins and specials rise with their values."""
+        if len(self.cuts) == 1:
+            return np.arange(len(self.specials))
         places = np.searchsorted(self.cuts[1:-1], self.specials, side="right")
         after = np.array(self.specials > self.cuts[places], dtype=np.int64)  # a bin's own begin comes first
         return places + after + np.arange(len(self.specials))
@@ -240,13 +242,20 @@ class Attribute(BaseModel):
             return (False, True)
         return self.categories or ()
 
+    @property
+    def _has_bins(self) -> bool:
+        ends = (self.constraints.minimum, self.constraints.maximum)
+        return self.edges is not None or None not in ends
+
     @cached_property
     def cuts(self) -> np.ndarray:
-        """int64 or float64[bins + 1]: bin i holds cuts[i] <= x < cuts[i + 1].
+        """int64 or float64[bins + 1]: bin i holds cuts[i] <= x < cuts[i + 1]; of special values alone, one.
 
         Integers as they are, dates in days and timestamps in microseconds since 1970; numbers in float64.
         """
         whole = self.type != "number"
+        if not self._has_bins:
+            return np.zeros(1, dtype=np.int64 if whole else np.float64)
         if self.edges is not None:
             ends = [self._scalar(edge) for edge in self.edges]
             ends[-1] = ends[-1] + 1 if whole else math.nextafter(ends[-1], math.inf)
@@ -320,6 +329,8 @@ class Attribute(BaseModel):
         special = np.flatnonzero(self.specials == unit)
         if len(special):
             return int(self.special_codes[special[0]])
+        if not len(self.bin_codes):
+            raise ValueError(f"names other={value!r}, which is not one of its special values")
         place = int(np.searchsorted(self.cuts, unit, side="right")) - 1
         return int(self.bin_codes[min(max(place, 0), len(self.bin_codes) - 1)])
 

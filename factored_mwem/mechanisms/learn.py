@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
-from factored_mwem.mechanisms.first_domain import OTHER, first_attribute
+from factored_mwem.mechanisms.first_domain import OTHER, First
 from factored_mwem.mechanisms.settle import Settled, settle
-from factored_mwem.mechanisms.shares import initial_shares, one_way_share
+from factored_mwem.mechanisms.shares import discovery_share, initial_shares, one_way_share
 from factored_mwem.policy import Policy
 from factored_mwem.privacy.discover import Found, discover
 from factored_mwem.privacy.session import Measurement, Session
@@ -34,18 +34,19 @@ class Learnt:
 
 
 def learn(session: Session, table: Table, columns: Sequence[str] | None, policy: Policy) -> Learnt:
-    """Learn a domain, and measure its one-way marginals. Cost: the policy's domain budget, and the share of
-    the rest that the first measurements get.
+    """Learn a domain, and measure its one-way marginals. Cost: up to the policy's domain budget, and the
+    share of the rest that the first measurements get.
     """
-    found = discover(session, table, columns, share=Fraction(policy.domain_budget))
-    first = Domain(map(first_attribute, found))
+    found = discover(session, table, columns, partial(discovery_share, policy, session.accountant.budget))
+    firsts = [First.of(column) for column in found]
+    first = Domain(one.attribute for one in firsts)
     session = session.encode(first, table)
     rows = max(float(np.mean([column.rows for column in found])), 1.0)
     cost = session.left * one_way_share(first, policy, session.accountant.budget, rows)
     settled, measured = [], []
     for a, (column, part) in enumerate(zip(found, initial_shares(first.shape), strict=True)):
         taken = session.measure(session.rows, (a,), cost=cost * part)
-        made = settle(column, first.attributes[a], taken.noisy, taken.stddev)
+        made = settle(firsts[a], taken.noisy, taken.stddev)
         settled.append(made)
         measured.append(replace(taken, noisy=with_popular(column, made, taken.stddev)))
     domain = Domain(made.attribute for made in settled)
@@ -80,6 +81,8 @@ def popular_counts(found: Found, attribute: Attribute) -> dict[int, int]:
         units, codes = attribute.units, np.arange(len(attribute.values))
     else:
         units, codes = attribute.specials, attribute.special_codes
+    if found.type == "number" and found.unit != "number":
+        units = np.rint(units * found.scale)
     by_code = {
         int(code): found.values[float(u)]
         for u, code in zip(units, codes, strict=True)

@@ -12,146 +12,155 @@ from typing import Any
 import numpy as np
 
 from factored_mwem.domain.attribute import Attribute
-from factored_mwem.mechanisms.first_domain import OTHER, written
-from factored_mwem.privacy.discover import Found
+from factored_mwem.mechanisms.first_domain import OTHER, First, edges_in_json, facts_of, in_json
 from factored_mwem.tables.codec import encode
-from factored_mwem.tables.decode import Grid, from_units
+from factored_mwem.tables.decode import STEPS, Grid, from_units
 
 CLEAR = 4.0
-"""Standard deviations of noise from which nulls, unlisted values and bins beyond the span are believed."""
-CLEAR_CODE = 3.0
-"""The same for a single value within the span."""
+"""Standard deviations of noise from which nulls and unlisted values are believed."""
+TAIL = 3.5
+"""The same for a bin beyond the span that discovery saw."""
+SINGLE = 3.0
+"""The same for a single value within it."""
 FEW = 32
 """A column of at most so many values is a set of categories, whatever its type."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Settled:
-    """An attribute, where each code of the first one goes (`codes: int64[first code]`), the noisy counts of
-    its codes, and of what became of the rest: `clipped` and `other` (records, noisy).
+    """An attribute; `codes: int64[first code]`, where the first one's codes go; `kept: bool[first code]`,
+    which of them mean the same as before; `noisy: int64[code]`, the counts of those.
+
+    `clipped`, `other`: noisy counts (records) of the rest, by what becomes of it.
     """
 
     attribute: Attribute
     codes: np.ndarray
+    kept: np.ndarray
     noisy: np.ndarray
     clipped: float
     other: float
 
 
-def settle(found: Found, first: Attribute, noisy: np.ndarray, stddev: float) -> Settled:
-    """The attribute without what is not there; see `found` for the popular values' own counts.
-
-    `noisy: int64[code]` of the first attribute, of standard deviation `stddev`.
+def settle(first: First, noisy: np.ndarray, stddev: float) -> Settled:
+    """The attribute without what is not there. `noisy: int64[code]` counts the first one's codes, with noise
+    of standard deviation `stddev`.
     """
-    facts = first.model_dump(by_alias=True, exclude_unset=True)
-    nulls = bool(first.nullable and noisy[first.null_code] > CLEAR * stddev)
-    facts["constraints"] = {"required": not nulls}
-    if first.type == "string":
-        facts |= _categories(first, noisy, stddev)
-    elif first.type != "boolean":
-        facts |= _numbers(found, first, noisy, stddev)
-    if not nulls and first.type != "string":
+    before = first.attribute
+    nulls = bool(before.nullable and noisy[before.size - 1] > CLEAR * stddev)
+    facts = facts_of(first.found, required=not nulls)
+    if before.type == "string":
+        facts |= _categories(before, noisy, stddev)
+    elif before.type != "boolean":
+        facts |= _numbers(first, noisy, stddev)
+    if not nulls and before.type != "string":
         facts["other"] = _most_frequent(first, noisy, facts)
     attribute = Attribute.model_validate(facts)
-    return _settled(first, attribute, noisy)
+    codes, kept = _recoded(first, attribute)
+    counts = np.zeros(attribute.size, dtype=np.int64)
+    counts[codes[kept]] = noisy[kept]
+    lost = float(noisy[~kept].sum())
+    if before.type == "string" and attribute.other == OTHER:
+        lost += float(noisy[before.fallback_code])
+    clipped = lost if not attribute.categorical and len(attribute.bin_codes) else 0.0
+    return Settled(attribute, codes, kept, counts, clipped, lost - clipped)
 
 
-def _categories(first: Attribute, noisy: np.ndarray, stddev: float) -> dict[str, Any]:
+def _categories(before: Attribute, noisy: np.ndarray, stddev: float) -> dict[str, Any]:
     """Without `other` where hardly anything is left for it; then the most frequent value takes that."""
-    listed = first.values[:-1]
-    rest = noisy[len(listed)]
-    if not listed or rest > CLEAR * stddev:
-        return {}
+    listed = before.values[:-1]
+    if not listed or noisy[len(listed)] > CLEAR * stddev:
+        return {"categories": before.values, "other": OTHER}
     return {"categories": listed, "other": listed[int(np.argmax(noisy[: len(listed)]))]}
 
 
-def _numbers(found: Found, first: Attribute, noisy: np.ndarray, stddev: float) -> dict[str, Any]:
-    few = _few(first, noisy, stddev)
-    if few is not None:
-        return {"edges": None, "specialValues": None, "decimals": None, "resolution": None,
-                "categories": few, "categoriesOrdered": True}  # fmt: skip
-    counts = noisy[first.bin_codes]
-    clear = np.flatnonzero(counts > CLEAR * stddev)
+def _numbers(first: First, noisy: np.ndarray, stddev: float) -> dict[str, Any]:
+    """Without the bins at both ends that are not clear, or without any where few values are all there is."""
+    found, texts = first.found, first.attribute.sentinels
+    counts = noisy[first.attribute.bin_codes]
+    clear = counts > TAIL * stddev
     if found.edges is not None:  # what lies in the span was seen there
-        inside = (first.cuts[1:] > found.edges[0]) & (first.cuts[:-1] < found.edges[-1])
-        clear = np.union1d(clear, np.flatnonzero(inside))
-    if not len(clear):
-        clear = np.array([int(np.argmax(counts))])
-    return {"edges": written(first.type, first.cuts[clear[0] : clear[-1] + 2], end=True)}
+        clear |= (first.edges[1:] > found.edges[0]) & (first.edges[:-1] < found.edges[-1]) & (counts > 0)
+    few = _few(first, noisy, stddev)
+    if few is None and len(first.values) and not clear.any():
+        few = first.values
+    if few is not None:
+        listed = in_json(found, few)
+        if texts:
+            return {"specialValues": [*listed, *texts]}
+        return {"categories": listed, "categoriesOrdered": True, "decimals": None, "resolution": None}
+    kept = np.flatnonzero(clear) if clear.any() else np.array([int(np.argmax(counts))])
+    special = first.attribute.special_values
+    return {
+        "edges": edges_in_json(found, first.edges[kept[0] : kept[-1] + 2]),
+        **({"specialValues": special} if special else {}),
+    }
 
 
-def _few(first: Attribute, noisy: np.ndarray, stddev: float) -> list[Any] | None:
-    """The values of a column that has few and nothing else; None of one that has more, or texts."""
-    single = np.diff(first.cuts) == 1 if first.type != "number" else np.zeros(len(first.cuts) - 1, bool)
-    clear = noisy > CLEAR_CODE * stddev
-    bins = first.bin_codes
-    values = [*first.specials.tolist(), *first.cuts[:-1][single & clear[bins]].tolist()]
-    rest = noisy[bins[~(single & clear[bins])]]
-    if first.sentinels or not 0 < len(values) <= FEW:
+def _free(first: First) -> tuple[np.ndarray, np.ndarray]:
+    """(a unit of each bin that is no special value, whether it is the only one: bool)."""
+    edges = first.edges
+    if first.found.unit == "number":
+        return (edges[:-1] + edges[1:]) / 2, np.zeros(len(edges) - 1, dtype=bool)
+    step = STEPS.get(first.found.resolution or "", 1)
+    fine, coarse = (Grid.of(edges, first.values, width) for width in (1, step))
+    bins = np.arange(len(edges) - 1)
+    return np.where(coarse.room > 0, coarse.value(bins, 0) * step, fine.value(bins, 0)), coarse.room <= 1
+
+
+def _few(first: First, noisy: np.ndarray, stddev: float) -> np.ndarray | None:
+    """The units of a column's numbers or moments where they are few and all there is, else None."""
+    counts, (free, single) = noisy[first.attribute.bin_codes], _free(first)
+    clear = single & (counts > SINGLE * stddev)
+    values = np.sort(np.concatenate([first.values, free[clear]]))
+    if not 0 < len(values) <= FEW or (counts[~single] > TAIL * stddev).any():
         return None
-    if (rest > CLEAR * stddev).any() or rest.sum() > CLEAR * stddev * math.sqrt(max(len(rest), 1)):
-        return None
-    return written(first.type, np.sort(np.array(values, dtype=first.cuts.dtype)))
+    rest = counts[~clear]
+    return None if rest.sum() > CLEAR * stddev * math.sqrt(max(len(rest), 1)) else values
 
 
-def _most_frequent(first: Attribute, noisy: np.ndarray, facts: dict[str, Any]) -> Any:
+def _most_frequent(first: First, noisy: np.ndarray, facts: dict[str, Any]) -> Any:
     """The value that what is missing or unreadable counts as where nothing has a code for it: the most
-    frequent special or listed value, or the begin of the fullest bin.
+    frequent one, or the begin of the fullest bin.
     """
-    if first.type == "boolean":
+    before = first.attribute
+    if before.type == "boolean":
         return bool(noisy[1] > noisy[0])
-    units = np.concatenate([first.specials, first.cuts[:-1]])
-    codes = np.concatenate([first.special_codes, first.bin_codes])
-    best = units[np.argsort(-noisy[codes], kind="stable")]
-    if facts.get("categories"):
-        best = best[np.isin(best, first.specials) | np.isin(best, first.cuts)]
-        listed = Attribute.model_validate({**facts, "other": None}).units
-        best = best[np.isin(best, listed)]
-    return written(first.type, best[:1])[0]
+    units = np.concatenate([first.values, first.edges[:-1]])
+    codes = np.concatenate([before.special_codes, before.bin_codes])
+    values = in_json(first.found, units[np.argsort(-noisy[codes], kind="stable")])
+    listed = facts.get("categories") or (None if "edges" in facts else facts["specialValues"])
+    return next(value for value in [*values, *before.sentinels] if listed is None or value in listed)
 
 
-def _settled(first: Attribute, attribute: Attribute, noisy: np.ndarray) -> Settled:
-    codes, same = _recoded(first, attribute)
-    kept = np.zeros(attribute.size, dtype=np.int64)
-    kept[codes[same]] = noisy[same]
-    lost = float(noisy[~same].sum())
-    if first.type == "string":
-        other = float(noisy[first.fallback_code]) if attribute.other == OTHER else 0.0
-        return Settled(attribute, codes, kept, clipped=0.0, other=lost + other)
-    listed = attribute.categorical
-    return Settled(attribute, codes, kept, clipped=0.0 if listed else lost, other=lost if listed else 0.0)
-
-
-def _recoded(first: Attribute, attribute: Attribute) -> tuple[np.ndarray, np.ndarray]:
-    """(the code that each code's values have now: int64[first code], whether it stands for nothing else)."""
-    codes, same = np.empty(first.size, dtype=np.int64), np.zeros(first.size, dtype=bool)
-    if first.null_code is not None:
-        same[first.null_code] = attribute.nullable
-        codes[first.null_code] = (
-            attribute.fallback_code if attribute.null_code is None else attribute.null_code
-        )
-    if first.categorical:
+def _recoded(first: First, attribute: Attribute) -> tuple[np.ndarray, np.ndarray]:
+    """(the code that each code's values have now: int64[first code], whether it means the same: bool)."""
+    before = first.attribute
+    codes, kept = np.empty(before.size, dtype=np.int64), np.zeros(before.size, dtype=bool)
+    if before.nullable:
+        codes[-1] = attribute.size - 1 if attribute.nullable else attribute.fallback_code
+        kept[-1] = attribute.nullable
+    if before.categorical:
         at = {value: i for i, value in enumerate(attribute.values)}
-        codes[: len(first.values)] = [at.get(value, attribute.fallback_code) for value in first.values]
-        same[: len(first.values)] = [value in at for value in first.values]
-        return codes, same
-    if first.type == "number":
-        inside = (first.cuts[:-1] + first.cuts[1:]) / 2
-    else:  # a value that is not special
-        inside = Grid.of(first.cuts, first.specials, 1).value(np.arange(len(first.bin_codes)), 0)
-    places = np.concatenate([first.bin_codes, first.special_codes])
-    codes[places] = encode(attribute, from_units(first, np.concatenate([inside, first.specials])))
-    same[first.special_codes] = True
-    if attribute.categorical:
-        whole = np.diff(first.cuts) == 1 if first.type != "number" else False
-        same[first.bin_codes] = whole & np.isin(first.cuts[:-1], attribute.units)
+        codes[: len(before.values)] = [at.get(value, attribute.fallback_code) for value in before.values]
+        kept[: len(before.values)] = [value in at for value in before.values]
+        return codes, kept
+    special, found, (free, single) = first.values, first.found, _free(first)
+    units = np.concatenate([free, special])
+    column = from_units(before, units / found.scale if found.type == "number" else units)
+    codes[np.concatenate([before.bin_codes, before.special_codes])] = encode(attribute, column)
+    kept[before.special_codes] = True
+    if attribute.categorical or not len(attribute.bin_codes):
+        own = attribute.units if attribute.categorical else attribute.specials
+        listed = np.rint(own * found.scale) if found.type == "number" and found.unit != "number" else own
+        kept[before.bin_codes] = single & np.isin(free, listed)
     else:
-        same[first.bin_codes] = (first.cuts[:-1] >= attribute.cuts[0]) & (
-            first.cuts[1:] <= attribute.cuts[-1]
+        kept[before.bin_codes] = (before.cuts[:-1] >= attribute.cuts[0]) & (
+            before.cuts[1:] <= attribute.cuts[-1]
         )
-    texts = len(first.sentinels)
+    texts = len(before.sentinels)
     if texts:
-        old = len(first.bin_codes) + len(first.specials) + np.arange(texts)
-        codes[old] = len(attribute.bin_codes) + len(attribute.specials) + np.arange(texts)
-        same[old] = True
-    return codes, same
+        old = len(before.bin_codes) + len(special) + np.arange(texts)
+        codes[old] = attribute.size - attribute.nullable - texts + np.arange(texts)
+        kept[old] = True
+    return codes, kept

@@ -76,7 +76,8 @@ def labels_of(attribute: Attribute) -> tuple[Label, ...]:
     if attribute.categorical:
         return attribute.values + null
     labels = np.empty(attribute.size - attribute.nullable, dtype=object)
-    labels[attribute.bin_codes] = _labels_of_bins(attribute)
+    if len(attribute.bin_codes):
+        labels[attribute.bin_codes] = _labels_of_bins(attribute)
     labels[attribute.special_codes] = (
         from_units(attribute, attribute.specials)
         .cast(pa.string() if attribute.type in ("date", "datetime") else OWN_TYPE[attribute.type])

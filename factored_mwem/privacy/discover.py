@@ -10,7 +10,7 @@ the first marginals over them.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -29,12 +29,16 @@ from factored_mwem.tables.source import Table
 
 TOLERANCE = Fraction(1, 20)
 """A column is of a kind when at most this share of its values is of another; mixed from there on."""
+EXACT = 0.995
+"""The share of a column's numbers that do with so many decimals, or of its timestamps that are multiples of a
+unit, from which all are written so.
+"""
 BELIEVED = 4.0
 """Standard deviations of noise from which a vote is believed: noise alone gets there once in 30,000 times."""
 SHIFT = 4
 """Popular values are counted from the fourth part of the noise on: see `popular`."""
-VOTES = Fraction(1, 10)
-"""The share of the cost that all votes get."""
+VOTES = Fraction(1, 30)
+"""The share of the whole budget that all votes get; at most a tenth of the most that discovery may cost."""
 TEXTS, VALUES, RANGE, DETAIL = 8, 3, 3, 2
 """How the other readings share the rest: popular values of a column of text, of one of numbers or moments,
 and the two looks at what is left of those.
@@ -68,6 +72,18 @@ class Found:
     numbers: float = 0.0
 
     @property
+    def unit(self) -> str:
+        """In what values and edges are counted: "number" as they are, or whole numbers of something:
+        "integer" (of 10^-decimals), "date" (days), "datetime" (microseconds).
+        """
+        return "integer" if self.type == "number" and self.decimals is not None else self.type
+
+    @property
+    def scale(self) -> float:
+        """How many whole numbers make 1."""
+        return 10.0 ** (self.decimals or 0)
+
+    @property
     def mostly_text(self) -> bool:
         """Whether most values are neither numbers or moments nor popular texts."""
         return self.numbers + sum(self.texts.values()) < self.present / 2
@@ -81,9 +97,9 @@ class Votes:
     stddev: float
 
     def of(self, *kinds: str) -> float:
-        """The votes for these kinds, each where it stands out."""
+        """The votes for these kinds, each where it is believed."""
         counts = self.noisy[[KINDS.index(kind) for kind in kinds]]
-        return float(counts[counts > 2 * self.stddev].sum())
+        return float(counts[counts > BELIEVED * self.stddev].sum())
 
     def believed(self, kind: str) -> bool:
         return bool(self.noisy[KINDS.index(kind)] > BELIEVED * self.stddev)
@@ -102,15 +118,15 @@ class Votes:
         if max(numbers, moments) < float(TOLERANCE) * present:
             return "string"
         if numbers >= moments:
-            return "integer" if self.of("integer") >= float(1 - TOLERANCE) * numbers else "number"
-        return "date" if self.of("date") >= float(1 - TOLERANCE) * moments else "datetime"
+            return "integer" if self.of("integer") >= EXACT * numbers else "number"
+        return "date" if self.of("date") >= EXACT * moments else "datetime"
 
     def decimals(self) -> int | None:
         """The decimals that all but few numbers do with; None where many need more."""
         numbers = self.of(*NUMBERS)
         counts = [self.of(kind) for kind in ("integer", *DECIMALS)]
         for decimals, covered in enumerate(np.cumsum(counts)):
-            if covered >= 0.995 * numbers:
+            if covered >= EXACT * numbers:
                 return decimals
         return None
 
@@ -119,16 +135,16 @@ class Votes:
         covered, moments = self.of("date"), self.of(*MOMENTS)
         for name in RESOLUTIONS:
             covered += self.of(name)
-            if covered >= 0.995 * moments:
+            if covered >= EXACT * moments:
                 return name
         return None
 
 
 def discover(
-    session: Session, table: Table, columns: Sequence[str] | None, *, share: Fraction
+    session: Session, table: Table, columns: Sequence[str] | None, share: Callable[[float, int], Fraction]
 ) -> list[Found]:
-    """What `columns` of the private `table` hold, at a cost of `share` of the whole budget and of the delta
-    kept for it.
+    """What `columns` of the private `table` hold. Cost: `share` of the whole budget, for a noisy number of
+    rows and a number of columns, and all of the delta kept for it.
 
     Sensitivities, k rows a person: votes, thresholded counts and cells of a grid are marginals, L2 k
     (add-remove) or sqrt(2) k (replace). Source: Rogers 2023 (unknown domains). InputError where delta is 0.
@@ -144,14 +160,16 @@ def discover(
     if not names:
         raise InputError("no columns are left to release; name at least one with --columns")
     profiles = {name: Sealed(found) for name, found in profile(table, names).items()}
-    cost = session.accountant.budget.amount * share
+    budget = session.accountant.budget
+    first = budget.amount * min(VOTES, share(0.0, len(names)) / 10)
     fields = [table.schema.field(name) for name in names]
-    votes = [read_votes(session, name, profiles[name], cost * VOTES / len(names)) for name in names]
+    votes = [read_votes(session, name, profiles[name], first / len(names)) for name in names]
     types = [type_of(field, seen) for field, seen in zip(fields, votes, strict=True)]
     rows = float(np.mean([seen.noisy.sum() for seen in votes]))
-    weights = sum(TEXTS if kind == "string" else VALUES + RANGE + DETAIL for kind in types)
-    part = cost * (1 - VOTES) / weights
-    delta = session.accountant.budget.discovery_delta / len(names)
+    each = {"boolean": 0, "string": TEXTS}
+    weights = sum(each.get(kind, VALUES + RANGE + DETAIL) for kind in types)
+    part = (budget.amount * share(rows, len(names)) - first) / max(weights, 1)
+    delta = budget.discovery_delta / len(names)
     found = []
     for column, seen, kind in zip(fields, votes, types, strict=True):
         start = Found(
@@ -231,7 +249,7 @@ class Reader:
         if found.type == "string":
             counts = {"t" + text: n for text, n in column.texts((), least).items()}
         else:
-            numbers = column.popular(self.kinds, found.type, least)
+            numbers = column.popular(self.kinds, found.unit, found.scale, least)
             counts = {"v" + repr(value): n for value, n in numbers.items()}
             counts |= {"t" + text: n for text, n in column.texts(self.kinds, least).items()}
         kept = session.noise.threshold(counts, scale=scale, threshold=threshold)
@@ -241,7 +259,7 @@ class Reader:
 
     def cells(self, coarse: Fraction, fine: Fraction) -> Found:
         """Where the numbers or moments lie that are not popular."""
-        grid = coarse_grid(self.found.type)
+        grid = coarse_grid(self.found.unit)
         noisy, stddev = self.histogram("range", grid, coarse)
         span = clear_span(noisy, stddev)
         if span is None:
@@ -259,7 +277,7 @@ class Reader:
         charge = Charge("discover", Mechanism.GAUSSIAN, (found.column.name, what), scale, sensitivity)
         column: ColumnProfile = session._unseal(self.sealed, charge)
         special = np.array(list(found.values), dtype=edges.dtype)
-        counts = column.histogram(self.kinds, found.type, edges, special)
+        counts = column.histogram(self.kinds, found.unit, found.scale, edges, special)
         return session.noise.add(counts, scale=scale), scale
 
 

@@ -100,11 +100,12 @@ def _survives(attribute: Attribute, extremes: pa.Array) -> bool:
     """Whether a type tells the extremes apart (0.5 is no integer) and holds them (1e300 is no float32)."""
     if attribute.type == "number" and not attribute.categorical:
         return not np.isinf(read_units(attribute, plain(extremes)).filled(0)).any()
+    codes: list[int]
     if attribute.categorical:
         codes = list(range(len(attribute.values)))
     else:
-        ends = [attribute.bin_codes[0], attribute.bin_codes[-1]]
-        codes = [*ends, *attribute.special_codes]
+        bins = attribute.bin_codes.tolist()
+        codes = [*(bins[i] for i in (0, -1) if bins), *attribute.special_codes.tolist()]
     return encode(attribute, extremes).tolist() == codes
 
 
@@ -115,6 +116,8 @@ def _extremes(attribute: Attribute) -> pa.Array:
     if attribute.categorical:
         return listed_values(attribute)
     cuts = attribute.cuts
+    if not len(attribute.bin_codes):
+        return from_units(attribute, attribute.specials)
     if attribute.type == "number":
         ends = [cuts[0], np.nextafter(cuts[-1], -np.inf)]
     else:  # no special value
@@ -190,8 +193,10 @@ def _places(column: pa.Array, listed: pa.Array) -> np.ndarray:
 def _binned_codes(attribute: Attribute, column: pa.Array) -> np.ndarray:
     """The special value or the bin of each value, clipped to the ends; -1 where none is readable."""
     units = read_units(attribute, column)
-    bins = np.searchsorted(attribute.cuts, units.filled(0), side="right") - 1
-    codes = attribute.bin_codes[np.clip(bins, 0, len(attribute.cuts) - 2)]
+    codes = np.full(len(column), -1)
+    if len(attribute.bin_codes):
+        bins = np.searchsorted(attribute.cuts, units.filled(0), side="right") - 1
+        codes = attribute.bin_codes[np.clip(bins, 0, len(attribute.bin_codes) - 1)]
     if len(attribute.specials):
         special = _equal(attribute, column, units, attribute.specials)
         codes = np.where(special >= 0, attribute.special_codes[special], codes)

@@ -63,8 +63,11 @@ def _draw(
     bin_of, special_of = np.zeros(attribute.size, np.int64), np.full(attribute.size, -1)
     bin_of[attribute.bin_codes] = np.arange(len(attribute.bin_codes))
     special_of[attribute.special_codes] = np.arange(len(attribute.specials))
+    special = special_of[codes]
+    if not len(attribute.bin_codes):
+        return np.append(attribute.specials, attribute.cuts[:1])[special]
     draw = _draw_numbers if attribute.type == "number" else _draw_whole
-    drawn, special = draw(attribute, bin_of[codes], arrow, rng), special_of[codes]
+    drawn = draw(attribute, bin_of[codes], arrow, rng)
     return np.where(special >= 0, attribute.specials[special], drawn) if len(attribute.specials) else drawn
 
 

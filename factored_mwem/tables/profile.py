@@ -83,9 +83,10 @@ class ColumnProfile(Private):
         texts = texts if pa.types.is_string(texts.type) else texts.cast(pa.string())
         return dict(zip(texts.to_pylist(), (self.counts[which] - least).tolist(), strict=True))
 
-    def numbers(self, of: Sequence[str], unit: str) -> tuple[np.ndarray, np.ndarray]:
-        """(units, counts) of the distinct values that are of the kinds `of`, in the unit of an attribute of
-        type `unit`, ascending: float64 for "number", else int64 (numbers rounded down).
+    def numbers(self, of: Sequence[str], unit: str, scale: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+        """(units, counts) of the distinct values that are of the kinds `of`, ascending: of `unit` "number" as
+        they are (float64); "integer", times `scale` and rounded down; "date" in days, "datetime" in
+        microseconds since 1970 (int64).
         """
         which = np.flatnonzero(np.isin(self.kinds, [KINDS.index(k) for k in of]))
         if not len(which):
@@ -93,21 +94,26 @@ class ColumnProfile(Private):
         found = units_of(self.values.take(pa.array(which)), "number" if unit == "integer" else unit)
         units = found.filled(0)
         if unit == "integer":
-            units = np.floor(np.clip(units, -(2.0**62), 2.0**62)).astype(np.int64)
+            scaled = np.clip(units * scale, -(2.0**62), 2.0**62)
+            near = np.rint(scaled)  # 0.29 * 100 is 28.999999999999996
+            close = np.abs(scaled - near) <= 1e-9 * np.maximum(np.abs(near), 1)
+            units = np.where(close, near, np.floor(scaled)).astype(np.int64)
         elif unit == "number":
             units = units + 0.0  # -0.0 is 0.0
         distinct, place = np.unique(units, return_inverse=True)
         return distinct, np.bincount(place, self.counts[which], minlength=len(distinct)).astype(np.int64)
 
-    def popular(self, of: Sequence[str], unit: str, least: int) -> dict[float, int]:
+    def popular(self, of: Sequence[str], unit: str, scale: float, least: int) -> dict[float, int]:
         """The rows of each number or moment, in its unit, less `least`, where any are left."""
-        units, counts = self.numbers(of, unit)
+        units, counts = self.numbers(of, unit, scale)
         kept = (counts > least) & (np.abs(units) < MAX_POPULAR)
         return dict(zip(units[kept].tolist(), (counts[kept] - least).tolist(), strict=True))
 
-    def histogram(self, of: Sequence[str], unit: str, edges: np.ndarray, special: np.ndarray) -> np.ndarray:
+    def histogram(
+        self, of: Sequence[str], unit: str, scale: float, edges: np.ndarray, special: np.ndarray
+    ) -> np.ndarray:
         """int64[bin]: rows with edges[i] <= x < edges[i + 1] that hold none of the `special` values."""
-        units, counts = self.numbers(of, unit)
+        units, counts = self.numbers(of, unit, scale)
         counts = np.where(np.isin(units, special), 0, counts)
         bins = np.searchsorted(edges, units, side="right")
         return np.bincount(bins, counts, minlength=len(edges) + 1)[1:-1].astype(np.int64)
