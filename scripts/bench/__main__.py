@@ -2,6 +2,7 @@
 
     python scripts/bench accuracy|speed|scale ...   errors, time and memory, also beside other programs
     python scripts/bench workloads ...              errors of ranges, cubes and mixed workloads
+    python scripts/bench raw ...                    errors, by values, on raw tables with a learnt domain
     python scripts/bench reading ...                CPU of reading text files
     python scripts/bench same ...                   do two checkouts release the same bytes?
 
@@ -13,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 
 MODULES = {"accuracy": "runs", "speed": "runs", "scale": "runs"} | {
-    name: name for name in ("workloads", "reading", "same")
+    name: name for name in ("workloads", "raw", "reading", "same")
 }
 
 if __name__ == "__main__":
