@@ -9,7 +9,7 @@
     draft, evaluate, Errors        NOT PRIVATE: a first domain for review; how far off a release is
     verify, Verified               NOT PRIVATE: whether the promise holds on the owner's own table
     FmwemError                     any refusal: InputError (Ambiguous, Changed, Lost, RolledBack),
-                                   BudgetExceeded, ResourceError (Busy)
+                                   BudgetExceeded, NothingLearnt, ResourceError (Busy)
 
 A synthetic table that answers all two-way marginals, from a path or any data frame:
 
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         FmwemError,
         InputError,
         Lost,
+        NothingLearnt,
         ResourceError,
         RolledBack,
     )
@@ -66,8 +67,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Ambiguous", "Attribute", "BudgetExceeded", "Busy", "Cap", "Changed", "Domain", "Errors", "FmwemError",
-    "InputError", "LedgerFile", "Lost", "Manifest", "Marginal", "Neighbours", "Policy", "Progress", "Release",
-    "ResourceError", "RolledBack", "Verified", "Workload", "draft", "evaluate", "release", "show_progress",
+    "InputError", "LedgerFile", "Lost", "Manifest", "Marginal", "Neighbours", "NothingLearnt", "Policy",
+    "Progress", "Release", "ResourceError", "RolledBack", "Verified", "Workload", "draft", "evaluate", "release", "show_progress",
     "verify",
 ]  # fmt: skip
 _HOME = {

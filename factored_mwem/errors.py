@@ -7,7 +7,7 @@ declared limits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 
@@ -15,10 +15,29 @@ COMPLETE = "the release is complete: its files are in place"
 """What to say of a failure after the last rename."""
 
 
+MAX_LIST, MAX_NAME = 54, 24
+"""Characters of a list of names, and of a name in it."""
+
+
 def shown(value: object) -> str:
     """A value for an error message: numbers and short texts; of all else, which may hold rows, the type."""
     text = repr(value) if value is None or isinstance(value, bool | int | float | str) else ""
     return text if 0 < len(text) <= 80 else f"a {type(value).__name__}"
+
+
+def some_names(names: Sequence[str]) -> str:
+    """The first names, and how many more there are."""
+    short = [shortened(name) for name in names[:MAX_LIST]]
+    many = len(short)
+    while many > 1 and len(", ".join(short[:many])) > MAX_LIST:
+        many -= 1
+    rest = f" and {len(names) - many:,} more" if many < len(names) else ""
+    return ", ".join(short[:many]) + rest
+
+
+def shortened(name: str) -> str:
+    text = name if name.isprintable() else ascii(name)[1:-1]
+    return text if len(text) <= MAX_NAME else text[: MAX_NAME - 3] + "..."
 
 
 class FmwemError(Exception):
@@ -147,6 +166,22 @@ class BudgetExceeded(FmwemError):
     def __init__(self, message: str, *, asked: Fraction, left: Fraction) -> None:
         self.asked, self.left = asked, left
         super().__init__(message)
+
+
+class NothingLearnt(FmwemError):
+    """A table from which nearly nothing could be learnt within the budget: the release stops there, and what
+    was spent until then counts.
+
+    >>> import pyarrow as pa
+    >>> from factored_mwem import NothingLearnt, release
+    >>> try:
+    ...     release(pa.table({"name": [f"person {i}" for i in range(50)]}), 1)
+    ... except NothingLearnt as error:
+    ...     print(error.exit_code, error.budget_spent)
+    3 True
+    """
+
+    exit_code = 3
 
 
 class ResourceError(FmwemError):

@@ -30,8 +30,8 @@ the journal's draws fit them.
 """
 
 
-DISCOVERY_DELTA = Fraction(1, 4)
-"""The share of delta that thresholds may use where a domain is learnt: what rho loses by it is 1.5 %."""
+DISCOVERY_DELTA = Fraction(0.1)
+"""The share of delta that thresholds may use where a domain is learnt, as a cap keeps it for them."""
 MWEM_ONLY = {"initial": "one-way", "replay": True, "components": "grow", "iterate": "last"}
 """Fields of Policy that only the faithful engine knows, with their defaults."""
 
@@ -74,6 +74,7 @@ class Choices(TypedDict, total=False):
     max_memory: int | str | None
     time_budget: float | None
     domain_budget: float
+    drop_unique: bool
     initial: Literal["one-way", "histogram", "none"]
     initial_share: float | None
     select_share: float
@@ -114,6 +115,7 @@ class Policy(BaseModel):
     max_memory: ByteSize | None = Field(default=None, ge=1)
     time_budget: float | None = Field(default=None, gt=0, le=1e9)
     domain_budget: float = Field(default=0.5, gt=0, lt=1)
+    drop_unique: bool = False
     initial: Literal["one-way", "histogram", "none"] = "one-way"
     initial_share: float | None = Field(default=None, gt=0, lt=1)
     select_share: float = Field(default=0.1, gt=0, lt=1)

@@ -183,6 +183,9 @@ POLICY_FLAGS = {
         Group.EFFORT, str, "Memory for tables, such as 100MB.  [default: half of the machine's]"
     ),
     "time_budget": Flag(Group.EFFORT, float, "Seconds to plan for; the plan is made before a row is read."),
+    "drop_unique": Flag(
+        Group.LEARNING, bool, "Leave out columns of text that turn out to be identifiers or free text."
+    ),
     "domain_budget": Flag(
         Group.LEARNING, float, "Most of the budget to learn a domain nobody declared.  [default: 0.5]"
     ),

@@ -7,7 +7,7 @@ the popular values were found by, are what the mechanism begins from.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -15,42 +15,111 @@ import numpy as np
 
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
+from factored_mwem.errors import NothingLearnt, some_names
 from factored_mwem.mechanisms.first_domain import OTHER, First
-from factored_mwem.mechanisms.settle import Settled, settle
+from factored_mwem.mechanisms.settle import Fate, Settled, settle
 from factored_mwem.mechanisms.shares import discovery_share, initial_shares, one_way_share
 from factored_mwem.policy import Policy
 from factored_mwem.privacy.discover import Found, discover
 from factored_mwem.privacy.session import Measurement, Session
 from factored_mwem.tables.source import Table
 
+RARE = 0.9
+"""A column of text is an identifier, or free text, when more of its values than this become `other`."""
+RUINED = 0.5
+"""A column is ruined when less than this share of its values is kept,"""
+NOISE = 0.1
+"""or when the noise of a count is more than this share of all rows."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Learnt:
-    """A learnt domain, the session with the rows encoded in it, and its measured one-way marginals."""
+    """A learnt domain, the session with the rows encoded in it, its measured one-way marginals, and by column
+    what becomes of its values. `dropped`: columns left out, for nearly every value of theirs is its own.
+    """
 
     domain: Domain
     session: Session
     measured: tuple[Measurement, ...]
+    fates: dict[str, Fate]
+    dropped: tuple[str, ...] = ()
 
 
-def learn(session: Session, table: Table, columns: Sequence[str] | None, policy: Policy) -> Learnt:
-    """Learn a domain, and measure its one-way marginals. Cost: up to the policy's domain budget, and the
-    share of the rest that the first measurements get.
+def learn(
+    session: Session,
+    table: Table,
+    columns: Sequence[str] | None,
+    policy: Policy,
+    *,
+    needed: Collection[str] = (),
+    alone: bool = False,
+) -> Learnt:
+    """Learn a domain, and measure its one-way marginals. `needed`: columns that are not dropped in any case.
+
+    Cost: up to the policy's domain budget, and the share of the rest that the first measurements get; where
+    a domain is `alone` what is asked for, all. NothingLearnt where noise hides nearly everything.
     """
-    found = discover(session, table, columns, partial(discovery_share, policy, session.accountant.budget))
+    budget = session.accountant.budget
+    found = discover(session, table, columns, partial(discovery_share, policy, budget))
     firsts = [First.of(column) for column in found]
     first = Domain(one.attribute for one in firsts)
     session = session.encode(first, table)
     rows = max(float(np.mean([column.rows for column in found])), 1.0)
-    cost = session.left * one_way_share(first, policy, session.accountant.budget, rows)
+    cost = session.left * (1 if alone else one_way_share(first, policy, budget, rows))
     settled, measured = [], []
-    for a, (column, part) in enumerate(zip(found, initial_shares(first.shape), strict=True)):
+    for a, part in enumerate(initial_shares(first.shape)):
         taken = session.measure(session.rows, (a,), cost=cost * part)
         made = settle(firsts[a], taken.noisy, taken.stddev)
         settled.append(made)
-        measured.append(replace(taken, noisy=with_popular(column, made, taken.stddev)))
-    domain = Domain(made.attribute for made in settled)
-    return Learnt(domain, session.recode(domain, [made.codes for made in settled]), tuple(measured))
+        measured.append(replace(taken, noisy=with_popular(found[a], made, taken.stddev)))
+    _check_worth(session, found, settled, measured)
+    kept = [a for a, made in enumerate(settled) if not (policy.drop_unique and _left_out(made, needed))]
+    if not kept:
+        raise NothingLearnt("every column is left out by --drop-unique; name what to release with --columns")
+    domain = Domain(settled[a].attribute for a in kept)
+    return Learnt(
+        domain,
+        session.recode(domain, {settled[a].attribute.name: settled[a].codes for a in kept}),
+        tuple(replace(measured[a], positions=(i,)) for i, a in enumerate(kept)),
+        {settled[a].attribute.name: settled[a].fate for a in kept},
+        tuple(first.names[a] for a in range(len(first)) if a not in kept),
+    )
+
+
+def _left_out(made: Settled, needed: Collection[str]) -> bool:
+    return is_unique(made.attribute, made.fate) and made.attribute.name not in needed
+
+
+def is_unique(attribute: Attribute, fate: Fate) -> bool:
+    """Whether nearly every value of a column of text is its own: an identifier, or free text."""
+    present = fate.kept + fate.other
+    return attribute.type == "string" and attribute.other == OTHER and fate.other > RARE * max(present, 0.1)
+
+
+def _check_worth(
+    session: Session, found: Sequence[Found], settled: Sequence[Settled], measured: Sequence[Measurement]
+) -> None:
+    """NothingLearnt where most columns are ruined: what comes after cannot mend that."""
+    ruined = [
+        column.column.name
+        for column, made, m in zip(found, settled, measured, strict=True)
+        if made.fate.kept < RUINED * (1 - made.fate.missing) or m.stddev > column.rows * NOISE
+    ]
+    if 2 * len(ruined) <= len(found):
+        return
+    budget, rows = session.accountant.budget, max(float(np.mean([column.rows for column in found])), 0.0)
+    spent = budget.in_words(session.accountant.spent)
+    if len(found) == 1 and found[0].type == "string":
+        what = "the only column holds nearly nothing but values of its own"
+        how = "is the separator of the file another one than the first line says?"
+    else:
+        what = f"noise hides most of {len(ruined)} of {len(found)} columns ({some_names(ruined)})"
+        how = (
+            f"about {rows:,.0f} rows are too few for epsilon {budget.epsilon:g} without a domain: declare "
+            "one (`fmwem domain draft` prints a first one), name fewer columns with --columns, or raise "
+            "--epsilon"
+        )
+    raise NothingLearnt(f"{what}; {how}. Spent: {spent}")
 
 
 def with_popular(found: Found, made: Settled, stddev: float) -> np.ndarray:

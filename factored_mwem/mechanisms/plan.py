@@ -14,6 +14,7 @@ from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError, ResourceError
 from factored_mwem.mechanisms.first_domain import OTHER
+from factored_mwem.mechanisms.learn import Learnt
 from factored_mwem.mechanisms.limits import Limits, Machine, check_attributes, limits_of, memory_limit
 from factored_mwem.mechanisms.queries import Queries
 from factored_mwem.mechanisms.residuals import one_shot_suits
@@ -94,7 +95,7 @@ class Scope:
 class Plan:
     """The domain and the types its rows come back in, the marginals that may be measured, how many are
     `left_out`, and what the mechanism may use: `limits` of the trees, or the `queries` of other kinds.
-    `measured`: the one-way marginals in the order of the domain, where learning it has measured them.
+    `learning`: what else is known where the domain was learnt.
     """
 
     request: Request
@@ -104,22 +105,28 @@ class Plan:
     left_out: int = 0
     limits: Limits | None = None
     queries: Queries | None = None
-    measured: tuple[Measurement, ...] = ()
+    learning: Learnt | None = None
 
     @classmethod
-    def of(cls, scope: Scope, domain: Domain, measured: tuple[Measurement, ...] = ()) -> Plan:
+    def of(cls, scope: Scope, domain: Domain, learning: Learnt | None = None) -> Plan:
         """The plan for a declared or learnt domain. InputError or ResourceError for what does not fit it."""
         request, policy = scope.request, scope.request.policy
-        domain, schema = fit_columns(domain, scope.visible, scope.columns)
+        columns = scope.columns if learning is None else domain.names
+        domain, schema = fit_columns(domain, scope.visible, columns)
         candidates, left_out, limits = fitting(request.workload, domain, policy, scope.machine)
         queries = None
         if policy.engine == "mwem" and request.workload.asked:
             queries = Queries.of(request.workload, candidates)
-        return cls(request, domain, schema, candidates, left_out, limits, queries, measured)
+        return cls(request, domain, schema, candidates, left_out, limits, queries, learning)
 
     @property
     def policy(self) -> Policy:
         return self.request.policy
+
+    @property
+    def measured(self) -> tuple[Measurement, ...]:
+        """The one-way marginals in the order of the domain, where learning it has measured them."""
+        return self.learning.measured if self.learning is not None else ()
 
     @property
     def learnt(self) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,17 @@ FEW = 32
 """A column of at most so many values is a set of categories, whatever its type."""
 
 
+class Fate(NamedTuple):
+    """What becomes of a column's values, in noisy shares of all rows: kept as they are or within their bin,
+    moved to the nearest bin, made `other` or what else takes unlisted values, or missing.
+    """
+
+    kept: float
+    clipped: float
+    other: float
+    missing: float
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Settled:
     """An attribute; `codes: int64[first code]`, where the first one's codes go; `kept: bool[first code]`,
@@ -40,6 +51,16 @@ class Settled:
     noisy: np.ndarray
     clipped: float
     other: float
+
+    @property
+    def fate(self) -> Fate:
+        """In shares of all rows."""
+        null = float(self.noisy[-1]) if self.attribute.nullable else 0.0
+        listed = float(self.noisy.sum()) - null
+        if self.attribute.type == "string" and self.attribute.other == OTHER:
+            listed -= float(self.noisy[self.attribute.fallback_code])
+        parts = [max(part, 0.0) for part in (listed, self.clipped, self.other, null)]
+        return Fate(*(round(part / max(sum(parts), 1.0), 4) for part in parts))
 
 
 def settle(first: First, noisy: np.ndarray, stddev: float) -> Settled:

@@ -12,6 +12,7 @@ from factored_mwem.accounting.conversion import library_version
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.ledger.run import Run
 from factored_mwem.mechanisms.first_domain import OTHER
+from factored_mwem.mechanisms.learn import is_unique
 from factored_mwem.mechanisms.plan import Plan
 from factored_mwem.mechanisms.result import Fitted
 from factored_mwem.pipeline.assumptions import Assumptions, assumptions_of
@@ -30,6 +31,9 @@ from factored_mwem.policy import DEFAULT_MAX_ROWS, Policy
 from factored_mwem.privacy.residuals import Residuals
 from factored_mwem.privacy.session import Measurement
 
+MUCH = 0.1
+"""A warning says so where more than this share of a learnt column's values is lost."""
+
 
 def describe(plan: Plan, fitted: Fitted, accountant: Accountant, run: Run, *, created: str) -> Manifest:
     """The manifest of a fitted model. Everything in it is public: parameters, the domain, the charges and
@@ -47,7 +51,7 @@ def describe(plan: Plan, fitted: Fitted, accountant: Accountant, run: Run, *, cr
         ledger=tuple(map(_charge, accountant.entries)),
         policy=policy.model_dump(mode="json"),
         workload=request.workload.to_dict(),
-        attributes=tuple(map(_attribute, domain)),
+        attributes=tuple(_attribute(a, plan) for a in domain),
         domain=domain.to_dict(),
         components=tuple(
             sorted(tuple(domain.names[a] for a in part.attributes) for part in model.components)
@@ -66,9 +70,10 @@ def describe(plan: Plan, fitted: Fitted, accountant: Accountant, run: Run, *, cr
     )
 
 
-def _attribute(a: Attribute) -> AttributeFacts:
+def _attribute(a: Attribute, plan: Plan) -> AttributeFacts:
+    fate = plan.learning.fates[a.name]._asdict() if plan.learning is not None else {}
     domain = "learnt" if a.learnt else "declared"
-    return AttributeFacts(name=a.name, type=a.type, codes=a.size, nullable=a.nullable, domain=domain)
+    return AttributeFacts(name=a.name, type=a.type, codes=a.size, nullable=a.nullable, domain=domain, **fate)
 
 
 def _measured(m: Measurement, names: Sequence[str]) -> MeasuredMarginal:
@@ -111,8 +116,28 @@ def _warnings(plan: Plan, fitted: Fitted) -> Iterator[str]:
     for attribute in plan.domain:
         if attribute.learnt and attribute.description:
             yield f"{attribute.name!r}: {attribute.description}"
-        if attribute.learnt and attribute.values == (OTHER,):
-            yield f"{attribute.name!r}: no category is frequent enough for this budget, all became {OTHER!r}"
+    yield from _losses(plan)
+
+
+def _losses(plan: Plan) -> Iterator[str]:
+    """What learning a domain could not keep."""
+    if plan.learning is None:
+        return
+    for name in plan.learning.dropped:
+        yield f"{name!r} was left out: nearly every value is its own (an identifier, or free text)"
+    for attribute in plan.domain:
+        fate = plan.learning.fates[attribute.name]
+        if is_unique(attribute, fate):
+            yield (
+                f"{attribute.name!r}: nearly every value is its own (an identifier, or free text), and "
+                f"became {OTHER!r}; --drop-unique leaves such columns out"
+            )
+        elif max(fate.other, fate.clipped) > MUCH:
+            what = (
+                f"became {attribute.other!r}" if fate.other > fate.clipped else "were moved to the last bin"
+            )
+            share = max(fate.other, fate.clipped)
+            yield f"{attribute.name!r}: {share:.0%} of the rows {what}; declare its values to keep them"
 
 
 def _charge(e: Charge) -> ChargeRecord:

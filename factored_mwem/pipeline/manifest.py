@@ -15,9 +15,9 @@ from factored_mwem.accounting.conversion import Composition, library_version
 from factored_mwem.files import without_example
 from factored_mwem.pipeline.assumptions import Assumptions
 
-VERSION = 2
+VERSION = 3
 """Version of the manifest's form. The meaning of a field never changes within a version; 2 lists assumptions,
-and names a ledger's head.
+and names a ledger's head, 3 says what became of the values of learnt columns.
 """
 
 
@@ -81,6 +81,14 @@ class AttributeFacts(_Part):
     codes: int
     nullable: bool
     domain: Literal["declared", "learnt"]
+    kept: float | None = None
+    """Of a learnt one, in noisy shares of all rows: values kept as they are or within their bin,"""
+    clipped: float | None = None
+    """moved to the nearest bin,"""
+    other: float | None = None
+    """made `other`, or the most frequent value where there is none,"""
+    missing: float | None = None
+    """and missing."""
 
 
 class MeasuredMarginal(_Part):

@@ -10,6 +10,7 @@ from typing import Any, Unpack
 from factored_mwem.accounting.accountant import Accountant
 from factored_mwem.crashpoints import reach
 from factored_mwem.domain.domain import Domain
+from factored_mwem.errors import FmwemError
 from factored_mwem.kernels.warmup import warm_up
 from factored_mwem.ledger.run import Booking, Run
 from factored_mwem.mechanisms.learn import learn
@@ -24,6 +25,7 @@ from factored_mwem.policy import DEFAULT_MAX_ROWS, Choices, Policy
 from factored_mwem.privacy.noise import Noise, OpenDPNoise
 from factored_mwem.privacy.session import Session
 from factored_mwem.request import Request
+from factored_mwem.tables.source import Table
 from factored_mwem.workload.workload import Workload
 
 
@@ -93,8 +95,7 @@ def make(
     if plan is not None:
         session = session.encode(plan.domain, table)
     else:
-        learnt = learn(session, table, scope.columns, policy)
-        session, plan = learnt.session, Plan.of(scope, learnt.domain, learnt.measured)
+        session, plan = _learnt(session, table, scope, run)
     fitted = MECHANISMS[policy.engine](session, plan, report)  # ---- ... to here
     run.drawn(accountant)
     reach("after fit")
@@ -110,3 +111,17 @@ def make(
         rows=rows,
         seed=pinned["seed"],
     )
+
+
+def _learnt(session: Session, table: Table, scope: Scope, run: Run) -> tuple[Session, Plan]:
+    """The session and the plan under a learnt domain. Where it ends there, because hardly anything could be
+    learnt or what was learnt cannot be asked for, the books hear what was spent until then.
+    """
+    workload, policy = scope.request.workload, scope.request.policy
+    try:
+        learnt = learn(session, table, scope.columns, policy, needed=workload.columns)
+        return learnt.session, Plan.of(scope, learnt.domain, learnt)
+    except FmwemError:
+        if run.charged:
+            run.drawn(session.accountant)
+        raise

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import pyarrow as pa
 
+from factored_mwem.errors import shortened, some_names
 from factored_mwem.pipeline.model_fields import Contents
-
-MAX_LIST, MAX_NAME = 54, 24
-"""Characters of a list of names, and of a name in it."""
 
 
 def facts_of(made: Contents) -> dict[str, str]:
@@ -39,21 +37,6 @@ def facts_of(made: Contents) -> dict[str, str]:
 
 def _count(number: int, what: str) -> str:
     return f"{number:,} {what}{'s' * (number != 1)}"
-
-
-def some_names(names: Sequence[str]) -> str:
-    """The first names, and how many more there are."""
-    short = [shortened(name) for name in names[:MAX_LIST]]
-    many = len(short)
-    while many > 1 and len(", ".join(short[:many])) > MAX_LIST:
-        many -= 1
-    rest = f" and {len(names) - many:,} more" if many < len(names) else ""
-    return ", ".join(short[:many]) + rest
-
-
-def shortened(name: str) -> str:
-    text = name if name.isprintable() else ascii(name)[1:-1]
-    return text if len(text) <= MAX_NAME else text[: MAX_NAME - 3] + "..."
 
 
 def in_html(facts: dict[str, str], rows: pa.Table) -> str:

@@ -8,7 +8,7 @@ holds that.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -166,13 +166,13 @@ class PrivateRows(Sealed):
         """The rows of a table, encoded and sealed at once."""
         return cls(encode_table(domain, table), domain)
 
-    def recode(self, domain: Domain, codes: Sequence[np.ndarray]) -> PrivateRows:
-        """The same rows, still sealed, in another domain: `codes[a]: int64[old code]` are the new ones. A
-        public function of each row.
+    def recode(self, domain: Domain, codes: Mapping[str, np.ndarray]) -> PrivateRows:
+        """The same rows, still sealed, in another domain, of some of the columns: `codes[name]: int64[old
+        code]` are the new ones. A public function of each row.
         """
         recoded = [
-            new.astype(code_dtype(attribute))[old]
-            for attribute, new, old in zip(domain, codes, self._contents.codes, strict=True)
+            codes[a.name].astype(code_dtype(a))[self._contents.codes[self.names.index(a.name)]]
+            for a in domain
         ]
         return PrivateRows(recoded, domain)
 

@@ -97,9 +97,10 @@ class Votes:
     stddev: float
 
     def of(self, *kinds: str) -> float:
-        """The votes for these kinds, each where it is believed."""
+        """The votes for these kinds: each that is believed, or all where they are believed together."""
         counts = self.noisy[[KINDS.index(kind) for kind in kinds]]
-        return float(counts[counts > BELIEVED * self.stddev].sum())
+        together = float(counts.sum()) if counts.sum() > BELIEVED * self.stddev * len(kinds) ** 0.5 else 0.0
+        return max(float(counts[counts > BELIEVED * self.stddev].sum()), together)
 
     def believed(self, kind: str) -> bool:
         return bool(self.noisy[KINDS.index(kind)] > BELIEVED * self.stddev)

@@ -4,7 +4,7 @@ hands out nothing without noise.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -107,8 +107,10 @@ class Session:
         """The same session over the rows of `table`, encoded and sealed at once."""
         return replace(self, _rows=PrivateRows.of(domain, table))
 
-    def recode(self, domain: Domain, codes: Sequence[np.ndarray]) -> Session:
-        """The same session with its rows in another domain: `codes[a]: int64[old code]` are the new ones."""
+    def recode(self, domain: Domain, codes: Mapping[str, np.ndarray]) -> Session:
+        """The same session with its rows in another domain, of some of the columns: `codes[name]: int64[old
+        code]` are the new ones.
+        """
         return replace(self, _rows=self.rows.recode(domain, codes))
 
     @property

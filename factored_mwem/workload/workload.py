@@ -164,6 +164,13 @@ class Workload:
     def __add__(self, other: Workload) -> Workload:
         return Workload(self.orders + other.orders, self.named + other.named, self.asked + other.asked)
 
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns that it names."""
+        return frozenset(
+            name for clique in (*self.named, *(asked.names for asked in self.asked)) for name in clique
+        )
+
     def candidates(self, domain: Domain) -> Candidates:
         """The targets and every marginal inside one, often the cheaper way to it."""
         self.check(domain.names)
