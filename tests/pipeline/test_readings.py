@@ -89,6 +89,7 @@ def test_codes_with_leading_zeros_are_text() -> None:
 def test_text_that_stands_for_missing() -> None:
     assert read(["?", "1", ""], ["NA", "2"], missing=["?", "NA"])[2:] == ([None, 1.0, ""], [None, 2.0])
     assert read(["?", "a"], ["b", ""], missing=["?"])[2:] == ([None, "a"], ["b", ""])
+    assert read(["-9", "1"], ["2", "-9"], missing=["-9"])[2:] == ([None, 1.0], [2.0, None])
     assert read(["?", "yes"], pa.array([True]), missing=["?"])[2] == [None, "true"]
 
 
