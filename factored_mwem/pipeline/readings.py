@@ -110,7 +110,7 @@ def read_columns(table: Table, names: Sequence[str]) -> dict[str, Column]:
 def _column(chunks: list[pa.Array]) -> Column:
     if not pa.types.is_dictionary(chunks[0].type):
         return Column(pa.concat_arrays(chunks), None)
-    whole = pa.chunked_array(chunks).unify_dictionaries().combine_chunks()
+    whole = pa.chunked_array(chunks).combine_chunks()
     return Column(whole.dictionary, pc.fill_null(whole.indices, -1).to_numpy().astype(np.int64))
 
 

@@ -91,7 +91,7 @@ class _Tally:
 
     @classmethod
     def of(cls, pair: Pair[Values]) -> _Tally:
-        present = [values.numbers[~np.isnan(values.numbers)] + 0.0 for values in pair]  # -0.0 is 0
+        present = [values.numbers[~np.isnan(values.numbers)] for values in pair]
         numbers, place = np.unique(np.concatenate(present), return_inverse=True)
         number_rows = _counts([place[: len(present[0])], place[len(present[0]) :]], len(numbers))
         joint = pa.concat_arrays([values.texts for values in pair])

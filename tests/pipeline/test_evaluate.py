@@ -170,6 +170,14 @@ def test_columns_that_a_domain_lacks_or_cannot_read_are_compared_by_values() -> 
     assert found.notes[0].startswith("column 'gain' cannot be read as the domain's date; its values")
 
 
+def test_dates_are_read_by_a_domain_that_lists_them_as_text() -> None:
+    listed = Domain.from_dict({"fields": [{"name": "day", "categories": ["1970-01-02", "1970-01-03"]}]})
+    days = pa.array([1, 2, 2, 2], pa.int32()).cast(pa.date32())
+    texts = pa.table({"day": ["1970-01-02", "1970-01-03"]})
+    found = evaluate(texts, pa.table({"day": days}), 1, domain=listed)
+    assert (found.worst, found.notes) == (((("day",), 0.5),), ())
+
+
 def test_a_domains_words_for_missing_hold_for_values() -> None:
     field = {"name": "x", "categories": ["a", "?"], "missingValues": ["?", "NA"]}
     table = pa.table({"x": ["a", "?", "NA", ""] * 9})

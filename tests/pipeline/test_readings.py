@@ -98,6 +98,11 @@ def test_an_infinite_number_is_text() -> None:
     assert read(infinite, ["inf", "1e999"])[2:] == ([1.0, "inf", "-inf"], ["inf", "1e999"])
 
 
+def test_dates_written_as_text_beside_numbers_are_text() -> None:
+    kind, _, real, synthetic = read(["2020-01-01", "2020-01-02"], [5, 6])
+    assert (kind, real, synthetic) == ("text", ["2020-01-01", "2020-01-02"], ["5", "6"])
+
+
 def test_typed_values_beside_text_are_written() -> None:
     typed = pa.array([40.0, 0.1, -3e20, None, float("nan")])
     assert read(["a", "b"], typed)[3] == ["40", "0.1", "-3e+20", None, None]
