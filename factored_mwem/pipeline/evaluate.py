@@ -23,8 +23,8 @@ from factored_mwem.pipeline.model_fields import Contents
 from factored_mwem.pipeline.neutral_bins import neutral_codes
 from factored_mwem.pipeline.readings import Column, comparable, read_alike, read_columns
 from factored_mwem.pipeline.value_errors import ColumnErrors, column_errors
+from factored_mwem.tables.kinds import MISSING
 from factored_mwem.tables.parsing import spelt
-from factored_mwem.tables.profile import MISSING
 from factored_mwem.tables.source import Table, is_text_file, open_table
 from factored_mwem.tables.text_form import Records
 from factored_mwem.workload.workload import Workload
@@ -204,7 +204,8 @@ def _missing(declared: Attribute | None) -> Sequence[str]:
     """The texts that stand for a missing value; one that the domain lists is a value."""
     if declared is None or declared.missing_values is None:
         return MISSING
-    return [text for text in declared.missing_values if text not in declared.values]
+    listed = (*declared.values, *declared.sentinels)
+    return [text for text in declared.missing_values if text not in listed]
 
 
 def _compare(ours: dict[str, Column], theirs: dict[str, Column], domain: Domain | None) -> _Compared:

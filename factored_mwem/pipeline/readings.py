@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.errors import InputError
 from factored_mwem.tables.codec import encode
+from factored_mwem.tables.kinds import MISSING
 from factored_mwem.tables.parsing import is_number, is_text, masked, plain, read_units, spelt, value_type
-from factored_mwem.tables.profile import MISSING
 from factored_mwem.tables.source import Private, Table
 
 NEARLY_ALL = 0.95

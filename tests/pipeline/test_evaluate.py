@@ -184,6 +184,10 @@ def test_a_domains_words_for_missing_hold_for_values() -> None:
     found = evaluate(table, table, 1, domain=Domain.from_dict({"fields": [field]}))
     assert found.columns[0].missing == (0.25, 0.25)  # a listed value is a value
     assert [popular.value for popular in found.columns[0].popular] == ["", "?", "a"]
+    ends = {"minimum": 0, "maximum": 9}
+    special = {"name": "x", "type": "integer", "constraints": ends, "specialValues": ["?"]}
+    domain = Domain.from_dict({"fields": [special | {"missingValues": ["?", "NA", ""]}]})
+    assert evaluate(table, table, 1, domain=domain).columns[0].missing == (0.5, 0.5)
 
 
 @pytest.mark.parametrize(
