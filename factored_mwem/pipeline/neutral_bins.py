@@ -52,13 +52,12 @@ def cuts_of(numbers: np.ndarray) -> np.ndarray:
     """float64[bins - 1], ascending: bin i holds the numbers from cuts[i - 1] to below cuts[i].
 
     A number that at least one row in BINS has is alone in its bin, and so is each where there are at most
-    BINS; what is between two of them has one, too.
+    BINS; what lies between it and the next real one has a bin, too.
     """
     values, rows = np.unique(numbers, return_counts=True)
     alone = rows * BINS >= len(numbers) if len(values) > BINS else np.ones(len(values), dtype=bool)
     share = (np.cumsum(rows) - rows) * BINS // max(len(numbers), 1)
     begins = np.diff(share, prepend=share[:1]) > 0
-    begins &= ~(alone | np.append(False, alone[:-1]))
     return np.unique(np.concatenate([values[begins], values[alone], np.nextafter(values[alone], np.inf)]))
 
 

@@ -58,6 +58,18 @@ def test_a_value_between_popular_ones_is_in_no_bin_of_theirs() -> None:
     assert (ours, theirs) == ([1, 3, 4, 4], [2, 1, 0, 5])
 
 
+def test_what_lies_between_a_popular_number_and_the_next_is_in_a_bin_of_its_own() -> None:
+    real = [0] * 90 + list(range(100, 200))
+    _, ours, theirs = coded(real, [0, 50, 100, 0])
+    assert theirs[0] == theirs[3] == ours[0] and theirs[2] == ours[90]
+    assert theirs[1] not in ours
+
+
+def test_few_numbers_are_all_alone_however_rare() -> None:
+    _, ours, _ = coded([0] * 970 + [1] * 10 + [2] * 10 + [3] * 10, [0])
+    assert len(set(ours)) == 4
+
+
 def test_text_comes_after_numbers_and_missing_last() -> None:
     attribute, ours, theirs = coded(["1", "N", "2", "N", ""], ["2", "M", "", "N", "7"])
     assert (attribute.size, attribute.null_code) == (6, 5)  # 1, 2, beyond them, N, other text, missing
