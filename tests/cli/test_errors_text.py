@@ -66,3 +66,10 @@ def test_nothing_is_lost_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -
     assert max(map(len, table.splitlines())) <= NARROWEST
     assert "  popular    0: 90.0/83.3, 99999: 10.0/16.7" in table
     assert table.count("2020-01-01") == 2 * 8 + 1
+
+
+def test_a_value_and_its_share_stay_on_a_line() -> None:
+    table = pa.table({"job": [f"a job of kind {i}" for i in range(5)] * 9})
+    lines = errors_text(evaluate(table, table, 1)).splitlines()
+    assert [sum(f"a job of kind {i}: 20.0/20.0" in line for line in lines) for i in range(5)] == [1] * 5
+    assert sum("a job" in line for line in lines) == 2
