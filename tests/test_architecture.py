@@ -91,9 +91,17 @@ INSIDE_THE_VERIFIER = {
     "sheet": ["edits"],
     "edits": [],
 }
+INSIDE_EVALUATE = {
+    "readings": ["evaluate", "value_errors", "neutral_bins"],
+    "value_errors": ["evaluate"],
+    "correlations": ["evaluate"],
+    "neutral_bins": ["evaluate"],
+    "binned_errors": ["evaluate"],
+}
 NOT_PRIVATE = {
     "pipeline.evaluate": {"cli.jobs"},
-    "tables.draft": {"pipeline.evaluate", "cli.admin"},
+    **{f"pipeline.{name}": {f"pipeline.{by}" for by in others} for name, others in INSIDE_EVALUATE.items()},
+    "tables.draft": {"cli.admin"},
     "verifier.verify": {"cli.jobs"},
     **{
         f"verifier.{name}": {"verifier.verify", *(f"verifier.{by}" for by in others)}
@@ -206,7 +214,7 @@ def charges_first(found: Sources) -> list[str]:
 
 
 WHO_SAYS = {
-    "encode_table": {"tables.codec", "privacy.counts", "pipeline.evaluate"},
+    "encode_table": {"tables.codec", "privacy.counts"},
     "bounded": {"mechanisms.plan", "pipeline.release"},
     "bound_contributions": {"tables.contributions", "mechanisms.plan"},
     "OpenDPNoise": {"privacy.noise", "pipeline.release", "verifier.watch"},
@@ -214,7 +222,7 @@ WHO_SAYS = {
     "Rows": {
         "privacy.counts",
         "privacy.residuals",
-        "pipeline.evaluate",
+        "pipeline.binned_errors",
         "verifier.sheet",
         "verifier.typed_sheet",
     },

@@ -20,7 +20,6 @@ from factored_mwem.pipeline.progress import measured, show_progress, visible
 if TYPE_CHECKING:
     from factored_mwem.cli.jobs import Done
     from factored_mwem.mechanisms.result import Progress
-    from factored_mwem.pipeline.evaluate import Errors
     from factored_mwem.pipeline.forecast import Forecast
     from factored_mwem.verifier.verify import Verified
 
@@ -227,19 +226,6 @@ def books_check_text(check: dict[str, Any]) -> str:
     lines += [f"note: {piece(note)}" for note in check["notes"]]
     lines += [f"does not fit: {piece(problem)}" for problem in check["problems"]]
     return "\n".join([*lines, *(["all fits"] if check["fits"] else [])])
-
-
-def errors_text(errors: Errors) -> str:
-    lines = [
-        "NOT PRIVATE: these numbers compare with the real table; do not publish them",
-        "marginals   mean L1   worst L1",
-    ]
-    for order, (mean, worst) in errors.by_order.items():
-        lines.append(f"{order}-way       {mean:7.4f}    {worst:7.4f}")
-    for words, questions, mean, worst in errors.asked:
-        lines.append(f"{words} ({questions:,}): mean {mean:.5f}, worst {worst:.5f}")
-    lines += ["worst marginals:", *(f"  {error:.4f}  {' x '.join(clique)}" for clique, error in errors.worst)]
-    return "\n".join(lines)
 
 
 def verified_text(verified: Verified) -> str:

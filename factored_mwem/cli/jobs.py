@@ -148,14 +148,17 @@ def draw(model: Path, rows: int, output: Path, settings: ReleaseSettings) -> dic
 
 
 def compare(real: Path, synthetic: Path, order: int, settings: ReleaseSettings) -> Errors:
-    """NOT PRIVATE: the errors of a synthetic file."""
+    """NOT PRIVATE: the errors of a synthetic file.
+
+    A domain file beside the table is not taken: errors of all its releases are in the same bins.
+    """
     from factored_mwem.pipeline.evaluate import evaluate
 
     return evaluate(
         real,
         synthetic,
         order,
-        domain=domain_path(real, settings.domain),
+        domain=settings.domain,
         columns=settings.columns,
         workload=workload_from(settings, order),
         records=settings.policy.records,

@@ -134,20 +134,17 @@ def evaluate(
     marginals: Annotated[int, typer.Option("--marginals", help="Highest order of marginal.", min=1)] = 3,
     json_only: Json = False,
 ) -> None:
-    """NOT PRIVATE: errors of a synthetic table against the real one, by order, of what else is asked, and the
-    worst ten marginals.
+    """NOT PRIVATE: how far a synthetic table is off: the values of each column, the errors of marginals by
+    order, those of what else is asked, and the worst ten marginals.
+
+    Marginals are over neutral bins, which the real table alone decides, so that releases can be compared.
+    With --domain they are over those of a domain file, a release's manifest or a model file.
     """
-    from factored_mwem.cli import console
     from factored_mwem.cli import jobs as job
+    from factored_mwem.cli.errors_text import errors_text
 
     found = job.compare(real, synthetic, marginals, settings)
-    by_order = {k: {"mean": mean, "worst": worst} for k, (mean, worst) in found.by_order.items()}
-    asked = [
-        {"asked": words, "questions": count, "mean": mean, "worst": worst}
-        for words, count, mean, worst in found.asked
-    ]
-    facts = {"private": False, "by_order": by_order, "asked": asked, "worst": found.worst}
-    print(json.dumps(facts) if json_only else console.errors_text(found))
+    print(json.dumps(found.facts) if json_only else errors_text(found))
 
 
 @app.command()

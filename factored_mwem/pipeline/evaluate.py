@@ -2,53 +2,52 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-import math
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
+from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Clique, Domain
-from factored_mwem.domain.levels import Levels
 from factored_mwem.errors import InputError
-from factored_mwem.privacy.counts import Rows
-from factored_mwem.tables.codec import encode_table, fit_columns
-from factored_mwem.tables.draft import draft
+from factored_mwem.files import read_text
+from factored_mwem.pipeline import model_file
+from factored_mwem.pipeline.binned_errors import CodedPair, RequestErrors
+from factored_mwem.pipeline.correlations import CorrelationError, correlation_errors
+from factored_mwem.pipeline.model_fields import Contents
+from factored_mwem.pipeline.neutral_bins import neutral_codes
+from factored_mwem.pipeline.readings import Column, comparable, read_alike, read_columns
+from factored_mwem.pipeline.value_errors import ColumnErrors, column_errors
+from factored_mwem.tables.kinds import MISSING
+from factored_mwem.tables.parsing import spelt
 from factored_mwem.tables.source import Table, is_text_file, open_table
 from factored_mwem.tables.text_form import Records
-from factored_mwem.workload.queries.base import QueryRequest
 from factored_mwem.workload.workload import Workload
 
 SHOWN_MARGINALS = 10
 """How many of the worst are listed."""
-MAX_CELLS = 2**26
-"""Of the table from which a question of a workload is answered."""
-
-
-class RequestErrors(NamedTuple):
-    """NOT PRIVATE. What a workload asks for, in words, and its errors (of shares; a table's added up)."""
-
-    words: str
-    questions: int
-    mean: float
-    worst: float
+ALONE = "its values are compared, its marginals are not"
+Bins = Literal["neutral", "domain"]
 
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """NOT PRIVATE. L1 distances, from 0 to 2, between the normalised marginals of two tables.
+    """NOT PRIVATE. How far a synthetic table is off: its marginals inside bins, and its values without any.
 
-    Mean and worst of each order, and the worst marginals. `asked`: of each request of a workload, in words,
-    how many questions it is, and the mean and the worst error (of shares; a table's added up).
+    Errors of marginals are L1 distances, from 0 to 2, between the normalised marginals of the two tables.
 
     >>> import pyarrow as pa
     >>> from factored_mwem import evaluate
-    >>> errors = evaluate(pa.table({"age": [0, 1]}), pa.table({"age": [0, 0]}), 1)
+    >>> errors = evaluate(pa.table({"age": [0, 1] * 9}), pa.table({"age": [0, 0]}), 1)
     >>> errors.worst
     ((('age',), 1.0),)
+    >>> errors.columns[0].distance, errors.columns[0].spread.mean
+    (1.0, (0.5, 0))
     """
 
     by_order: dict[int, tuple[float, float]]
@@ -56,7 +55,42 @@ class Errors:
     worst: tuple[tuple[Clique, float], ...]
     """The worst marginals."""
     asked: tuple[RequestErrors, ...] = ()
-    """Those of a workload."""
+    """Of each request of a workload, in words, how many questions it is, and the mean and the worst error (of
+    shares; a table's added up).
+    """
+    bins: Bins = "neutral"
+    """What the marginals are over. `neutral`: bins of an equal share of the real rows, popular numbers alone
+    in theirs, the same for every release; `domain`: the codes of the domain that was given.
+    """
+    columns: tuple[ColumnErrors, ...] = ()
+    """The values of each column, without bins."""
+    correlations: tuple[CorrelationError, ...] = ()
+    """Of numbers: the pairs whose correlations are the furthest apart."""
+    notes: tuple[str, ...] = ()
+    """What could not be compared, and why."""
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What a script reads: plain values, ready for JSON."""
+        by_order = {k: {"mean": mean, "worst": worst} for k, (mean, worst) in self.by_order.items()}
+        asked = [
+            {"asked": words, "questions": count, "mean": mean, "worst": worst}
+            for words, count, mean, worst in self.asked
+        ]
+        columns = [
+            asdict(column) | {"popular": [popular._asdict() for popular in column.popular]}
+            for column in self.columns
+        ]
+        return {
+            "private": False,
+            "bins": self.bins,
+            "by_order": by_order,
+            "asked": asked,
+            "worst": self.worst,
+            "columns": columns,
+            "correlations": [pair._asdict() for pair in self.correlations],
+            "notes": self.notes,
+        }
 
 
 def evaluate(
@@ -69,10 +103,11 @@ def evaluate(
     workload: Workload | None = None,
     records: Records = "checked",
 ) -> Errors:
-    """NOT PRIVATE. How far a synthetic table is off in all marginals of up to `order` attributes.
+    """NOT PRIVATE. How far a synthetic table is off: its values, and all marginals of up to `order` columns.
 
-    And in the cubes, ranges and parities that `workload` asks for. Without `domain` one is drafted from the
-    real table. `records` says what a record of a text file is, see Policy.
+    And the cubes, ranges and parities that `workload` asks for. Marginals are over bins that the real table
+    alone decides, or over the codes of `domain`: one, or the path of a domain file, a release's manifest or a
+    model file. `records` says what a record of a text file is, see Policy.
 
     >>> import pyarrow as pa
     >>> from factored_mwem import evaluate
@@ -83,70 +118,42 @@ def evaluate(
     if records != "checked" and not any(map(is_text_file, (real, synthetic))):
         how = f"--{records} says how the lines of a text file are read"
         raise InputError(f"{how}; leave it out with typed tables")
-    if domain is None:
-        domain = draft(_open(real, records))
-    elif not isinstance(domain, Domain):
-        domain = Domain.load(domain)
-    if columns is None:
-        columns = [name for name in _open(synthetic, records).schema.names if name in domain]
-    domain = domain.project(columns)
-    if not 1 <= order <= len(domain):
-        raise InputError(f"--marginals {order}: the tables share {len(domain)} attributes")
-    ours, theirs = (_codes(_open(table, records), domain, columns) for table in (real, synthetic))
-    pair = _Pair(domain, ours, theirs)
-    by_order, errors = {}, list[tuple[tuple[int, ...], float]]()
-    for k in range(1, order + 1):
-        cliques = list(itertools.combinations(range(len(domain)), k))
-        values = [pair.distance(clique) for clique in cliques]
-        by_order[k] = (float(np.mean(values)), float(np.max(values)))
-        errors += zip(cliques, values, strict=True)
-    errors.sort(key=lambda entry: -entry[1])
-    worst = [(tuple(domain.names[p] for p in clique), error) for clique, error in errors[:SHOWN_MARGINALS]]
-    return Errors(by_order, tuple(worst), pair.errors_of(workload) if workload is not None else ())
+    if domain is not None and not isinstance(domain, Domain):
+        domain = domain_from(Path(domain))
+    tables = (_open(real, records), _open(synthetic, records))
+    names, notes = _shared(tables, columns)
+    if columns is not None and domain is not None:
+        domain.project(columns)  # which says what it lacks
+    ours, theirs = (read_columns(table, names) for table in tables)
+    found = _compare(ours, theirs, domain)
+    if not 1 <= order <= len(found.attributes):
+        raise InputError(f"--marginals {order}: the tables share {len(found.attributes)} attributes")
+    coded = CodedPair(Domain(found.attributes), *found.codes)
+    by_order, errors = coded.by_order(order)
+    return Errors(
+        by_order,
+        tuple(errors[:SHOWN_MARGINALS]),
+        coded.errors_of(workload) if workload is not None else (),
+        "neutral" if domain is None else "domain",
+        tuple(found.columns),
+        correlation_errors(found.numbers),
+        (*notes, *found.notes),
+    )
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class _Pair:
-    """NOT PRIVATE. Two tables of one domain, as codes."""
-
-    domain: Domain
-    ours: list[np.ndarray]
-    theirs: list[np.ndarray]
-
-    def errors_of(self, workload: Workload) -> tuple[RequestErrors, ...]:
-        """The errors of what a workload names, marginals first."""
-        workload.check(self.domain.names)
-        return (*map(self._of_marginal, workload.named), *map(self._of_request, workload.asked))
-
-    def _of_marginal(self, clique: Clique) -> RequestErrors:
-        error = self.distance(tuple(self.domain.index(name) for name in self.domain.clique(clique)))
-        return RequestErrors(f"marginal over {', '.join(clique)}", 1, error, error)
-
-    def _of_request(self, request: QueryRequest) -> RequestErrors:
-        domain = self.domain
-        cells = max(math.prod(domain[name].size for name in clique) for clique in request.targets(domain))
-        if cells > MAX_CELLS:
-            what = f"a question over {cells:,} cells is too large to evaluate"
-            raise InputError(f"{what}; {MAX_CELLS:,} is the most")
-        questions, levels, tables = (
-            request.questions(domain),
-            Levels.fine(domain.shape),
-            (self.ours, self.theirs),
-        )
-        first, second = (questions.answers(Rows(codes, levels)) / len(codes[0]) for codes in tables)
-        starts = np.cumsum(questions.cells) - questions.cells
-        errors = np.add.reduceat(np.abs(first - second), starts)
-        return RequestErrors(request.in_words(), len(errors), float(errors.mean()), float(errors.max()))
-
-    def distance(self, clique: tuple[int, ...]) -> float:
-        """Of a marginal with any number of cells: only those that either table fills are touched."""
-        rows, others = len(self.ours[0]), len(self.theirs[0])
-        cell = np.zeros(rows + others, dtype=np.int64)
-        for p in clique:  # renumbered at every step, so that the number never exceeds rows x codes
-            code = np.concatenate([self.ours[p], self.theirs[p]])
-            filled, cell = np.unique(cell * self.domain.shape[p] + code, return_inverse=True)
-        first, second = (np.bincount(part, minlength=len(filled)) for part in (cell[:rows], cell[rows:]))
-        return float(np.abs(first / rows - second / others).sum())
+def domain_from(path: Path) -> Domain:
+    """The domain of a domain file, or of a release: the one in its manifest or its model file."""
+    if not path.is_file():
+        raise InputError(f"no domain file {path}")
+    with open(path, "rb") as file:
+        begins = file.read(9)
+    if begins[:2] == b"PK" or begins[8:] == b"{":  # zipped, or the list of a model file's arrays
+        return model_file.load(path, Contents).domain
+    with contextlib.suppress(ValueError, RecursionError):
+        data = json.loads(read_text(path, "domain file"))
+        if isinstance(data, dict) and "manifest_version" in data:
+            return Domain.from_dict(data.get("domain"), where=f"the manifest {path}")
+    return Domain.load(path)
 
 
 def _open(source: Any, records: Records) -> Table:
@@ -154,9 +161,74 @@ def _open(source: Any, records: Records) -> Table:
     return open_table(source, records if is_text_file(source) else "checked")
 
 
-def _codes(table: Table, domain: Domain, columns: Sequence[str]) -> list[np.ndarray]:
-    fit_columns(domain, table, columns)
-    codes = encode_table(domain, table)
-    if not len(codes[0]):
-        raise InputError("one of the tables has no rows; there is nothing to compare")
-    return codes
+def _shared(tables: tuple[Table, Table], columns: Sequence[str] | None) -> tuple[list[str], list[str]]:
+    """(names, notes): the columns that can be compared, by their types, in the synthetic table's order."""
+    for table, name in itertools.product(tables, columns or ()):
+        table.check_column(name)
+    schemas, notes = [table.schema for table in tables], []
+    for here, there, which in ((*schemas, "real"), (*schemas[::-1], "synthetic")):
+        alone = [name for name in here.names if name not in there.names]
+        if columns is None and alone:
+            notes.append(f"only in the {which} table, and not compared: {', '.join(map(repr, alone))}")
+    names = []
+    for name in schemas[1].names:
+        if name not in schemas[0].names or (columns is not None and name not in columns):
+            continue
+        strange = [kind for kind in (s.field(name).type for s in schemas) if not comparable(kind)]
+        if strange:
+            notes.append(f"column {name!r} is {spelt(strange[0])}, which cannot be compared")
+        else:
+            names.append(name)
+    if not names:
+        raise InputError("; ".join(["the tables have no column that can be compared", *notes]))
+    return names, notes
+
+
+@dataclass(slots=True, repr=False)
+class _Compared:
+    """NOT PRIVATE. What is known of the columns, one after the other."""
+
+    attributes: list[Attribute] = field(default_factory=list)
+    codes: tuple[list[np.ndarray], list[np.ndarray]] = field(default_factory=lambda: ([], []))
+    columns: list[ColumnErrors] = field(default_factory=list)
+    numbers: dict[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def add_codes(self, attribute: Attribute, ours: np.ndarray, theirs: np.ndarray) -> None:
+        self.attributes.append(attribute)
+        for codes, column in zip(self.codes, (ours, theirs), strict=True):
+            codes.append(column)
+
+
+def _missing(declared: Attribute | None) -> Sequence[str]:
+    """The texts that stand for a missing value; one that the domain lists is a value."""
+    if declared is None or declared.missing_values is None:
+        return MISSING
+    listed = (*declared.values, *declared.sentinels)
+    return [text for text in declared.missing_values if text not in listed]
+
+
+def _compare(ours: dict[str, Column], theirs: dict[str, Column], domain: Domain | None) -> _Compared:
+    """NOT PRIVATE. The errors of every column's values; its codes of the domain, else in neutral bins."""
+    found = _Compared()
+    for name in list(ours):
+        pair = ours.pop(name), theirs.pop(name)
+        declared = domain[name] if domain is not None and name in domain else None
+        try:
+            kind, unit, *values = read_alike(*pair, _missing(declared))
+        except InputError as why:
+            found.notes.append(f"column {name!r} {why}")
+            continue
+        found.columns.append(column_errors(name, kind, unit, (values[0], values[1])))
+        if kind != "text":
+            found.numbers[name] = (values[0].numbers, values[1].numbers)
+        if domain is None:
+            found.add_codes(*neutral_codes(name, kind, *values))
+        elif declared is None:
+            found.notes.append(f"column {name!r} is not in the domain; {ALONE}")
+        elif all(column.suits(declared) for column in pair):
+            found.add_codes(declared, *(column.codes(declared) for column in pair))
+        else:
+            what = f"column {name!r} cannot be read as the domain's {declared.type}"
+            found.notes.append(f"{what}; {ALONE}")
+    return found

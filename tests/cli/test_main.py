@@ -610,6 +610,19 @@ def test_model_sample_evaluate(here: Path, fmwem: Fmwem) -> None:
     assert fmwem("evaluate", "t.csv", "none.parquet").code == 2
 
 
+def test_evaluating_in_neutral_bins_or_in_those_of_a_release(here: Path, fmwem: Fmwem) -> None:
+    """A domain file beside the table is not taken: another release had none."""
+    assert fmwem("release", "t.csv", "--marginals", 1, "-q", "--model", "t.model").code == 0
+    compare = ("evaluate", "t.csv", "t.synthetic.parquet", "--marginals", 1, "--json")
+    neutral, declared = fmwem(*compare).facts, fmwem(*compare, "--domain", "t.domain.json").facts
+    assert (neutral["bins"], declared["bins"]) == ("neutral", "domain")
+    assert neutral["columns"] == declared["columns"] and neutral["by_order"] != declared["by_order"]
+    for domain in ("t.synthetic.manifest.json", "t.model"):
+        assert fmwem(*compare, "--domain", domain).facts == declared
+    (here / "t.domain.json").unlink()
+    assert fmwem(*compare).facts == neutral
+
+
 def test_drafting_a_domain(here: Path, fmwem: Fmwem) -> None:
     done = fmwem("domain", "draft", "t.csv")
     assert done.code == 0
