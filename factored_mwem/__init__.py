@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from factored_mwem.ledger.file import LedgerFile
     from factored_mwem.mechanisms.result import Progress
     from factored_mwem.pipeline.evaluate import Errors, evaluate
+    from factored_mwem.pipeline.learn_domain import learn
     from factored_mwem.pipeline.manifest import Manifest
     from factored_mwem.pipeline.marginal import Marginal
     from factored_mwem.pipeline.progress import show_progress
@@ -68,8 +69,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Ambiguous", "Attribute", "BudgetExceeded", "Busy", "Cap", "Changed", "Domain", "Errors", "FmwemError",
     "InputError", "LedgerFile", "Lost", "Manifest", "Marginal", "Neighbours", "NothingLearnt", "Policy",
-    "Progress", "Release", "ResourceError", "RolledBack", "Verified", "Workload", "draft", "evaluate", "release", "show_progress",
-    "verify",
+    "Progress", "Release", "ResourceError", "RolledBack", "Verified", "Workload", "draft", "evaluate",
+    "learn", "release", "show_progress", "verify",
 ]  # fmt: skip
 _HOME = {
     "Attribute": "domain.attribute", "Cap": "accounting.cap", "Domain": "domain.domain",
@@ -77,7 +78,8 @@ _HOME = {
     "Marginal": "pipeline.marginal", "Neighbours": "accounting.unit", "Policy": "policy",
     "Progress": "mechanisms.result", "Release": "pipeline.result", "Verified": "verifier.verify",
     "Workload": "workload.workload", "draft": "tables.draft", "evaluate": "pipeline.evaluate",
-    "release": "pipeline.release", "show_progress": "pipeline.progress", "verify": "verifier.verify",
+    "learn": "pipeline.learn_domain", "release": "pipeline.release", "verify": "verifier.verify",
+    "show_progress": "pipeline.progress",
 }  # fmt: skip
 """Modules of the public names; the others are errors."""
 

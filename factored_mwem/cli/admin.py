@@ -9,7 +9,7 @@ from typing import Annotated, Optional
 import typer
 
 from factored_mwem.accounting.unit import Neighbours
-from factored_mwem.cli.options import TablePath, takes
+from factored_mwem.cli.options import Json, TablePath, takes
 from factored_mwem.cli.settings import Group, ReleaseSettings
 from factored_mwem.errors import InputError
 
@@ -36,6 +36,31 @@ def domain_draft(table: TablePath, settings: ReleaseSettings) -> None:
         'then remove its line "draft": true, without which no release takes it.',
         err=True,
     )
+
+
+@domain_app.command("learn")
+@takes(Group.READING, Group.PRIVACY, Group.LEARNING, Group.BOOKS, Group.CONFIG)
+def domain_learn(
+    table: TablePath,
+    settings: ReleaseSettings,
+    output: Annotated[
+        Optional[Path],
+        typer.Option("-o", "--output", help="Domain file.  [default: NAME.domain.json beside the table]"),
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
+    json_only: Json = False,
+) -> None:
+    """Learn a domain once, under differential privacy: releases under it pay nothing for it, and all have the
+    same schema. Its cost counts like a release's.
+    """
+    from factored_mwem.cli import console
+    from factored_mwem.cli import jobs as job
+
+    made, facts = job.learn(table, settings.model_copy(update={"output": output, "overwrite": overwrite}))
+    print(json.dumps(facts), flush=True)
+    if not json_only:
+        fates = {name: (made.domain[name].type, *fate) for name, fate in made.fates.items()}
+        console.say("\n".join([f"learnt for epsilon {made.spent_epsilon:.6g}", *console.fates_text(fates)]))
 
 
 @domain_app.command("schema")

@@ -8,7 +8,7 @@ import re
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -20,7 +20,7 @@ from factored_mwem.pipeline.progress import measured, show_progress, visible
 if TYPE_CHECKING:
     from factored_mwem.cli.jobs import Done
     from factored_mwem.mechanisms.result import Progress
-    from factored_mwem.pipeline.forecast import Forecast
+    from factored_mwem.pipeline.forecast import Forecast, LearningForecast
     from factored_mwem.verifier.verify import Verified
 
 STARTED = time.monotonic()
@@ -118,6 +118,12 @@ def summary(done: Done) -> str:
     }
     took = f"{time.monotonic() - STARTED:.1f} s, peak memory {peak_megabytes():.0f} MB (not in any file)"
     lines = [entry for word, text in facts.items() if text is not None for entry in lined(word, [text])]
+    learnt_columns = {
+        a.name: (a.type, a.kept, a.clipped, a.other, a.missing)
+        for a in manifest.attributes
+        if a.kept is not None
+    }
+    lines += lined("learnt", fates_text(learnt_columns)) if learnt_columns else []
     lines += [*lined("note", manifest.notes), *lined("warning", manifest.warnings), *files]
     return "\n".join([f"released under {g.statement}", *lines, *lined("took", [took])])
 
@@ -167,6 +173,34 @@ def forecast_text(found: Forecast, rows: int, unit: str) -> str:
         "no row was read and nothing was spent",
     ]
     return "\n".join(lines)
+
+
+def learning_text(found: LearningForecast, rows: int) -> str:
+    kinds = ", ".join(f"{name} {kind}" for name, kind in list(found.columns.items())[:30])
+    more = f", and {len(found.columns) - 30} more" if len(found.columns) > 30 else ""
+    text, number = found.thresholds
+    return "\n".join(
+        [
+            f"{len(found.columns)} columns (type): {kinds}{more}",
+            f"domain      none is declared: it will be learnt, for at most {found.discovery_share:.0%} of "
+            f"the budget with about {rows:,} rows (--assume-rows)",
+            f"values      of text are kept from about {text:,.0f} rows on, popular numbers and moments on "
+            f"their own from about {number:,.0f}; the rest of those in bins of about equal mass",
+            "then        single columns are measured, and rounds follow as with a declared domain",
+            "no row was read and nothing was spent",
+        ]
+    )
+
+
+def fates_text(fates: Mapping[str, Any]) -> list[str]:
+    """A line for each column: what became of its values, in noisy shares of all rows."""
+    width = max(map(len, fates), default=0)
+    head = f"{'column':{width}}  {'type':8}    kept  clipped  other  missing"
+    rows = [
+        f"{piece(name):{width}}  {kind:8} {kept:7.1%} {clipped:8.1%} {other:6.1%} {missing:8.1%}"
+        for name, (kind, kept, clipped, other, missing) in fates.items()
+    ]
+    return [head, *rows]
 
 
 def books_text(books: dict[str, Any]) -> str:

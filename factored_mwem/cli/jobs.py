@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 from collections.abc import Callable, Sequence
@@ -11,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from factored_mwem.cli.settings import ReleaseSettings
 from factored_mwem.errors import InputError
-from factored_mwem.files import IfExists, ReleaseFiles, check_target
+from factored_mwem.files import IfExists, ReleaseFiles, check_target, write_text
 from factored_mwem.ledger.run import Booking, Run
 from factored_mwem.mechanisms.limits import Machine
 from factored_mwem.mechanisms.plan import Plan, Scope
 from factored_mwem.mechanisms.result import Progress
-from factored_mwem.pipeline.forecast import Forecast, forecast
+from factored_mwem.pipeline.forecast import Forecast, LearningForecast, forecast, forecast_learning
 from factored_mwem.pipeline.manifest import Manifest, versions
 from factored_mwem.pipeline.publish import check_targets, load_manifest, publish
 from factored_mwem.pipeline.result import Release
@@ -28,6 +29,7 @@ from factored_mwem.workload.workload import Workload
 
 if TYPE_CHECKING:  # what a release does not need is loaded where it is used
     from factored_mwem.pipeline.evaluate import Errors
+    from factored_mwem.pipeline.learn_domain import LearntDomain
     from factored_mwem.verifier.verify import Verified
 
 
@@ -124,16 +126,37 @@ def workload_from(settings: ReleaseSettings, order: int | None = None) -> Worklo
     return workload
 
 
-def dry_run(table: Path, settings: ReleaseSettings, rows: int) -> tuple[Forecast, str]:
+def dry_run(table: Path, settings: ReleaseSettings, rows: int) -> tuple[Forecast | LearningForecast, str]:
     """The forecast of a release, and the budget's unit; reads the table's header or schema, no row."""
     policy, workload = settings.policy, workload_from(settings)
     path = domain_path(table, settings.domain)
-    if path is None:
-        raise InputError("check needs a domain: give --domain FILE, or write one with `fmwem domain draft`")
     request = Request.of(table, workload, policy, domain=path, columns=settings.columns)
     scope = Scope.of(request, Machine.of(policy))
-    assert scope.domain is not None  # as it is declared
+    if scope.domain is None:
+        return forecast_learning(scope, rows), request.budget.unit
     return forecast(Plan.of(scope, scope.domain), rows), request.budget.unit
+
+
+def learn(table: Path, settings: ReleaseSettings) -> tuple[LearntDomain, dict[str, Any]]:
+    """Learn a domain and write its file; it and the line for scripts."""
+    from factored_mwem.pipeline.learn_domain import make_domain
+
+    output = settings.output or table.with_name(f"{stem(table)}.domain.json")
+    exists = IfExists(settings.overwrite)
+    _check_paths([output], [table, settings.ledger])
+    booking = Booking(settings.ledger, settings.dataset, settings.run_id)
+    if settings.run_id is None:
+        check_target(output, exists)
+    request = Request.of(table, Workload.marginals(1), settings.policy, columns=settings.columns)
+    with Run.begin(request, booking, version=versions()) as held:
+        if held.goes_on and exists is IfExists.REFUSE:  # an earlier attempt wrote what this one will
+            exists = IfExists.VERIFY
+        check_target(output, exists)
+        made = make_domain(request, held)
+        write_text(output, json.dumps(made.to_dict(), indent=1, ensure_ascii=False) + "\n", exists)
+        held.finish()
+    facts = {"domain": str(output), "columns": len(made.domain), "dropped": list(made.dropped)}
+    return made, facts | {"spent_epsilon": made.spent_epsilon, "delta": settings.policy.delta}
 
 
 def draw(model: Path, rows: int, output: Path, settings: ReleaseSettings) -> dict[str, Any]:

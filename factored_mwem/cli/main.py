@@ -104,9 +104,15 @@ def check(
 
     from factored_mwem.cli import console
     from factored_mwem.cli import jobs as job
+    from factored_mwem.pipeline.forecast import LearningForecast
 
     found, unit = job.dry_run(table, settings, assume_rows)
-    print(json.dumps(asdict(found)) if json_only else console.forecast_text(found, assume_rows, unit))
+    if json_only:
+        print(json.dumps(asdict(found)))
+    elif isinstance(found, LearningForecast):
+        print(console.learning_text(found, assume_rows))
+    else:
+        print(console.forecast_text(found, assume_rows, unit))
 
 
 @app.command()

@@ -26,10 +26,8 @@ from factored_mwem.tables.source import Table
 
 RARE = 0.9
 """A column of text is an identifier, or free text, when more of its values than this become `other`."""
-RUINED = 0.5
-"""A column is ruined when less than this share of its values is kept,"""
-NOISE = 0.1
-"""or when the noise of a count is more than this share of all rows."""
+HOPELESS = 0.25
+"""A release ends after learning where this share of the rows is wrong in the mean column, as predicted."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,6 +59,8 @@ def learn(
     """
     budget = session.accountant.budget
     found = discover(session, table, columns, partial(discovery_share, policy, budget))
+    if not any(column.type != "string" or column.texts for column in found):
+        raise _nothing(session, "nearly every value of every column is its own", len(found), 0.0)
     firsts = [First.of(column) for column in found]
     first = Domain(one.attribute for one in firsts)
     session = session.encode(first, table)
@@ -72,7 +72,7 @@ def learn(
         made = settle(firsts[a], taken.noisy, taken.stddev)
         settled.append(made)
         measured.append(replace(taken, noisy=with_popular(found[a], made, taken.stddev)))
-    _check_worth(session, found, settled, measured)
+    _check_worth(session, rows, settled, measured)
     kept = [a for a, made in enumerate(settled) if not (policy.drop_unique and _left_out(made, needed))]
     if not kept:
         raise NothingLearnt("every column is left out by --drop-unique; name what to release with --columns")
@@ -97,29 +97,33 @@ def is_unique(attribute: Attribute, fate: Fate) -> bool:
 
 
 def _check_worth(
-    session: Session, found: Sequence[Found], settled: Sequence[Settled], measured: Sequence[Measurement]
+    session: Session, rows: float, settled: Sequence[Settled], measured: Sequence[Measurement]
 ) -> None:
-    """NothingLearnt where most columns are ruined: what comes after cannot mend that."""
-    ruined = [
-        column.column.name
-        for column, made, m in zip(found, settled, measured, strict=True)
-        if made.fate.kept < RUINED * (1 - made.fate.missing) or m.stddev > column.rows * NOISE
-    ]
-    if 2 * len(ruined) <= len(found):
+    """NothingLearnt where noise hides most of the mean column: what comes after cannot mend that."""
+    losses = [predicted_loss(made, m, rows) for made, m in zip(settled, measured, strict=True)]
+    if np.mean(losses) <= HOPELESS:
         return
-    budget, rows = session.accountant.budget, max(float(np.mean([column.rows for column in found])), 0.0)
-    spent = budget.in_words(session.accountant.spent)
-    if len(found) == 1 and found[0].type == "string":
-        what = "the only column holds nearly nothing but values of its own"
-        how = "is the separator of the file another one than the first line says?"
-    else:
-        what = f"noise hides most of {len(ruined)} of {len(found)} columns ({some_names(ruined)})"
-        how = (
-            f"about {rows:,.0f} rows are too few for epsilon {budget.epsilon:g} without a domain: declare "
-            "one (`fmwem domain draft` prints a first one), name fewer columns with --columns, or raise "
-            "--epsilon"
-        )
-    raise NothingLearnt(f"{what}; {how}. Spent: {spent}")
+    worst = [settled[a].attribute.name for a in np.argsort(losses)[::-1] if losses[a] > HOPELESS]
+    what = f"noise hides {np.mean(losses):.0%} of the mean column, most of {some_names(worst)}"
+    raise _nothing(session, what, len(settled), rows)
+
+
+def _nothing(session: Session, what: str, columns: int, rows: float) -> NothingLearnt:
+    budget = session.accountant.budget
+    few = f"about {rows:,.0f} rows are too few" if rows else "there are too few rows"
+    how = (
+        f"{few} for epsilon {budget.epsilon:g} without a domain: declare one (`fmwem domain draft` prints a "
+        "first one), name fewer columns with --columns, or raise --epsilon"
+    )
+    if columns == 1:
+        how = "is it one column, or does the file's first line not show its separator?"
+    return NothingLearnt(f"{what}; {how} (spent so far: {budget.in_words(session.accountant.spent)})")
+
+
+def predicted_loss(made: Settled, measured: Measurement, rows: float) -> float:
+    """The share of rows that are wrong in a column on its own: what was lost, and half of the noise."""
+    noise = len(made.noisy) * measured.scale.mean_abs / (2 * rows)
+    return min(made.fate.clipped + made.fate.other + noise, 1.0)
 
 
 def with_popular(found: Found, made: Settled, stddev: float) -> np.ndarray:

@@ -9,13 +9,17 @@ from fractions import Fraction
 
 import numpy as np
 
-from factored_mwem.mechanisms.plan import Plan
+from factored_mwem.errors import InputError
+from factored_mwem.mechanisms.plan import Plan, Scope
 from factored_mwem.mechanisms.residuals import predicted_error
-from factored_mwem.mechanisms.shares import TOTAL_SHARE, initial_shares, level_shares
+from factored_mwem.mechanisms.shares import TOTAL_SHARE, discovery_share, initial_shares, level_shares
 from factored_mwem.mechanisms.total import Total
 from factored_mwem.mechanisms.tree import hierarchies
 from factored_mwem.privacy.counts import bytes_of
+from factored_mwem.privacy.discover import value_threshold
 from factored_mwem.privacy.session import marginal_noise
+from factored_mwem.tables.kinds import kind_of
+from factored_mwem.tables.parsing import is_text, value_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,32 @@ class Forecast:
     round_noise: float
     predicted_error: float | None
     warning: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LearningForecast:
+    """Public facts about a release that begins by learning its domain. `thresholds`: how many rows a value of
+    a column must have, about, to be kept on its own, where all columns are of text, or none is.
+    """
+
+    columns: dict[str, str]
+    discovery_share: float
+    thresholds: tuple[float, float]
+
+
+def forecast_learning(scope: Scope, rows: int) -> LearningForecast:
+    """The forecast where no domain is declared, for a table of about `rows` rows."""
+    policy, budget, visible = scope.request.policy, scope.request.budget, scope.visible
+    if not budget.delta:
+        raise InputError("no domain is declared and --delta is 0: see `fmwem domain draft`")
+    names = [name for name in visible.schema.names if scope.columns is None or name in scope.columns]
+    fields = [visible.schema.field(name) for name in names]
+    kinds = {f.name: "learnt" if is_text(value_type(f.type)) else kind_of(f) for f in fields}
+    share = discovery_share(policy, budget, rows, len(names))
+    least, most = (
+        value_threshold(budget, policy.unit, share, len(names), text=text) for text in (True, False)
+    )
+    return LearningForecast(kinds, float(share), (least, most))
 
 
 def forecast(plan: Plan, rows: int) -> Forecast:

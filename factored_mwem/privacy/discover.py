@@ -13,25 +13,28 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from factored_mwem.accounting.accountant import Charge, Mechanism, scale_for
+from factored_mwem.accounting.accountant import Budget, Charge, Mechanism, scale_for
 from factored_mwem.accounting.conversion import threshold_delta
+from factored_mwem.accounting.unit import Unit
 from factored_mwem.domain.grids import PIECES, clear_span, coarse_grid, refine
 from factored_mwem.errors import InputError
 from factored_mwem.privacy.counts import Sealed
 from factored_mwem.privacy.session import Session
-from factored_mwem.tables.kinds import DECIMALS, KINDS, MOMENTS, NUMBERS, RESOLUTIONS, kind_of
+from factored_mwem.tables.kinds import KINDS, MAX_DECIMALS, MOMENTS, NUMBERS, RESOLUTIONS, kind_of
 from factored_mwem.tables.profile import ColumnProfile, profile
 from factored_mwem.tables.source import Table
 
-TOLERANCE = Fraction(1, 20)
+T = TypeVar("T")
+TOLERANCE = 0.05
 """A column is of a kind when at most this share of its values is of another; mixed from there on."""
-EXACT = 0.995
-"""The share of a column's numbers that do with so many decimals, or of its timestamps that are multiples of a
-unit, from which all are written so.
+INEXACT = 0.005
+"""The share of a column's numbers that may need more decimals, or of its timestamps that may be no multiples
+of a unit, where all are written so.
 """
 BELIEVED = 4.0
 """Standard deviations of noise from which a vote is believed: noise alone gets there once in 30,000 times."""
@@ -110,35 +113,31 @@ class Votes:
         nothing else stands out, or where numbers are codes.
         """
         numbers, moments = self.of(*NUMBERS), self.of(*MOMENTS)
-        present = self.of(*KINDS[1:])
-        enough = float(1 - TOLERANCE) * present
+        texts = self.of("boolean", "string")
+        present = numbers + moments + texts
         if present <= 0 or self.believed("code"):
             return "string"
-        if self.of("boolean") >= enough:
+        if self.of("boolean") >= (1 - TOLERANCE) * present:
             return "boolean"
-        if max(numbers, moments) < float(TOLERANCE) * present:
+        if max(numbers, moments) < TOLERANCE * present:
             return "string"
         if numbers >= moments:
-            return "integer" if self.of("integer") >= EXACT * numbers else "number"
-        return "date" if self.of("date") >= EXACT * moments else "datetime"
+            return "number" if self.decimals() != 0 else "integer"
+        return "datetime" if self.of(*MOMENTS[1:]) > INEXACT * moments else "date"
 
     def decimals(self) -> int | None:
         """The decimals that all but few numbers do with; None where many need more."""
-        numbers = self.of(*NUMBERS)
-        counts = [self.of(kind) for kind in ("integer", *DECIMALS)]
-        for decimals, covered in enumerate(np.cumsum(counts)):
-            if covered >= EXACT * numbers:
-                return decimals
-        return None
+        return self._enough(NUMBERS, range(MAX_DECIMALS + 1))
 
     def resolution(self) -> str | None:
         """The unit of which all but few timestamps are multiples."""
-        covered, moments = self.of("date"), self.of(*MOMENTS)
-        for name in RESOLUTIONS:
-            covered += self.of(name)
-            if covered >= EXACT * moments:
-                return name
-        return None
+        return self._enough(MOMENTS[1:], RESOLUTIONS)
+
+    def _enough(self, kinds: Sequence[str], names: Sequence[T]) -> T | None:
+        """The first of `names`, one for each of `kinds` but the last, after which hardly any votes follow."""
+        most = INEXACT * self.of(*kinds)
+        left = (name for i, name in enumerate(names) if self.of(*kinds[i + 1 :]) <= most)
+        return next(left, None)
 
 
 def discover(
@@ -280,6 +279,17 @@ class Reader:
         special = np.array(list(found.values), dtype=edges.dtype)
         counts = column.histogram(self.kinds, found.unit, found.scale, edges, special)
         return session.noise.add(counts, scale=scale), scale
+
+
+def value_threshold(budget: Budget, unit: Unit, share: Fraction, columns: int, *, text: bool) -> float:
+    """How many rows a popular value needs, about, where a `share` of the budget learns `columns` columns, all
+    of text or none: a public fact, nothing is spent.
+    """
+    left = budget.amount * (share - min(VOTES, share / 10)) / columns
+    cost = left if text else left * Fraction(VALUES, VALUES + RANGE + DETAIL)
+    scale = scale_for(Mechanism.THRESHOLD, cost, sensitivity=unit.l2_squared_of_marginal)
+    delta = budget.discovery_delta / columns
+    return threshold_for(scale, delta, l0=unit.l0_of_marginal, linf=unit.linf_of_marginal)[0] + scale / SHIFT
 
 
 def threshold_for(scale: float, delta: Fraction, *, l0: int, linf: int) -> tuple[int, Fraction]:
