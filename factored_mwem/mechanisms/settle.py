@@ -18,8 +18,8 @@ from factored_mwem.tables.decode import STEPS, Grid, from_units
 
 CLEAR = 4.0
 """Standard deviations of noise from which nulls and unlisted values are believed."""
-TAIL = 3.5
-"""The same for a bin beyond the span that discovery saw."""
+TAIL, NEXT = 4.0, 3.0
+"""The same for a bin beyond the span that discovery saw, and for the two that follow the span on each side."""
 SINGLE = 3.0
 """The same for a single value within it."""
 FEW = 32
@@ -101,7 +101,9 @@ def _numbers(first: First, noisy: np.ndarray, stddev: float) -> dict[str, Any]:
     counts = noisy[first.attribute.bin_codes]
     clear = counts > TAIL * stddev
     if found.edges is not None:  # what lies in the span was seen there
-        clear |= (first.edges[1:] > found.edges[0]) & (first.edges[:-1] < found.edges[-1]) & (counts > 0)
+        span = (first.edges[1:] > found.edges[0]) & (first.edges[:-1] < found.edges[-1])
+        near = np.convolve(span, np.ones(5), "same") > 0
+        clear |= (span & (counts > 0)) | (near & (counts > NEXT * stddev))
     few = _few(first, noisy, stddev)
     if few is None and len(first.values) and not clear.any():
         few = first.values
