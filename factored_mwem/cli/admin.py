@@ -36,6 +36,9 @@ def domain_draft(table: TablePath, settings: ReleaseSettings) -> None:
         'then remove its line "draft": true, without which no release takes it.',
         err=True,
     )
+    for field in drafted:
+        if field.description is not None:
+            typer.echo(f"Column {field.name!r}: {field.description}.", err=True)
 
 
 @domain_app.command("learn")
