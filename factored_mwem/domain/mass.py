@@ -22,7 +22,7 @@ THIN = 1e-12
 GAP = 4
 """A stretch without rows is cut out of a bin where it is so many times wider than most bins."""
 MARGIN = 10
-"""A bin beside it keeps at most such a part of it."""
+"""A bin beside it keeps at most such a part of it, and grows by no more than that."""
 
 
 def popular(counts: np.ndarray) -> np.ndarray:
@@ -59,7 +59,7 @@ def mass_edges(units: np.ndarray, counts: np.ndarray, unit: str, most_bins: int 
         return np.array([least, least + max(abs(least), 1.0)])
     end = most + 1 if unit != "number" else math.nextafter(most, math.inf)
     cuts = [least, *sorted(place for place in places if least < place < end), end]
-    return np.array(_without_gaps(units, cuts, unit), dtype=units.dtype)
+    return np.array(_without_gaps(units, counts, cuts, unit), dtype=units.dtype)
 
 
 def _between(units: np.ndarray, below: np.ndarray, rank: float, slack: float, unit: str) -> Any:
@@ -72,7 +72,7 @@ def _between(units: np.ndarray, below: np.ndarray, rank: float, slack: float, un
     return roundest(units[low].item(), units[high].item(), unit) if low < high else units[high].item()
 
 
-def _without_gaps(units: np.ndarray, cuts: list[Any], unit: str) -> list[Any]:
+def _without_gaps(units: np.ndarray, counts: np.ndarray, cuts: list[Any], unit: str) -> list[Any]:
     """The cuts, and more around a stretch without rows that takes most of a bin, where it is a wide one."""
     made, begins = list[Any](), np.searchsorted(units, cuts).tolist()
     wide = GAP * sorted(high - low for low, high in itertools.pairwise(cuts))[(len(cuts) - 1) // 2]
@@ -81,11 +81,22 @@ def _without_gaps(units: np.ndarray, cuts: list[Any], unit: str) -> list[Any]:
         points = [low, *units[first:last].tolist(), high]
         gaps = [after - before for before, after in itertools.pairwise(points)]
         i = gaps.index(max(gaps))
-        if len(points) > 2 and gaps[i] > max(wide, (high - low) / 2):
-            margin = gaps[i] / MARGIN if unit == "number" else -(-gaps[i] // MARGIN)
-            made += [roundest(points[i], points[i] + margin, unit)] if i else []
-            made += [roundest(points[i + 1] - margin, points[i + 1], unit)] if i + 2 < len(points) else []
+        if len(points) == 2 or gaps[i] <= max(wide, (high - low) / 2):
+            continue
+        before, after, rows = points[i], points[i + 1], counts[first:last]
+        if i:
+            made.append(roundest(before, before + _margin(gaps[i], before - low, rows[:i], unit), unit))
+        if i + 2 < len(points):
+            made.append(roundest(after - _margin(gaps[i], high - after, rows[i:], unit), after, unit))
     return sorted({*made, cuts[-1]})
+
+
+def _margin(gap: Any, width: Any, rows: np.ndarray, unit: str) -> Any:
+    """How much of a gap a bin of that width keeps: little, but of one with RARE rows or fewer enough to hide
+    where they end.
+    """
+    part = gap if rows.sum() <= RARE else min(max(width, gap / 10**6), gap)
+    return part / MARGIN if unit == "number" else -int(-part // MARGIN)
 
 
 def roundest(low: Any, high: Any, unit: str) -> Any:

@@ -182,11 +182,10 @@ def _values(found: _Distinct, sentinels: tuple[str, ...]) -> dict[str, Any]:
     exact = np.abs(units / found.steps) < MAX_POPULAR if numbers else np.full(len(units), True)
     spikes = popular(counts) & exact
     some = len(units) <= FEW and counts.min() > 1
-    in_a_row = found.whole and units[-1] - units[0] == len(units) - 1
-    if not sentinels and exact.all() and (some or (spikes.all() and not in_a_row)):
+    inside = _one_bin_each(units, spikes) if found.whole else None
+    if not sentinels and exact.all() and (some or (spikes.all() and inside is None)):
         return {"categories": found.written(units), "categoriesOrdered": True}
     facts: dict[str, Any] = {}
-    inside = _one_bin_each(units, spikes) if found.whole else None
     if inside is not None:
         spikes = spikes & ~inside
         low, high = units[inside][[0, -1]].tolist()
@@ -210,13 +209,12 @@ def _values(found: _Distinct, sentinels: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _one_bin_each(units: np.ndarray, spikes: np.ndarray) -> np.ndarray | None:
-    """bool[value]: where whole numbers lie close enough for a bin each, those and the spikes among them."""
-    rest = units[~spikes] if not spikes.all() else units
-    low, high = int(rest[0]), int(rest[-1])
-    inside = (units >= low) & (units <= high)
-    if high - low >= ONE_BIN_EACH:
-        return None
-    for unit in sorted(units[~inside].tolist(), key=lambda unit: max(low - unit, unit - high)):
-        if max(high, unit) - min(low, unit) < ONE_BIN_EACH:
-            low, high = min(low, unit), max(high, unit)
-    return (units >= low) & (units <= high)
+    """bool[value]: where most whole numbers of a short stretch come, and beyond it popular ones alone, those
+    of the stretch.
+    """
+    ends = np.searchsorted(units, units + ONE_BIN_EACH)
+    first = int(np.argmax(ends - np.arange(len(units))))
+    inside = np.zeros(len(units), dtype=bool)
+    inside[first : ends[first]] = True
+    span = int(units[inside][-1]) - int(units[first]) + 1
+    return inside if 2 * int(inside.sum()) >= span and (spikes | inside).all() else None
