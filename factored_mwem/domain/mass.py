@@ -17,8 +17,6 @@ FEWEST_BINS = 8
 """Of a column with more values, however few the rows."""
 RARE = 10
 """What fewer rows hold is not listed, and makes no bin: it may say who they are."""
-THIN = 1e-12
-"""Numbers that differ by less, beside their size, are not cut."""
 GAP = 4
 """A stretch without rows is cut out of a bin where it is so many times wider than most bins."""
 MARGIN = 10
@@ -55,8 +53,6 @@ def mass_edges(units: np.ndarray, counts: np.ndarray, unit: str, most_bins: int 
     ranks += [(rank, tail) for tail in tails for rank in (tail, rows - tail)]
     places = {_between(units, below, rank, size / 4, unit) for rank, size in ranks}
     least, most = units[[0, -1]].tolist()
-    if unit == "number" and most - least <= THIN * max(abs(least), abs(most), 1e-280):
-        return np.array([least, least + max(abs(least), 1.0)])
     end = most + 1 if unit != "number" else math.nextafter(most, math.inf)
     cuts = [least, *sorted(place for place in places if least < place < end), end]
     return np.array(_without_gaps(units, counts, cuts, unit), dtype=units.dtype)
@@ -101,7 +97,8 @@ def _margin(gap: Any, width: Any, rows: np.ndarray, unit: str) -> Any:
 
 def roundest(low: Any, high: Any, unit: str) -> Any:
     """The roundest x with low < x <= high: of numbers the one of fewest digits, of moments the begin of a
-    year, else of a month, a day, an hour, a minute or a second. `high` itself where there is none.
+    year, else of a month, a day, an hour, a minute or a second. `high` itself where there is none. Multiples
+    of 5 and 2 are rounder than others.
 
     >>> roundest(1_437, 1_612, "integer"), roundest(0.3127, 0.3391, "number")
     (1500, 0.32)

@@ -38,6 +38,7 @@ def test_no_whole_number_of_an_interval_is_rounder(low: int, width: int) -> None
     found = roundest(low, low + width, "integer")
     assert low < found <= low + width and isinstance(found, int)
     assert digits(found) == min(map(digits, range(low + 1, low + width + 1)))
+    assert roundest(1437, 1612, "integer") == 1500 and roundest(0.0137, 0.0167, "number") == 0.015
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6))
@@ -98,13 +99,14 @@ def test_tails_get_finer_bins() -> None:
 
 
 def test_stretches_without_rows_are_bins_of_their_own() -> None:
-    values = np.concatenate([np.arange(1000, 2000), np.arange(90_000, 91_000), [500_000]])
+    values = np.concatenate([np.arange(1000, 2000), np.arange(90_000, 91_000), [512_345]])
     cuts = mass_edges(values, np.ones(len(values), int), "integer", 10)
     for low, high in itertools.pairwise(cuts.tolist()):
         if np.any((values >= low) & (values < high)):
-            assert high - low < 60_000  # of gaps of 88,000 and 409,000
+            assert high - low < 60_000  # of gaps of 88,000 and 421,000
     empty = [(a, b) for a, b in itertools.pairwise(cuts) if not np.any((values >= a) & (values < b))]
-    assert sum(b - a for a, b in empty) > 0.8 * (88_000 + 409_000)
+    assert sum(b - a for a, b in empty) > 0.8 * (88_000 + 421_000)
+    assert cuts[-2] == 500_000  # not where the one row is
 
 
 @pytest.mark.parametrize(
