@@ -136,7 +136,7 @@ def _precision(votes: dict[str, int], form: _Form) -> dict[str, Any]:
     if form.type == "number" and not votes["number"]:
         return {"decimals": max(d for d, kind in enumerate(NUMBERS[:-1]) if d == 0 or votes[kind])}
     if form.type == "datetime" and not votes["datetime"]:
-        return {"resolution": next((r for r in reversed(RESOLUTIONS) if votes[r]), "day")}
+        return {"resolution": next((r for r in reversed(RESOLUTIONS) if votes[r]), None)}
     return {}
 
 

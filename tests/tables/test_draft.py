@@ -188,6 +188,8 @@ def test_few_codes_beside_texts_are_categories_of_text(as_csv: Callable[[Any], A
 def test_codes_with_zeros_before_them_stay_text(as_csv: Callable[[Any], Attribute]) -> None:
     zips = [f"{z:05d}" for z in RNG.choice([311, 2139, 10_001, 94_105], 1000)]
     assert as_csv(zips).categories == ("00311", "02139", "10001", "94105")
+    prefixes = [*["000"] * 50, *(str(v) for v in range(100, 160) for _ in range(20))]
+    assert as_csv(prefixes).type == "string" and as_csv(prefixes).size == 61
 
 
 # --- what is never listed
