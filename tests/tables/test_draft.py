@@ -105,6 +105,8 @@ def test_zeros_and_spikes_come_back_as_often_as_they_were() -> None:
         assert abs(np.mean(out == value) - np.mean(gains == value)) < 1e-3
     assert out.mean() == pytest.approx(gains.mean(), rel=0.01) and out.max() == 99_999
     assert ks(gains, out) < 0.005
+    rest = gains[~np.isin(gains, found.specials)]
+    assert found.edges is not None and (found.edges[0], found.edges[-1]) == (rest.min(), rest.max())
 
 
 def test_the_shape_of_numbers_comes_back_tails_and_gaps_too() -> None:
