@@ -29,13 +29,17 @@ def domain_draft(table: TablePath, settings: ReleaseSettings) -> None:
     from factored_mwem.tables.draft import draft
 
     drafted = draft(table, settings.columns, records=settings.policy.records)
-    print(json.dumps(drafted.to_dict(), indent=1, ensure_ascii=False))
+    fields = (json.dumps(field, ensure_ascii=False) for field in drafted.to_dict()["fields"])
+    print('{\n "draft": true,\n "fields": [\n  ' + ",\n  ".join(fields) + "\n ]\n}")  # a line each
     typer.echo(
         "NOT PRIVATE: this draft was read off the data. Review it: widen bounds to what is publicly known, "
         "drop rare categories; "
         'then remove its line "draft": true, without which no release takes it.',
         err=True,
     )
+    for field in drafted:
+        if field.description is not None:
+            typer.echo(f"Column {field.name!r}: {field.description}.", err=True)
 
 
 @domain_app.command("learn")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -147,3 +148,17 @@ def most_whole(field: pa.Field) -> float:
     if not pa.types.is_floating(arrow):
         return np.inf
     return float(2 ** (np.finfo(arrow.to_pandas_dtype()).nmant + 1))
+
+
+def written(kind: str, units: np.ndarray, *, steps: int = 1, end: bool = False) -> list[Any]:
+    """Units as a domain file has them; of numbers, whole ones are counted in `steps` to 1. `end`: they are
+    cuts, and the last edge of a file is inclusive.
+    """
+    if units.dtype == np.float64:
+        return [*units[:-1].tolist(), *np.nextafter(units[-1:], -np.inf).tolist()] if end else units.tolist()
+    if end:
+        units = np.concatenate([units[:-1], units[-1:] - 1])
+    if kind in ("integer", "number"):
+        return (units if kind == "integer" else units / steps).tolist()
+    texts = np.datetime_as_string(units.astype("M8[D]" if kind == "date" else "M8[us]"))
+    return [text.removesuffix(".000000") for text in texts.tolist()]

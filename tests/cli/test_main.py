@@ -638,6 +638,16 @@ def test_drafting_a_domain(here: Path, fmwem: Fmwem) -> None:
     assert json.loads(fmwem("domain", "schema").out)["title"] == "fmwem domain"
 
 
+def test_a_draft_names_the_columns_of_identifiers_and_shows_none(here: Path, fmwem: Fmwem) -> None:
+    people = [f"Person{i},{5000 + i},{'FM'[i % 2]}" for i in range(200)]
+    Path("p.csv").write_text("\n".join(["name,id,sex", *people]) + "\n")
+    done = fmwem("domain", "draft", "p.csv")
+    assert done.code == 0 and "Person" not in done.out + done.err
+    assert "Column 'name': nearly every value is its own: an identifier or free text" in done.err
+    assert "Column 'id': no number comes twice" in done.err and "'sex'" not in done.err
+    assert not any(f"{5000 + i}" in done.err for i in range(200))
+
+
 @pytest.mark.parametrize(
     "column",
     [

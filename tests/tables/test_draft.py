@@ -1,0 +1,225 @@
+"""Drafts: what is listed, what is binned, and what comes back of a column that is but encoded and decoded."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from factored_mwem.domain.attribute import Attribute
+from factored_mwem.domain.domain import Domain
+from factored_mwem.tables.codec import encode_table, fit_columns
+from factored_mwem.tables.decode import decode
+from factored_mwem.tables.draft import IDENTIFIER, MAX_CATEGORIES, NUMBERED, draft
+from factored_mwem.tables.source import open_table
+
+RNG = np.random.default_rng(7)
+
+
+def drafted(values: Any, arrow: pa.DataType | None = None) -> Attribute:
+    """The draft of one column, as it is after a person took `draft` out of its file."""
+    found = draft(pa.table({"x": pa.array(values, arrow)})).reviewed()
+    assert Domain.from_dict(json.loads(json.dumps(found.to_dict()))) == found
+    return found["x"]
+
+
+def text(values: Any) -> list[str]:
+    return ["" if v is None else str(v) for v in values]
+
+
+@pytest.fixture
+def as_csv(tmp_path: Any) -> Callable[[Any], Attribute]:
+    def of(values: Any) -> Attribute:
+        path = tmp_path / "t.csv"
+        path.write_text("\n".join(["x,k", *(f"{v},1" for v in text(values))]) + "\n")
+        return draft(path).reviewed()["x"]
+
+    return of
+
+
+def back(values: Any, arrow: pa.DataType | None = None) -> tuple[Attribute, np.ndarray]:
+    """(the draft, the column encoded and decoded by it)."""
+    table = pa.table({"x": pa.array(values, arrow)})
+    domain, schema = fit_columns(draft(table).reviewed(), open_table(table, "checked"), None)
+    codes = encode_table(domain, open_table(table, "checked"))
+    out = decode(domain["x"], codes[0], schema.field(0), np.random.default_rng(3))
+    assert out.type == table.schema.field(0).type
+    return domain["x"], out.to_numpy(zero_copy_only=False)
+
+
+def ks(a: np.ndarray, b: np.ndarray) -> float:
+    grid = np.unique(np.concatenate([a, b]))
+    sides = [np.searchsorted(np.sort(x), grid, side="right") / len(x) for x in (a, b)]
+    return float(np.abs(sides[0] - sides[1]).max())
+
+
+# --- few values
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([1, 2, 9], "integer"),
+        ([0.5, 1.25, 7.0], "number"),
+        ([datetime.date(2020, 1, 1), datetime.date(2021, 5, 9)], "date"),
+        ([datetime.datetime(2020, 1, 1, 3), datetime.datetime(2021, 5, 9)], "datetime"),
+    ],
+)
+def test_few_values_are_categories_of_their_own_type(values: list[Any], kind: str) -> None:
+    found = drafted(values * 5)
+    assert (found.type, found.categories_ordered, found.nullable) == (kind, True, False)
+    assert found.categories == tuple(v if kind in ("integer", "number") else v.isoformat() for v in values)
+    once = drafted([*values * 5, values[-1] + (values[-1] - values[0])])
+    assert once.categories is None  # one row's own value
+
+
+def test_a_value_for_each_region_stays_that_value() -> None:
+    constants = np.round(RNG.uniform(10, 60_000, 90), 1)  # too many to be few, but every one of them popular
+    values = RNG.choice(constants, 20_000)
+    found, out = back(values)
+    assert set(found.categories or ()) == set(constants.tolist()) and (out == values).all()
+
+
+def test_whole_numbers_in_a_row_have_a_bin_each_and_a_sentinel_far_away_its_own_code() -> None:
+    ages = [*RNG.integers(0, 95, 5000).tolist(), *[999] * 100]
+    found = drafted(ages)
+    assert (found.constraints.minimum, found.constraints.maximum) == (0, 94)
+    assert found.special_values == (999,) and found.size == 96 and found.edges is None
+
+
+# --- numbers and moments
+
+
+def test_zeros_and_spikes_come_back_as_often_as_they_were() -> None:
+    gains = np.zeros(48_000, np.int64)
+    gains[:3000] = RNG.integers(100, 20_000, 3000)
+    gains[3000:3400], gains[3400:3600] = 15_024, 99_999
+    found, out = back(gains)
+    assert {0, 15_024, 99_999} <= set(found.special_values or ())
+    for value in (0, 15_024, 99_999):
+        assert abs(np.mean(out == value) - np.mean(gains == value)) < 1e-3
+    assert out.mean() == pytest.approx(gains.mean(), rel=0.01) and out.max() == 99_999
+    assert ks(gains, out) < 0.005
+    rest = gains[~np.isin(gains, found.specials)]
+    assert found.edges is not None and (found.edges[0], found.edges[-1]) == (rest.min(), rest.max())
+
+
+def test_the_shape_of_numbers_comes_back_tails_and_gaps_too() -> None:
+    values = np.round(np.concatenate([np.exp(RNG.normal(9, 1.5, 30_000)), RNG.normal(-5e6, 10, 3000)]), 2)
+    found, out = back(values)
+    assert found.decimals == 2 and (np.round(out, 2) == out).all() and 128 < found.size < 256
+    assert ks(values, out) < 0.005
+    assert out.max() <= values.max() and out.mean() == pytest.approx(values.mean(), rel=0.01)
+    for q in (0.0001, 0.001, 0.999, 0.9995):
+        assert np.quantile(out, q) == pytest.approx(np.quantile(values, q), rel=0.1)
+    assert not np.any((out > -4e6) & (out < -4e5))  # nobody was there
+
+
+def test_no_spike_of_few_rows_is_listed() -> None:
+    values = [*RNG.normal(0, 1, 300).round(6).tolist(), *[5.123456] * 9]
+    assert drafted(values).special_values is None
+    assert drafted([*values, 5.123456]).special_values == (5.123456,)
+
+
+def test_bins_are_few_where_rows_are() -> None:
+    assert drafted(RNG.normal(0, 1, 300).tolist()).size < 60
+
+
+def test_decimals_and_resolution_are_as_seen(as_csv: Callable[[Any], Attribute]) -> None:
+    rates = np.round(RNG.random(3000), 2)
+    found = as_csv(rates)
+    assert (found.type, found.decimals, found.size) == ("number", 2, 101)  # one bin each
+    assert found.edges is not None and found.edges[:3] == (0.0, 0.01, 0.02)
+    begin = datetime.datetime(2026, 1, 1)
+    minutes = [begin + datetime.timedelta(minutes=int(m)) for m in RNG.integers(0, 500_000, 3000)]
+    found = as_csv(minutes)
+    assert (found.type, found.resolution) == ("datetime", "minute")
+    days = [m.date() for m in minutes]
+    assert as_csv(days).type == "date"
+    assert drafted([datetime.datetime.combine(d, datetime.time()) for d in days]).resolution == "day"
+    assert drafted(RNG.random(100).tolist()).decimals is None
+
+
+def test_float32_values_are_listed_as_people_write_them() -> None:
+    found, out = back(np.array([0.1, 0.7] * 50, np.float32))
+    assert found.categories == (0.1, 0.7) and out.tolist() == np.array([0.1, 0.7] * 50, np.float32).tolist()
+
+
+@pytest.mark.parametrize("arrow", [pa.int8(), pa.uint64(), pa.float32(), pa.decimal128(9, 2), pa.int64()])
+def test_what_a_draft_lists_fits_the_type_of_its_column(arrow: pa.DataType) -> None:
+    import decimal
+
+    values: list[Any] = [int(v) for v in RNG.integers(0, 127, 500)] + [None]
+    values = [decimal.Decimal(v) if pa.types.is_decimal(arrow) and v is not None else v for v in values]
+    found, out = back(values, arrow)
+    assert found.nullable and len(out) == len(values)
+
+
+def test_popular_moments_are_special() -> None:
+    days = [datetime.date(1900, 1, 1)] * 200
+    days += [datetime.date(2020, 1, 1) + datetime.timedelta(int(i)) for i in RNG.integers(0, 2000, 3000)]
+    found = drafted(days)
+    assert found.special_values == ("1900-01-01",) and found.cuts[0] > -25_000
+    assert found.edges is not None and sum(str(e).endswith("-01") for e in found.edges) > 10
+
+
+# --- texts beside numbers
+
+
+def test_texts_beside_numbers_are_special_values(as_csv: Callable[[Any], Attribute]) -> None:
+    incomes = [*RNG.integers(0, 10**6, 3000).tolist(), *["N"] * 900, *["?"] * 20]
+    found = as_csv(incomes)
+    assert found.type == "integer" and found.sentinels == ("N", "?") and not found.nullable
+    assert found.other == "N"  # never the lowest bin
+    junk = as_csv([*incomes, "oops"])
+    assert junk.sentinels == ("N", "?") and junk.nullable and "oops" not in json.dumps(junk.model_dump())
+    days = [datetime.date(2020, 1, 1) + datetime.timedelta(int(i)) for i in RNG.integers(0, 900, 2000)]
+    assert as_csv([*days, *["unknown"] * 50]).sentinels == ("unknown",)
+
+
+def test_few_codes_beside_texts_are_categories_of_text(as_csv: Callable[[Any], Attribute]) -> None:
+    found = as_csv([*[1, 2] * 500, *["N"] * 300])
+    assert (found.type, found.categories) == ("string", ("1", "2", "N"))
+
+
+def test_codes_with_zeros_before_them_stay_text(as_csv: Callable[[Any], Attribute]) -> None:
+    zips = [f"{z:05d}" for z in RNG.choice([311, 2139, 10_001, 94_105], 1000)]
+    assert as_csv(zips).categories == ("00311", "02139", "10001", "94105")
+    prefixes = [*["000"] * 50, *(str(v) for v in range(100, 160) for _ in range(20))]
+    assert as_csv(prefixes).type == "string" and as_csv(prefixes).size == 61
+
+
+# --- what is never listed
+
+
+def test_rare_texts_become_other() -> None:
+    values = [*["north"] * 50, *["south"] * 10, *["hamlet"] * 9]
+    assert drafted(values).categories == ("north", "south", "other")
+    assert drafted(values).other == "other" and drafted(values).description is None
+    assert drafted(values[:60]).other is None
+
+
+def test_no_more_than_the_most_frequent_texts_are_listed() -> None:
+    found = drafted([f"v{i:03}" for i in range(250) for _ in range(10 + (i < 120))])
+    assert found.size == MAX_CATEGORIES + 1 and found.other == "other"
+    assert {f"v{i:03}" for i in range(120)} <= set(found.categories or ())
+
+
+@pytest.mark.parametrize("often", [0, 400])
+def test_names_are_never_listed(often: int) -> None:
+    names = [f"person {i}" for i in range(1000)] + ["J. Smith"] * often
+    found = draft(pa.table({"name": names, "id": [f"{i:06d}" for i in range(len(names))]}))
+    for attribute in found:
+        assert attribute.categories == ("other",) and attribute.description == IDENTIFIER
+    assert "person" not in json.dumps(found.to_dict()) and "Smith" not in json.dumps(found.to_dict())
+
+
+def test_numbers_that_never_come_twice_are_flagged() -> None:
+    assert drafted(list(range(10_000, 14_000))).description == NUMBERED
+    assert drafted([*range(10_000, 14_000), 10_000]).description is None
+    assert drafted(RNG.random(4000).tolist()).description is None  # a measurement
