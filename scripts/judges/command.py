@@ -87,8 +87,8 @@ def contend(case: Case, court: Court, folder: Path, run: int) -> Iterator[Conten
     promise = Promise(options.epsilon, options.delta, Workload.marginals(options.marginals))
     for way, domain in domains(case, options.domain).items():
         try:
-            made = ours(case, folder, way, domain, promise)
-            yield from (c for c in made if run == 0 or c.name == way or domain is None)
+            made = ours(case, folder, way, domain(), promise)
+            yield from (c for c in made if run == 0 or not c.codec or way == "learnt")
         except FmwemError as error:
             court.fails(way, str(error))
     for peer in court.peers:
@@ -103,17 +103,18 @@ def contend(case: Case, court: Court, folder: Path, run: int) -> Iterator[Conten
         yield from anchors(case, folder, options.seed)
 
 
-def judged(case: Case, court: Court, folder: Path) -> Figures:
-    figures: Figures = {}
+def judge_all(case: Case, court: Court, folder: Path, figures: Figures) -> None:
+    """Enter every contender's figures as soon as they are there."""
     size = min(case.unseen, MOST_COMPARED)
     for run in range(court.options.runs):
         for contender in contend(case, court, folder, run):
             found: dict[str, float] = {}
             for judge in [judge for judge in court.judges if judge.of_codec or not contender.codec]:
                 told = task(case, contender, seed=court.options.seed + run, size=size)
+                if contender.codec:
+                    told["rows"] = told[str(judge.of_codec)]
                 found |= court.ask(judge, told, contender.name, folder)
             figures.setdefault(contender.name, []).append(found)
-    return figures
 
 
 def report(case: Case, court: Court, figures: Figures) -> Iterator[str]:
@@ -202,7 +203,11 @@ def main(
         most = QUICK_ROWS if options.quick else None
         case = prepare(options.table, folder, asked(options), share=options.holdout, most=most)
         court = Court(options, judges, peers)
-        figures = judged(case, court, folder)
+        figures: Figures = {}
+        try:
+            judge_all(case, court, folder, figures)
+        except KeyboardInterrupt:  # hours of work: what is there is shown
+            court.fails("the rest", "interrupted")
     if options.output:
         record(figures, options.output)
     print("\n".join(report(case, court, figures)))

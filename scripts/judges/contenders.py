@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from judges.runners import frames
 class Contender:
     """Rows to be judged. A judge of rows sets `rows` beside the released-from table; a judge of learning
     trains on `training`. Both are the same file for a release; real rows, or real rows encoded and decoded,
-    must be others than those they are set beside. `codec`: real rows that a domain alone has changed.
+    are others than those they are set beside. `codec`: real rows that a domain alone has changed.
     """
 
     name: str
@@ -41,12 +41,13 @@ class Promise:
     workload: Workload
 
 
-def domains(case: Case, declared: Path | None) -> dict[str, Domain | None]:
+def domains(case: Case, declared: Path | None) -> dict[str, Callable[[], Domain | None]]:
     """Ways to a domain; None: learnt inside the budget."""
-    ways: dict[str, Domain | None] = {"learnt": None, "drafted": draft(case.train).reviewed()}
-    if declared is not None:
-        ways["declared"] = Domain.load(declared)
-    return ways
+    ways: dict[str, Callable[[], Domain | None]] = {
+        "learnt": lambda: None,
+        "drafted": lambda: draft(case.train, list(case.kinds)).reviewed(),
+    }
+    return ways if declared is None else {**ways, "declared": lambda: Domain.load(declared)}
 
 
 def released(case: Case, domain: Domain | None, promise: Promise) -> Release:

@@ -14,7 +14,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 RUNNERS = Path(__file__).parent / "runners"
 MADE = "judges.json"
@@ -34,8 +34,10 @@ class Environment:
     runner: Path
     figures: dict[str, str]
     """Key of its answer -> heading of the column; none for a peer, whose answer is rows."""
-    of_codec: bool = False
-    """Whether rows that were encoded and decoded alone are judged too."""
+    of_codec: Literal["rows", "training"] | None = None
+    """Which file of rows that were only encoded and decoded it judges: other rows than those they are set
+    beside, for what learns to tell rows apart would find the pairs; or the same, without their luck; or none.
+    """
 
     def python(self, folder: Path) -> Path:
         inside = ("Scripts", "python.exe") if os.name == "nt" else ("bin", "python")
@@ -109,7 +111,7 @@ JUDGES = (
         ("sdnist==2.4",),
         RUNNERS / "census.py",
         {"k_marginal": "SDNist k-marginal", "pmse": "SDNist pMSE"},
-        of_codec=True,
+        of_codec="training",
     ),
     Environment(
         "utility",
@@ -123,7 +125,7 @@ JUDGES = (
         },
     ),
     Environment(
-        "twosample", SCIKIT, RUNNERS / "twosample.py", {"two_sample_auc": "two-sample AUC"}, of_codec=True
+        "twosample", SCIKIT, RUNNERS / "twosample.py", {"two_sample_auc": "two-sample AUC"}, of_codec="rows"
     ),
 )
 PEERS = (

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from judges import command
 from judges.command import main
 from judges.environment import Environment, NotRun
 from judges.runners import frames
@@ -86,6 +87,20 @@ def test_all_contenders_are_judged_and_none_saw_the_holdout(
     assert "| declared | 2 | 0.0000 +- 0.0000 | 450.0 +- 0.0 | 450.0 +- 0.0 | - |" in said
     assert "not run: broken on learnt" in said
     assert "not run: lost: no such library: astrolabe" in said
+
+
+def test_what_was_found_before_an_interrupt_is_shown(
+    tmp_path: Path, table: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "anchors", interrupted)
+    told = ["--table", str(table), "--environments", str(tmp_path / "env"), "--runs", "1", "--marginals", "1"]
+    assert main(told, (runner(tmp_path, "counts", COUNTS, of="rows judged"),), ()) == 0
+    said = capsys.readouterr().out
+    assert "| drafted | 1 | 450.0 |" in said
+    assert "not run: the rest: interrupted" in said
 
 
 def test_what_cannot_be_installed_is_named_and_tried_again(
