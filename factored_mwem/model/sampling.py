@@ -25,9 +25,9 @@ BYTES_A_CELL = 16.0
 MAX_AIM_CELLS, MAX_AIMS = 2**24, 5_000
 """Cells and number of those tables at most."""
 ROWS_A_CELL = 5
-"""Rows for each cell of a target, at least: in an emptier table a row is as far off in the next cell as in the
-last, and refinement tears rows off a diagonal for nothing. Of two near-equal weights (ACS, epsilon 1) the rank
-correlation is .81 so, .77 with two cells a row; the error is the same within .3 % on Adult.
+"""Rows for each cell of a target, at least: in an emptier table a row is as far off in the next cell as in
+the last, and refinement tears rows off a diagonal for nothing. Of two near-equal weights (ACS, epsilon 1) the
+rank correlation is .81 so, .77 with two cells a row; the error is the same within .3 % on Adult.
 """
 MAX_TEXT_BYTES = 2**30
 """Most bytes of a column of text in a batch: the library takes up to 2^31."""

@@ -1,0 +1,138 @@
+"""One virtual environment per judge or peer: made once, asked through a subprocess.
+
+A judge never shares an environment with another or with us, because each pins libraries of its own. What an
+environment runs is a file in `runners/`, which gets the path of a task (JSON) and prints one JSON object as
+its last line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+RUNNERS = Path(__file__).parent / "runners"
+MADE = "judges.json"
+"""Written into an environment when it is complete; names what was installed."""
+
+
+class NotRun(Exception):
+    """Why a judge or a peer has no figure."""
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What is installed for a judge or a peer, and what runs in it."""
+
+    name: str
+    packages: tuple[str, ...]
+    runner: Path
+    figures: dict[str, str]
+    """Key of its answer -> heading of the column; none for a peer, whose answer is rows."""
+    of_codec: Literal["rows", "training"] | None = None
+    """Which file of rows that were only encoded and decoded it judges: other rows than those they are set
+    beside, for what learns to tell rows apart would find the pairs; or the same, without their luck; or none.
+    """
+
+    def python(self, folder: Path) -> Path:
+        inside = ("Scripts", "python.exe") if os.name == "nt" else ("bin", "python")
+        return (folder / self.name).joinpath(*inside)
+
+    def make(self, folder: Path, base: str = sys.executable) -> None:
+        """Make the environment in `folder` with the Python `base`, unless it is there; NotRun where that
+        fails.
+        """
+        home, wanted = folder / self.name, {"packages": list(self.packages)}
+        if (home / MADE).is_file() and json.loads((home / MADE).read_text(encoding="utf-8")) == wanted:
+            return
+        if home.exists() and not (home / "pyvenv.cfg").is_file():
+            raise NotRun(f"{home} is in the way: no virtual environment")
+        shutil.rmtree(home, ignore_errors=True)
+        home.parent.mkdir(parents=True, exist_ok=True)
+        plain = [] if self.packages else ["--without-pip"]
+        _call([base, "-m", "venv", *plain, str(home)])
+        if self.packages:
+            pip = [str(self.python(folder)), "-m", "pip", "install", "--quiet"]
+            _call([*pip, "--disable-pip-version-check", *self.packages])
+        (home / MADE).write_text(json.dumps(wanted), encoding="utf-8")
+
+    def ask(self, folder: Path, task: Path, limit: float) -> dict[str, Any]:
+        """The runner's answer; NotRun where it fails, says something else, or takes over `limit` seconds."""
+        said = _call([str(self.python(folder)), str(self.runner), str(task)], limit)
+        try:
+            answer = json.loads(said.strip().splitlines()[-1])
+        except (IndexError, ValueError):
+            raise NotRun(f"its last line is no answer: {said.strip()[-150:]!r}") from None
+        if not isinstance(answer, dict) or not set(self.figures) <= set(answer):
+            raise NotRun(f"figures missing in its answer: {said.strip()[-150:]!r}")
+        return answer
+
+
+def _call(command: list[str], limit: float | None = None) -> str:
+    """Standard output of a command that shares no modules with us; NotRun with its last words otherwise."""
+    apart = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
+    threads = {"OMP_NUM_THREADS": "1"}  # more of them wait for each other where cores are busy
+    env = threads | {name: value for name, value in os.environ.items() if name not in apart}
+    try:
+        done = subprocess.run(
+            command,
+            env=env,
+            capture_output=True,
+            text=True,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            timeout=limit,
+        )
+    except subprocess.TimeoutExpired:
+        raise NotRun(f"did not finish within {limit:g} s") from None
+    except OSError as error:
+        raise NotRun(str(error)) from None
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if line.strip() and "WARNING" not in line]
+        raise NotRun((lines or [f"exit code {done.returncode}"])[-1].strip()[:200])
+    return done.stdout
+
+
+SCIKIT = ("scikit-learn==1.9.1", "numpy==2.4.6", "pandas==2.3.3", "scipy==1.17.1")
+JUDGES = (
+    Environment(
+        "sdmetrics",
+        ("sdmetrics==0.32.0", "copulas==0.14.1", *SCIKIT),
+        RUNNERS / "quality.py",
+        {"quality": "SDMetrics quality", "diagnostic": "SDMetrics diagnostic"},
+    ),
+    Environment(  # its wheel pins numpy, pandas and scikit-learn itself
+        "sdnist",
+        ("sdnist==2.4",),
+        RUNNERS / "census.py",
+        {"k_marginal": "SDNist k-marginal", "pmse": "SDNist pMSE"},
+        of_codec="training",
+    ),
+    Environment(
+        "utility",
+        SCIKIT,
+        RUNNERS / "learners.py",
+        {
+            "logistic_auc": "logistic AUC",
+            "logistic_f1": "logistic F1",
+            "boosting_auc": "boosting AUC",
+            "boosting_f1": "boosting F1",
+        },
+    ),
+    Environment(
+        "twosample", SCIKIT, RUNNERS / "twosample.py", {"two_sample_auc": "two-sample AUC"}, of_codec="rows"
+    ),
+)
+PEERS = (
+    Environment(
+        "mst",
+        ("dpmm==0.1.9", "torch==2.13.0", "numpy==1.26.4", "pandas==2.1.0", "scikit-learn==1.5.0"),
+        RUNNERS / "marginal_models.py",
+        {},
+    ),
+)

@@ -1,0 +1,185 @@
+"""`python scripts/judges`: what its runners are told, what is done with their answers, and what is said of
+those that fail. The judges here are files of a few lines in environments without a package: no downloads.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from judges import command
+from judges.command import main
+from judges.environment import Environment, NotRun
+from judges.runners import frames
+
+pytestmark = pytest.mark.system
+
+COUNTS = """
+import csv, json, sys
+task = json.loads(open(sys.argv[1]).read())
+def ids(role):
+    return {row["id"] for row in csv.DictReader(open(task[role]))}
+def size(role):
+    return sum(1 for _ in csv.DictReader(open(task[role])))
+print("some words of a library")
+print(json.dumps({"both": len(ids("real") & ids("holdout")), "of": size("rows"), "real": size("real")}))
+"""
+BROKEN = "import sys; sys.exit('no such library: astrolabe')"
+COPIES = """
+import json, shutil, sys
+task = json.loads(open(sys.argv[1]).read())
+shutil.copy(task["real"], task["out"])
+print("{}")
+"""
+
+
+def runner(folder: Path, name: str, code: str, **figures: str) -> Environment:
+    (folder / f"{name}.py").write_text(code, encoding="utf-8")
+    return Environment(name, (), folder / f"{name}.py", figures)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    rng, rows = np.random.default_rng(0), 600
+    frame = pd.DataFrame(
+        {"id": np.arange(rows), "age": rng.integers(20, 80, rows), "sex": rng.choice(["F", "M"], rows)}
+    )
+    frame.to_csv(tmp_path / "people.csv", index=False)
+    return tmp_path / "people.csv"
+
+
+def test_all_contenders_are_judged_and_none_saw_the_holdout(
+    tmp_path: Path, table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Releases by every way to a domain, a peer, the hold-out and the shuffled columns, each with a figure;
+    what fails is named with its reason.
+    """
+    domain = {
+        "fields": [
+            {"name": "id", "type": "integer", "constraints": {"minimum": 0, "maximum": 599}},
+            {"name": "age", "type": "integer", "constraints": {"minimum": 20, "maximum": 80}},
+            {"name": "sex", "categories": ["F", "M"]},
+        ]
+    }
+    (tmp_path / "people.domain.json").write_text(json.dumps(domain), encoding="utf-8")
+    judges = (
+        runner(tmp_path, "counts", COUNTS, both="seen and unseen", of="rows judged", real="rows seen"),
+        runner(tmp_path, "broken", BROKEN, stars="stars"),
+    )
+    told = ["--table", str(table), "--domain", str(tmp_path / "people.domain.json"), "--runs", "2"]
+    kept = ["--environments", str(tmp_path / "env"), "-o", str(tmp_path / "figures.csv"), "--marginals", "1"]
+    peers = (runner(tmp_path, "copies", COPIES), runner(tmp_path, "lost", BROKEN))
+    assert main([*told, *kept], judges, peers) == 0
+
+    said = capsys.readouterr().out
+    figures = pd.read_csv(tmp_path / "figures.csv").set_index(["rows", "run", "figure"])["value"]
+    assert set(figures.index.levels[0]) == {
+        "learnt", "drafted", "declared", "copies", "real hold-out", "columns shuffled",
+    }  # fmt: skip
+    for name, of in (("declared", 450), ("copies", 450), ("real hold-out", 150), ("columns shuffled", 450)):
+        assert (figures[name, 0, "both"], figures[name, 0, "of"], figures[name, 0, "real"]) == (0, of, 450)
+        assert ((name, 1, "of") in figures.index) == (name in ("declared", "copies"))
+    assert "| declared | 2 | 0.0000 +- 0.0000 | 450.0 +- 0.0 | 450.0 +- 0.0 | - |" in said
+    assert "not run: broken on learnt" in said
+    assert "not run: lost: no such library: astrolabe" in said
+
+
+def test_what_was_found_before_an_interrupt_is_shown(
+    tmp_path: Path, table: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "anchors", interrupted)
+    told = ["--table", str(table), "--environments", str(tmp_path / "env"), "--runs", "1", "--marginals", "1"]
+    assert main(told, (runner(tmp_path, "counts", COUNTS, of="rows judged"),), ()) == 0
+    said = capsys.readouterr().out
+    assert "| drafted | 1 | 450.0 |" in said
+    assert "not run: the rest: interrupted" in said
+
+
+def test_what_cannot_be_installed_is_named_and_tried_again(
+    tmp_path: Path, table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    absent = Environment(
+        "absent", (str(tmp_path / "no_such_package"),), tmp_path / "absent.py", {"stars": "stars"}
+    )
+    judges = (absent, runner(tmp_path, "counts", COUNTS, of="rows judged"))
+    told = ["--table", str(table), "--environments", str(tmp_path / "env"), "--runs", "1", "--marginals", "1"]
+    assert main(told, judges, ()) == 0
+    said = capsys.readouterr().out
+    assert "not run: absent: not installed: " in said
+    assert "no_such_package" in said
+    with pytest.raises(NotRun):
+        absent.make(tmp_path / "env")
+
+
+def test_environments_are_made_once_and_again_when_their_packages_change(tmp_path: Path) -> None:
+    counts = runner(tmp_path, "counts", COUNTS)
+    counts.make(tmp_path)
+    mark = tmp_path / "counts" / "mark"
+    mark.touch()
+    counts.make(tmp_path)
+    assert mark.exists()
+    (tmp_path / "counts" / "judges.json").write_text(json.dumps({"packages": ["older"]}), encoding="utf-8")
+    counts.make(tmp_path)
+    assert not mark.exists()
+
+
+def test_a_folder_that_is_no_environment_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "counts").mkdir()
+    (tmp_path / "counts" / "thesis.txt").touch()
+    with pytest.raises(NotRun, match="in the way"):
+        runner(tmp_path, "counts", COUNTS).make(tmp_path)
+    assert (tmp_path / "counts" / "thesis.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ("import time; time.sleep(60)", "did not finish"),
+        ("print('fine')", "no answer"),
+        ("print('{}')", "figures missing"),
+        ("", "no answer"),
+    ],
+)
+def test_a_runner_that_says_nothing_of_use_is_not_run(tmp_path: Path, code: str, why: str) -> None:
+    judge = runner(tmp_path, "judge", code, stars="stars")
+    judge.make(tmp_path)
+    with pytest.raises(NotRun, match=why):
+        judge.ask(tmp_path, tmp_path / "task.json", 5.0)
+
+
+def test_words_in_a_column_of_numbers_become_a_column_of_their_own() -> None:
+    real = pd.DataFrame(
+        {"pay": ["1", "N", "2.5"], "code": ["1", "02", "x"], "day": ["2020-01-02", "", "1970-01-02"]}
+    )
+    rows = pd.DataFrame({"pay": ["1.0", "3", "4"], "code": ["1.0", "2", "y"], "day": ["1970-01-01"] * 3})
+    kinds = {"pay": "number", "code": "category", "day": "date"}
+    first, second = frames.split(real, rows, kinds)
+    assert list(first) == list(second) == ["pay", "pay is", "code", "day", "day is"]
+    assert first["pay is"].tolist() == ["number", "N", "number"]
+    assert second["pay is"].tolist() == ["number"] * 3
+    assert first["code"].tolist() == ["1", "2", "x"]
+    assert second["code"].tolist() == ["1", "2", "y"]
+    assert first["day"].tolist()[0] == 18263.0
+    assert first["day"].isna().tolist() == [False, True, False]
+
+
+def test_an_unknown_judge_is_refused(table: Path) -> None:
+    with pytest.raises(SystemExit, match="solomon"):
+        main(["--table", str(table), "--judges", "solomon", "--environments", str(table.parent)])
+
+
+def test_the_folder_runs_as_a_command() -> None:
+    folder = Path(__file__).parents[2] / "scripts" / "judges"
+    done = subprocess.run(
+        [sys.executable, str(folder), "--help"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "--environments" in done.stdout
