@@ -103,7 +103,8 @@ def test_every_step_is_the_best_one(seed: int) -> None:
         for row in rng.integers(rows, size=8).tolist():
             before, group = distance(codes, mine), np.array(GROUPS[a], dtype=np.int32)
             options = [distance(_with(codes, a, row, value), mine) for value in range(SIZES[a])]
-            moved = kernels.improve(views, column, layout, group, residual, np.array([[row], [0]]))
+            tables = kernels.Tables(layout, residual)
+            moved = kernels.improve(views, column, tables, module.NONE, group, np.array([[row], [0]]))
             codes[a, row] = views[first[a], row]
             after = distance(codes, mine)
             assert after == pytest.approx(min(options), abs=1e-3)
