@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from factored_mwem.domain.attribute import Attribute
+from factored_mwem.domain.conditions import STEPS
 from factored_mwem.domain.grids import (
     MICROS_A_DAY,
     MOST_BINS,
@@ -24,7 +25,6 @@ from factored_mwem.domain.grids import (
     with_values_left,
 )
 from factored_mwem.privacy.discover import Found
-from factored_mwem.tables.decode import STEPS
 from factored_mwem.tables.kinds import bounds_of_type, most_whole
 from factored_mwem.tables.parsing import is_text, value_type
 

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from factored_mwem.domain.attribute import Attribute
+from factored_mwem.domain.conditions import STEPS
 from factored_mwem.mechanisms.first_domain import OTHER, First, edges_in_json, facts_of, in_json
 from factored_mwem.tables.codec import encode
-from factored_mwem.tables.decode import STEPS, Grid, from_units
+from factored_mwem.tables.decode import Grid, from_units
 
 CLEAR = 4.0
 """Standard deviations of noise from which nulls and unlisted values are believed."""
