@@ -16,7 +16,7 @@ from support.rules import keeps
 from factored_mwem import Domain, Release, release
 from factored_mwem.errors import InputError, ResourceError
 from factored_mwem.mechanisms import tree
-from factored_mwem.model import estimation, sampling
+from factored_mwem.model import estimation
 from factored_mwem.tables import derive
 
 RULES: list[dict[str, Any]] = [
@@ -90,7 +90,6 @@ def keeps_columns(rule: dict[str, Any], columns: list[str]) -> bool:
 
 PLANTS = {
     "no zeros in the trees": (estimation.Estimate, "_component", "trees"),
-    "no zeros in refinement": (sampling, "tables_at", "refinement"),
     "no zeros in the one-shot fit": (tree, "fit_at_once", "at once"),
     "no order within a bin": (derive, "_put_in_order", "order"),
 }
@@ -98,12 +97,13 @@ PLANTS = {
 
 @pytest.mark.parametrize("plant", PLANTS)
 def test_a_planted_bug_breaks_rules(plant: str, people: pa.Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each of the places that keep rules is needed: without it the check above fails."""
+    """Each of the places that keep rules is needed: without it the check above fails. Of refinement, see
+    `test_no_row_moves_where_rules_leave_none`.
+    """
     where, name, kind = PLANTS[plant]
     right = getattr(where, name)
     wrong = {
         "trees": lambda self, *given: type(self).of_no_rules(self, *given),
-        "refinement": lambda zeros, levels: {},
         "at once": lambda session, candidates, total, zeros: right(session, candidates, total),
         "order": lambda *given: None,
     }[kind]
