@@ -177,7 +177,7 @@ def with_cuts(attribute: Attribute, cuts: list[int | float]) -> Attribute:
     ends = new.tolist()
     ends[-1] = ends[-1] - 1 if attribute.type != "number" else math.nextafter(ends[-1], -math.inf)
     fields = attribute.model_dump(by_alias=True, exclude_unset=True) | {"type": attribute.type}
-    edges = [_spelt(attribute, end) for end in ends]
+    edges = [spelt(attribute, end) for end in ends]
     return Attribute.model_validate(fields | {"bins": None, "edges": edges})
 
 
@@ -193,7 +193,7 @@ def _without_full(attribute: Attribute, cuts: np.ndarray) -> np.ndarray:
     return cuts
 
 
-def _spelt(attribute: Attribute, unit: int | float) -> int | float | str:
+def spelt(attribute: Attribute, unit: int | float) -> int | float | str:
     """A place among the values as an edge is written."""
     if attribute.type == "date":
         return str(np.datetime64(int(unit), "D"))

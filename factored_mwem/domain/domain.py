@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
+from factored_mwem.domain import derived
 from factored_mwem.domain import rules as of_rules
 from factored_mwem.domain.attribute import Attribute, Scalar
 from factored_mwem.domain.chains import Chain, chains_of
-from factored_mwem.domain.conditions import code_of, holds
+from factored_mwem.domain.conditions import code_of
 from factored_mwem.domain.rules import Derivation, Rule
 from factored_mwem.domain.zeros import Zeros, zeros_of
 from factored_mwem.errors import InputError
@@ -75,7 +76,7 @@ class Domain:
         if self.rules:
             self.attributes = of_rules.cut(self.attributes, self.rules)
         self._shape = tuple(a.size for a in self.attributes)
-        self.derived = of_rules.derived_of(self.rules)
+        self.derived = derived.derived_of(self.rules)
         if self.rules:
             self._check_rules()
 
@@ -178,35 +179,17 @@ class Domain:
 
     def values_of(self, rule: Derivation) -> list[Scalar | None]:
         """The derived column's value for each code of its source; ValueError where the map has none."""
-        source, target = self[rule.from_], self[rule.derive]
-        values: list[Scalar | None] = [None] * source.size
-        covered = np.zeros(source.size, dtype=bool)
-        for condition, value in rule.entries(source):
-            mask = holds(source, condition)
-            for code in np.flatnonzero(mask & ~covered).tolist():
-                values[code] = value
-            covered |= mask
-        if source.null_code is not None and target.nullable:
-            covered[source.null_code] = True
-        if not covered.all():
-            missing = int(np.flatnonzero(~covered)[0])
-            value = None if missing == source.null_code else self._shown(source, missing)
-            raise ValueError(f"the map of {rule.derive!r} has no entry for {value!r} of {source.name!r}")
-        return values
-
-    @staticmethod
-    def _shown(attribute: Attribute, code: int) -> Any:
-        return attribute.values[code] if attribute.categorical else attribute.cuts[code].item()
+        return derived.values_of(rule, self[rule.from_], self[rule.derive])
 
     def _check_rules(self) -> None:
         """InputError for a rule that makes no sense of these attributes."""
         for i, rule in enumerate(self.rules):
             try:
                 if isinstance(rule, Derivation):
-                    of_rules.value_codes(rule, self[rule.derive])
+                    derived.value_codes(rule, self[rule.derive])
                     self.values_of(rule)
                 elif isinstance(rule, of_rules.Sum):
-                    of_rules.check_sum(rule, self[rule.sum], [self[name] for name in rule.of])
+                    derived.check_sum(rule, self[rule.sum], [self[name] for name in rule.of])
             except ValueError as error:
                 raise InputError(f"rule {i + 1}: {error}") from None
         try:

@@ -16,7 +16,12 @@ from typing import Annotated, Any, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from factored_mwem.domain.attribute import Attribute, Scalar
-from factored_mwem.domain.conditions import SCHEMA, Condition, code_of, cuts_of, intervals, placed, with_cuts
+from factored_mwem.domain.conditions import (
+    SCHEMA,
+    Condition,
+    cuts_of,
+    with_cuts,
+)
 from factored_mwem.errors import InputError
 from factored_mwem.files import complaint
 
@@ -142,8 +147,6 @@ Rule = Implication | Exclusion | Derivation | Order | Sum
 _KINDS: dict[str, type[Rule]] = {
     "if": Implication, "never": Exclusion, "derive": Derivation, "order": Order, "sum": Sum
 }  # fmt: skip
-Derived = dict[str, Derivation | Sum]
-"""By column, sources before what is derived from them."""
 
 
 def rules_of(given: Any) -> tuple[Rule, ...]:
@@ -215,56 +218,6 @@ def _conditions(rule: Rule, by_name: Mapping[str, Attribute]) -> list[tuple[str,
     if isinstance(rule, Derivation):
         return [(rule.from_, condition) for condition, _ in rule.entries(by_name[rule.from_])]
     return []
-
-
-def derived_of(rules: Sequence[Rule]) -> Derived:
-    """What the rules derive, in an order in which it can be computed; InputError for what cannot be."""
-    pending: Derived = {}
-    for i, rule in enumerate(rules):
-        if not isinstance(rule, Derivation | Sum):
-            continue
-        name = rule.columns[0]
-        if name in pending:
-            raise InputError(f"rule {i + 1} derives {name!r}, which another rule derives")
-        if len(set(rule.columns)) < len(rule.columns):
-            raise InputError(f"rule {i + 1} names a column twice")
-        pending[name] = rule
-    ordered: Derived = {}
-    while pending:
-        ready = [name for name, rule in pending.items() if not set(rule.sources) & set(pending)]
-        if not ready:
-            raise InputError(f"the rules derive {next(iter(pending))!r} from itself, by way of others or not")
-        ordered |= {name: pending.pop(name) for name in ready}
-    return ordered
-
-
-def check_sum(rule: Sum, attribute: Attribute, parts: Sequence[Attribute]) -> None:
-    """ValueError where a column cannot hold the sum of others."""
-    for a in (attribute, *parts):
-        if a.type not in ("integer", "number") or a.sentinels:
-            raise ValueError(f"{a.name!r} is not a column of numbers alone, as sums are made of")
-    if attribute.decimals is not None and any(
-        part.type == "number" and (part.decimals is None or part.decimals > attribute.decimals)
-        for part in parts
-    ):
-        raise ValueError(f"{attribute.name!r} has fewer decimals than what it sums up")
-    if attribute.type == "integer" and any(part.type != "integer" for part in parts):
-        raise ValueError(f"{attribute.name!r} is an integer, but not all that it sums up are")
-    ends = [[f(bound[placed(a)]) for f, bound in zip((min, max), intervals(a), strict=True)] for a in parts]
-    least, most = (float(sum(float(end[i]) for end in ends)) for i in (0, 1))
-    low, high = (bound[placed(attribute)] for bound in intervals(attribute))
-    slack = 1e-9 * max(abs(least), abs(most), 1.0)
-    if attribute.categorical or least < float(low.min()) - slack or most > float(high.max()) + slack:
-        raise ValueError(
-            f"the sum lies between {least:g} and {most:g}, beyond the values of {attribute.name!r}: "
-            "widen it, which costs nothing"
-        )
-
-
-def value_codes(rule: Derivation, attribute: Attribute) -> None:
-    """ValueError where the map gives a value that the column does not have."""
-    for value in rule.map.values() if isinstance(rule.map, Mapping) else [value for _, value in rule.map]:
-        code_of(attribute, value)
 
 
 def _read(source: Attribute, key: str) -> Scalar:
