@@ -335,7 +335,9 @@ def no_seed(found: Sources) -> list[str]:
                 and node.attr in ("random", "default_rng")
                 and ast.unparse(node).startswith("np.random")
             ):
-                annotation_only = name in ("model.sampling", "tables.decode", "model.refinement")
+                annotation_only = name in (
+                    "model.sampling", "tables.decode", "tables.derive", "model.refinement"
+                )  # fmt: skip
                 if (
                     name.startswith("privacy")
                     or (node.attr == "default_rng" and name not in SEEDED)

@@ -9,12 +9,20 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from pydantic import ValidationError
 
-from factored_mwem.domain.attribute import Attribute
+from factored_mwem.domain import derived
+from factored_mwem.domain import rules as of_rules
+from factored_mwem.domain.attribute import Attribute, Scalar
+from factored_mwem.domain.chains import Chain, chains_of
+from factored_mwem.domain.conditions import code_of
+from factored_mwem.domain.rules import Derivation, Rule
+from factored_mwem.domain.zeros import Zeros, zeros_of
 from factored_mwem.errors import InputError
 from factored_mwem.files import complaint, read_text
 
@@ -41,9 +49,22 @@ class Domain:
     (3, 100)
     """
 
-    def __init__(self, attributes: Iterable[Attribute], *, draft: str | None = None) -> None:
-        """`draft`: where it comes from, if it was read off the data and no person has reviewed it yet."""
-        self.draft: str | None = draft or (attributes.draft if isinstance(attributes, Domain) else None)
+    def __init__(
+        self,
+        attributes: Iterable[Attribute],
+        *,
+        draft: str | None = None,
+        rules: Sequence[Rule | dict[str, Any]] | None = None,
+    ) -> None:
+        """`draft`: where it comes from, if it was read off the data and no person has reviewed it yet.
+
+        `rules`: what is publicly known of how the columns hang together, see `domain/rules.py`; their bounds
+        cut bins. InputError for what they may not say.
+        """
+        given = attributes if isinstance(attributes, Domain) else None
+        self.draft: str | None = draft or (given.draft if given is not None else None)
+        rules = given.rules if rules is None and given is not None else rules
+        self.rules: tuple[Rule, ...] = of_rules.rules_of(rules or ())
         self.attributes = tuple(attributes)
         self.names: Clique = tuple(a.name for a in self.attributes)
         if not self.attributes:
@@ -52,7 +73,12 @@ class Domain:
         if twice:
             raise InputError(f"the domain names {twice[0]!r} twice; give every field its own name")
         self._position = {name: i for i, name in enumerate(self.names)}
+        if self.rules:
+            self.attributes = of_rules.cut(self.attributes, self.rules)
         self._shape = tuple(a.size for a in self.attributes)
+        self.derived = derived.derived_of(self.rules)
+        if self.rules:
+            self._check_rules()
 
     def __len__(self) -> int:
         return len(self.attributes)
@@ -98,12 +124,78 @@ class Domain:
         return tuple(self.names[i] for i in sorted({self.index(name) for name in names}))
 
     def project(self, names: Iterable[str]) -> Domain:
-        """The domain of some of the attributes, in domain order."""
-        return Domain((self[name] for name in self.clique(names)), draft=self.draft)
+        """The domain of some of the attributes, in domain order, and what the rules say of them alone."""
+        return self.rearranged(self.clique(names))
+
+    def rearranged(self, names: Sequence[str]) -> Domain:
+        """The same in the order of `names`."""
+        left = [rule for rule in (rule.among(names) for rule in self.rules) if rule is not None]
+        return Domain((self[name] for name in names), draft=self.draft, rules=left)
 
     def reviewed(self) -> Domain:
         """The same domain by the word of whoever calls this: every value in it may be known to everybody."""
-        return Domain(self.attributes)
+        return Domain(self.attributes, rules=self.rules)
+
+    @cached_property
+    def modelled(self) -> Domain:
+        """The attributes of which a model is made: those that do not follow from others."""
+        return Domain(a for a in self.attributes if a.name not in self.derived) if self.derived else self
+
+    @cached_property
+    def chains(self) -> list[Chain]:
+        """The columns that rules put in order."""
+        return chains_of(self.rules, {a.name: a for a in self.attributes})
+
+    @property
+    def cut_columns(self) -> tuple[str, ...]:
+        """The attributes with bins that a condition cuts."""
+        return of_rules.cut_columns(self.attributes, self.rules)
+
+    @cached_property
+    def zeros(self) -> tuple[Zeros, ...]:
+        """The combinations of codes, of the modelled attributes, that the rules rule out."""
+        index = {name: i for i, name in enumerate(self.modelled.names)}
+        by_name = {a.name: a for a in self.attributes}
+        return zeros_of(self.rules, by_name, index, self.source_of)
+
+    def sources_of(self, name: str) -> set[str]:
+        """The modelled attributes from which a column follows, itself where it is one."""
+        rule = self.derived.get(name)
+        return {name} if rule is None else set().union(*map(self.sources_of, rule.sources))
+
+    def source_of(self, name: str) -> tuple[str, np.ndarray]:
+        """(the modelled attribute from which a column follows, int64[its codes]: the column's codes).
+
+        ValueError where it follows from several.
+        """
+        rule, attribute = self.derived.get(name), self[name]
+        if rule is None:
+            return name, np.arange(attribute.size, dtype=np.int64)
+        if not isinstance(rule, Derivation):
+            raise ValueError(f"{name!r} is computed when rows are drawn: no condition can be put on it")
+        root, codes = self.source_of(rule.from_)
+        values = np.array([code_of(attribute, value) for value in self.values_of(rule)], dtype=np.int64)
+        return root, values[codes]
+
+    def values_of(self, rule: Derivation) -> list[Scalar | None]:
+        """The derived column's value for each code of its source; ValueError where the map has none."""
+        return derived.values_of(rule, self[rule.from_], self[rule.derive])
+
+    def _check_rules(self) -> None:
+        """InputError for a rule that makes no sense of these attributes."""
+        for i, rule in enumerate(self.rules):
+            try:
+                if isinstance(rule, Derivation):
+                    derived.value_codes(rule, self[rule.derive])
+                    self.values_of(rule)
+                elif isinstance(rule, of_rules.Sum):
+                    derived.check_sum(rule, self[rule.sum], [self[name] for name in rule.of])
+            except ValueError as error:
+                raise InputError(f"rule {i + 1}: {error}") from None
+        try:
+            _ = self.zeros, self.chains
+        except ValueError as error:
+            raise InputError(str(error)) from None
 
     def check_reviewed(self) -> None:
         """InputError where it is a draft: a release under it would publish values of the data for nothing."""
@@ -131,13 +223,17 @@ class Domain:
             return cls._from_sizes(data, where)
         if not isinstance(data, dict) or not isinstance(data.get("fields"), list):
             raise InputError(f'{where}: expected {{"fields": [...]}} or {{"attribute": size, ...}}')
-        unknown = sorted(set(data) - {"fields", "missingValues", "draft", *_FILE_KEYS})
+        unknown = sorted(set(data) - {"fields", "missingValues", "draft", "rules", *_FILE_KEYS})
         if unknown:
             raise InputError(f"{where}: unknown key {unknown[0]!r}")
         if not isinstance(data.get("draft", False), bool):
             raise InputError(f'{where}: "draft" must be true, or left out')
         fields = (_field(f, i, where, data.get("missingValues")) for i, f in enumerate(data["fields"]))
-        return cls(_counted(fields, where), draft=where if data.get("draft") else None)
+        attributes, draft = list(_counted(fields, where)), where if data.get("draft") else None
+        try:
+            return cls(attributes, draft=draft, rules=of_rules.rules_of(data.get("rules", [])))
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from None
 
     @classmethod
     def _from_sizes(cls, sizes: dict[str, int], where: str) -> Domain:
@@ -158,7 +254,11 @@ class Domain:
             {"name": a.name, "type": a.type} | a.model_dump(by_alias=True, exclude_defaults=True, mode="json")
             for a in self.attributes
         ]
-        return {"draft": True, "fields": fields} if self.draft is not None else {"fields": fields}
+        written: dict[str, Any] = {"draft": True} if self.draft is not None else {}
+        written["fields"] = fields
+        if self.rules:
+            written["rules"] = [of_rules.written(rule) for rule in self.rules]
+        return written
 
     @staticmethod
     def json_schema() -> dict[str, Any]:
@@ -176,6 +276,7 @@ class Domain:
                 "draft": {"type": "boolean"},
                 "fields": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/Attribute"}},
                 "missingValues": missing,
+                "rules": of_rules.json_schema(),
             },
             "$defs": definitions,
         }

@@ -19,7 +19,9 @@ HEAD, HEADS, TAIL, TAILS, START, CELLS = range(6)
 CONSTANT, CONTIGUOUS, SCATTERED = 0, 1, 2
 """What a map does along its tail; the first two make vector loops."""
 FLOOR = 1e-300
-"""No weight falls below this share: zero would be for ever."""
+"""No weight falls below this share: zero would be for ever. So those that are zero from the start stay it, as
+rules want it.
+"""
 
 
 class Measured(NamedTuple):
@@ -71,7 +73,7 @@ def marginal_into(weights: F8, head: I8, tail: I8, out: F8) -> None:
 
 @part
 def multiply_by(weights, head, tail, ratio):
-    """Multiply each weight by its marginal cell's `ratio`, in place, down to FLOOR."""
+    """Multiply each weight by its marginal cell's `ratio`, in place, down to FLOOR; a zero stays one."""
     width, kind = len(tail), pattern(tail)
     for h in range(len(head)):
         row, base = h * width, head[h]
@@ -79,14 +81,14 @@ def multiply_by(weights, head, tail, ratio):
         if kind == CONSTANT:
             factor = ratio[base]
             for t in range(width):
-                sink[t] = max(sink[t] * factor, FLOOR)
+                sink[t] = max(sink[t] * factor, min(sink[t], FLOOR))
         elif kind == CONTIGUOUS:
             source = ratio[base : base + width]
             for t in range(width):
-                sink[t] = max(sink[t] * source[t], FLOOR)
+                sink[t] = max(sink[t] * source[t], min(sink[t], FLOOR))
         else:
             for t in range(width):
-                sink[t] = max(sink[t] * ratio[np.uint64(base + tail[t])], FLOOR)
+                sink[t] = max(sink[t] * ratio[np.uint64(base + tail[t])], min(sink[t], FLOOR))
 
 
 @compiled

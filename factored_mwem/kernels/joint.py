@@ -85,7 +85,8 @@ def fill_conditionals(beliefs: Beliefs, reader: Reader) -> None:
                     for x in range(columns):
                         sink[x] += weight * given[x]
         for s in range(length):
-            share = 1.0 / beliefs.separators[way[SEPARATOR] + s]
+            mass = beliefs.separators[way[SEPARATOR] + s]
+            share = 1.0 / mass if mass > 0.0 else 0.0  # where rules leave nothing, nothing is added up
             for x in range(width):
                 out[s * width + x] *= share
 

@@ -12,6 +12,8 @@ min(1 - 2x, 1), at least -1.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from factored_mwem.kernels import F4, I8, I4x2, I8x2, entry, part
@@ -45,15 +47,24 @@ def charge(views: I4x2, column: I4x2, layout: I8x2, residual: F4, cells: I8, cos
             cost[r] += max(min(one + x + x, one), -one)
 
 
+class Tables(NamedTuple):
+    """Tables of a column, laid out as above, and their cells one after the other."""
+
+    layout: I8x2
+    cells: F4
+
+
 @entry
-def improve(views: I4x2, column: I4x2, layout: I8x2, groups: I4x2, residual: F4, picks: I8x2) -> int:
+def improve(views: I4x2, column: I4x2, tables: Tables, barred: Tables, groups: I4x2, picks: I8x2) -> int:
     """Give each row of `picks[0]` in turn the value that lowers the tables' L1 most; how many changed.
 
+    No row moves into a cell of `barred` that is infinite, as rules rule it out; the others there are 0.
     `groups: int32[level, value]` is a value's code at each level. The search starts at the value that row
     `picks[1]` has: of values that no table tells apart the first one met is taken. Loops over all tables are
     apart so that their reads of memory overlap.
     """
     one, zero = np.float32(1), np.float32(0)
+    layout, residual = tables
     levels, size = groups.shape
     widths = np.empty(levels, dtype=np.int64)
     for level in range(levels):
@@ -90,6 +101,13 @@ def improve(views: I4x2, column: I4x2, layout: I8x2, groups: I4x2, residual: F4,
             for code in range(size):
                 change[level, code] += leave[level]
             change[level, column[level, row]] = zero  # tables that see no difference change nothing
+        for t in range(len(barred.layout)):
+            rule = barred.layout[t]
+            at = rule[0]
+            for j in range(2, len(rule), 2):
+                at += codes[rule[j]] * rule[j + 1]
+            for code in range(widths[rule[1]]):
+                change[rule[1], code] += barred.cells[at + code]
         old, value = column[0, row], column[0, picks[1, k]]
         new = _best(change, groups, old, value, -SLACK * np.float32(len(layout)))
         if new != old:

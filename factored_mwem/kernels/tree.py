@@ -108,9 +108,10 @@ def _send(beliefs, tree, edge, up):
     table, head, tail = _table(beliefs.cliques, tree, sender[0], sender[1], sender[2])
     marginal_into(table, head, tail, fresh)
     for s in range(len(fresh)):
-        mass = max(fresh[s], FLOOR)
-        fresh[s] = mass / old[s]
-        old[s] = mass
+        if old[s] > 0.0:  # else rules leave it nothing on either side, and a ratio of 0 changes nothing
+            mass = max(fresh[s], FLOOR)
+            fresh[s] = mass / old[s]
+            old[s] = mass
     table, head, tail = _table(beliefs.cliques, tree, receiver[0], receiver[1], receiver[2])
     multiply_by(table, head, tail, fresh)
 
@@ -217,7 +218,11 @@ def _limit(move, tables, most):
 
 @entry
 def rebuild(beliefs: Beliefs, tree: TreeArrays, theta: F8) -> None:
-    """Calibrated beliefs of the log-linear model with parameters `theta`, made in log space; in place."""
+    """Calibrated beliefs of the log-linear model with parameters `theta`, made in log space; in place.
+
+    Cells of which a parameter is -inf get the weight 0, and so do those that they alone are compatible with;
+    all of them, where nothing is left.
+    """
     logs, edges = beliefs.cliques, tree.edges
     for c in range(len(logs)):
         logs[c] = 0.0
@@ -235,6 +240,9 @@ def rebuild(beliefs: Beliefs, tree: TreeArrays, theta: F8) -> None:
     highest, total = -np.inf, 0.0
     for c in range(len(root)):
         highest = max(highest, root[c])
+    if highest == -np.inf:
+        logs[:] = 0.0
+        return
     for c in range(len(root)):
         total += math.exp(root[c] - highest)
     for c in range(len(root)):
@@ -245,13 +253,13 @@ def rebuild(beliefs: Beliefs, tree: TreeArrays, theta: F8) -> None:
         table, head, tail = _table(logs, tree, edges[e, PARENT], edges[e, PARENT_HEAD], edges[e, PARENT_TAIL])
         _log_marginal(table, head, tail, fresh)
         for s in range(len(fresh)):
-            message[s] = fresh[s] - message[s]
+            message[s] = fresh[s] - message[s] if message[s] > -np.inf else 0.0
         table, head, tail = _table(logs, tree, edges[e, CHILD], edges[e, HEAD], edges[e, TAIL])
         _add(table, head, tail, message)
         for s in range(len(fresh)):
-            message[s] = max(math.exp(fresh[s]), FLOOR)
+            message[s] = max(math.exp(fresh[s]), FLOOR) if fresh[s] > -np.inf else 0.0
     for c in range(len(logs)):
-        logs[c] = max(math.exp(logs[c]), FLOOR)
+        logs[c] = max(math.exp(logs[c]), FLOOR) if logs[c] > -np.inf else 0.0
 
 
 @part
@@ -268,9 +276,10 @@ def _log_marginal(logs, head, tail, out):
     for h in range(len(head)):
         for t in range(tails):
             cell = head[h] + tail[t]
-            out[cell] += math.exp(logs[h * tails + t] - highest[cell])
+            if highest[cell] > -np.inf:
+                out[cell] += math.exp(logs[h * tails + t] - highest[cell])
     for cell in range(len(out)):
-        out[cell] = highest[cell] + math.log(out[cell])
+        out[cell] = highest[cell] + math.log(out[cell]) if highest[cell] > -np.inf else -np.inf
 
 
 @part

@@ -107,6 +107,9 @@ class FittingViews:
         for m in estimate.measurements:
             used[list(m.positions)] = True
             pairs |= {(u, v) for u in m.positions for v in m.positions if u != v}
+        for view in estimate.zeros:
+            used[list(view)] = True
+            pairs |= {(u, v) for u in view for v in view if u != v}
         for v in np.flatnonzero(used).tolist():
             masks[forest.part_of[levels.attribute[v]], v >> 6] |= np.uint64(1 << (v & 63))
         for u, v in pairs | chained(levels, np.flatnonzero(used).tolist()):

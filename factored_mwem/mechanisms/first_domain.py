@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from factored_mwem.domain.attribute import Attribute
+from factored_mwem.domain.conditions import STEPS
 from factored_mwem.domain.grids import (
     MICROS_A_DAY,
     MOST_BINS,
@@ -24,8 +24,7 @@ from factored_mwem.domain.grids import (
     with_values_left,
 )
 from factored_mwem.privacy.discover import Found
-from factored_mwem.tables.decode import STEPS
-from factored_mwem.tables.kinds import bounds_of_type, most_whole
+from factored_mwem.tables.kinds import bounds_of_type, most_whole, written
 from factored_mwem.tables.parsing import is_text, value_type
 
 OTHER = "other"
@@ -67,7 +66,7 @@ class First:
         values = [value for value in found.values if least <= value <= most]
         special = np.sort(np.array(values, dtype=coarse_grid(found.unit).dtype))
         edges = edges_of(found, special)
-        facts |= {"edges": edges_in_json(found, edges)}
+        facts |= {"edges": written(found.type, edges, steps=int(found.scale), end=True)}
         facts["specialValues"] = [*in_json(found, special), *sorted(found.texts)] or None
         return cls(found, Attribute.model_validate(facts), edges, special)
 
@@ -124,19 +123,4 @@ def edges_of(found: Found, values: np.ndarray) -> np.ndarray:
 
 def in_json(found: Found, units: np.ndarray) -> list[Any]:
     """Units as the values that a domain file has."""
-    if found.type == "number":
-        return (units / found.scale).tolist()
-    if found.type == "integer":
-        return units.tolist()
-    ticks = pa.array(units, pa.int64())
-    days = (
-        ticks.cast(pa.int32()).cast(pa.date32()) if found.type == "date" else ticks.cast(pa.timestamp("us"))
-    )
-    return [moment.isoformat() for moment in days.to_pylist()]
-
-
-def edges_in_json(found: Found, edges: np.ndarray) -> list[Any]:
-    """Edges as a domain file has them: there the last one is inclusive."""
-    if found.unit != "number":
-        edges = np.concatenate([edges[:-1], edges[-1:] - 1])
-    return in_json(found, edges)
+    return written(found.type, units, steps=int(found.scale))

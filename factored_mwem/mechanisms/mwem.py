@@ -39,14 +39,14 @@ def fit(session: Session, plan: Plan, report: Report) -> Fitted:
     """
     policy, total = plan.policy, first_total(session, plan.measured)
     course = plan.course(total)
-    model = ProductModel.uniform(plan.domain, total.records, joined=policy.components == "one")
+    model = ProductModel.uniform(plan.modelled, total.records, joined=policy.components == "one")
     dense = DenseFit(model, policy, total, list(total.measured))
     if plan.measured:
         dense.measurements.clear()
     dense.start(plan.measured or measure_first(session, dense, course.first_share))
     learner: MarginalLearner | QueryLearner
     if plan.queries is not None:
-        private = session.rows.answer(plan.domain, plan.queries.kinds)
+        private = session.rows.answer(plan.modelled, plan.queries.kinds)
         learner = QueryLearner(session, dense, plan.queries, private)
     else:
         learner = MarginalLearner(session, plan, dense)

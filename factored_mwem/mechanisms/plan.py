@@ -18,6 +18,7 @@ from factored_mwem.mechanisms.learn import Learnt
 from factored_mwem.mechanisms.limits import Limits, Machine, check_attributes, limits_of, memory_limit
 from factored_mwem.mechanisms.queries import Queries
 from factored_mwem.mechanisms.residuals import one_shot_suits
+from factored_mwem.mechanisms.rules import check_rules
 from factored_mwem.mechanisms.shares import Course, choose_rounds, one_way_share
 from factored_mwem.mechanisms.total import Total
 from factored_mwem.policy import Policy
@@ -26,6 +27,7 @@ from factored_mwem.privacy.session import Measurement
 from factored_mwem.request import Request
 from factored_mwem.tables.codec import fit_columns
 from factored_mwem.tables.contributions import bound_contributions, without
+from factored_mwem.tables.derive import check_rules as check_types
 from factored_mwem.tables.kinds import kind_of
 from factored_mwem.tables.source import Table
 from factored_mwem.workload.candidates import Candidates
@@ -55,7 +57,8 @@ class Scope:
                 "iterate='average' is for marginals alone; leave it out with cubes, ranges or parities"
             )
         if domain is not None:  # whatever it says of itself, a domain that is handed in is declared
-            domain = Domain(a.model_copy(update={"learnt": False}) for a in domain)
+            fields = [a.model_copy(update={"learnt": False}) for a in domain]
+            domain = Domain(fields, rules=domain.rules)
         if policy.privacy_id is not None:
             if domain is not None and policy.privacy_id in domain:
                 domain = domain.project([name for name in domain.names if name != policy.privacy_id])
@@ -113,7 +116,12 @@ class Plan:
         request, policy = scope.request, scope.request.policy
         columns = scope.columns if learning is None else domain.names
         domain, schema = fit_columns(domain, scope.visible, columns)
+        check_types(domain, schema)
+        if domain.zeros and policy.engine == "mwem":
+            raise InputError("engine='mwem' cannot keep rules that rule out combinations; leave it at 'tree'")
         candidates, left_out, limits = fitting(request.workload, domain, policy, scope.machine)
+        if domain.zeros and limits is not None:
+            check_rules(domain, candidates, limits.cells)
         queries = None
         if policy.engine == "mwem" and request.workload.asked:
             queries = Queries.of(request.workload, candidates)
@@ -127,6 +135,11 @@ class Plan:
     def measured(self) -> tuple[Measurement, ...]:
         """The one-way marginals in the order of the domain, where learning it has measured them."""
         return self.learning.measured if self.learning is not None else ()
+
+    @property
+    def modelled(self) -> Domain:
+        """The attributes of which a model is made; the others follow from them."""
+        return self.domain.modelled
 
     @property
     def learnt(self) -> bool:
@@ -159,6 +172,7 @@ def fitting(
     candidates = workload.candidates(domain)
     if policy.engine == "tree":  # what is too large as it is may be measured at coarser levels
         return candidates, 0, limits_of(candidates, policy, machine)
+    domain = domain.modelled
     check_attributes(domain, policy)
     small = candidates.keep(candidates.cells <= policy.cells)
     if workload.asked and len(small) < len(candidates):

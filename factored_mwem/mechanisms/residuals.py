@@ -23,6 +23,7 @@ from factored_mwem.accounting.accountant import Budget
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.domain.levels import Levels
+from factored_mwem.domain.zeros import Zeros, allowed_cells
 from factored_mwem.mechanisms.result import Fitted
 from factored_mwem.mechanisms.total import Total
 from factored_mwem.model.clique_tree import CliqueTree
@@ -135,18 +136,24 @@ def _whole(raw: np.ndarray, asked: np.ndarray, sizes: Sequence[int]) -> np.ndarr
     return np.where(asked, np.maximum(np.rint(raw * scale), 1), 0).astype(np.int64)
 
 
-def fit(shape: Sequence[int], measured: Residuals, total: float, *, charge: float) -> np.ndarray:
+def fit(
+    shape: Sequence[int],
+    measured: Residuals,
+    total: float,
+    *,
+    charge: float,
+    allowed: np.ndarray | None = None,
+) -> np.ndarray:
     """float64[cells]: the table of shares with the least chi^2 / 2 + charge KL(. | uniform), row-major;
     public in, public out.
 
     Noise orthogonal to what answers can be only adds a constant: no projection is needed. Accelerated mirror
     descent (Tseng 2008), where the step halves until the quadratic bound holds and momentum starts again
-    whenever the loss rises.
+    whenever the loss rises. `allowed: bool[cells]`: the cells that rules leave; the others are 0.
     """
-    transform, cells = (
-        Transform(shape, measured.order, gaussian=measured.scale.composition is Composition.ZCDP),
-        math.prod(shape),
-    )
+    whole = Transform(shape, measured.order, gaussian=measured.scale.composition is Composition.ZCDP)
+    transform = whole if allowed is None else _Within(whole, allowed)
+    cells = math.prod(shape) if allowed is None else int(allowed.sum())
     weight = measured.weights[transform.masks] / measured.stddev
     target = np.zeros(len(weight))
     target[weight > 0] = measured.noisy / measured.stddev
@@ -174,7 +181,32 @@ def fit(shape: Sequence[int], measured: Residuals, total: float, *, charge: floa
         if k > 20 and last - loss < 1e-6 * loss:
             break
         last, k, step = loss, k + 1, step * 1.02
-    return x
+    return x if allowed is None else _spread(x, allowed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Within:
+    """A transform of tables of which only the cells `allowed` are there."""
+
+    whole: Transform
+    allowed: np.ndarray
+
+    @property
+    def masks(self) -> np.ndarray:
+        return self.whole.masks
+
+    def forward(self, table: np.ndarray) -> np.ndarray:
+        return self.whole.forward(_spread(table, self.allowed))
+
+    def transpose(self, values: np.ndarray) -> np.ndarray:
+        return self.whole.transpose(values)[self.allowed]
+
+
+def _spread(table: np.ndarray, allowed: np.ndarray) -> np.ndarray:
+    """float64[cells]: the table's cells where they are allowed, else 0."""
+    whole = np.zeros(len(allowed))
+    whole[allowed] = table
+    return whole
 
 
 def _normal(logs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -240,30 +272,34 @@ class OneShot(NamedTuple):
     records: float
 
 
-def one_shot(session: Session, shape: Sequence[int], order: int, total: Total) -> OneShot:
-    """One dense table from residuals, for all that is left to spend. A noisy total is measured again
-    among them.
+def one_shot(
+    session: Session, shape: Sequence[int], order: int, total: Total, allowed: np.ndarray | None = None
+) -> OneShot:
+    """One dense table from residuals, for all that is left to spend; 0 but where it is `allowed`. A noisy
+    total is measured again among them.
     """
     order = min(order, sum(k > 1 for k in shape))
     cost, composition = session.left, session.composition
     chosen = choose_weights(shape, order, float(cost), total, session.unit, composition)
     records = max(total.records, 1.0)
     if not chosen.weights.any():
-        return OneShot(np.full(math.prod(shape), 1 / math.prod(shape)), [], records)
+        even = np.ones(math.prod(shape)) if allowed is None else allowed.astype(np.float64)
+        return OneShot(even / even.sum(), [], records)
     measured = measure_residuals(session, session.rows, shape, order, chosen.weights, cost=cost)
     if not total.known:
         again, error = measured.noisy[0] / chosen.weights[0], measured.stddev / chosen.weights[0]
         precision = 1 / total.stderr**2 + 1 / error**2
         records = max(1.0, (records / total.stderr**2 + again / error**2) / precision)
-    return OneShot(
-        fit(shape, measured, records, charge=ENTROPY / min(chosen.error, 0.5)), [measured], records
-    )
+    charge = ENTROPY / min(chosen.error, 0.5)
+    return OneShot(fit(shape, measured, records, charge=charge, allowed=allowed), [measured], records)
 
 
-def fit_at_once(session: Session, candidates: Candidates, total: Total) -> Fitted:
-    """A forest of one clique, from residuals."""
+def fit_at_once(
+    session: Session, candidates: Candidates, total: Total, zeros: Sequence[Zeros] = ()
+) -> Fitted:
+    """A forest of one clique, from residuals; rules leave its cells in `zeros` empty."""
     shape, order = candidates.domain.shape, candidates.members.shape[1]
-    made = one_shot(session, shape, order, total)
+    made = one_shot(session, shape, order, total, allowed_cells(zeros, shape) if zeros else None)
     levels = Levels.fine(shape)
     tree = CliqueTree(levels, (tuple(range(len(shape))),), ())
     forest = Forest(levels, [Component.of(tree, made.weights)], made.records)

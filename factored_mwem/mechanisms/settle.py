@@ -12,14 +12,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from factored_mwem.domain.attribute import Attribute
-from factored_mwem.mechanisms.first_domain import OTHER, First, edges_in_json, facts_of, in_json
+from factored_mwem.domain.conditions import STEPS
+from factored_mwem.mechanisms.first_domain import OTHER, First, facts_of, in_json
 from factored_mwem.tables.codec import encode
-from factored_mwem.tables.decode import STEPS, Grid, from_units
+from factored_mwem.tables.decode import Grid, from_units
+from factored_mwem.tables.kinds import written
 
 CLEAR = 4.0
 """Standard deviations of noise from which nulls and unlisted values are believed."""
 TAIL, NEXT = 4.0, 3.0
-"""The same for a bin beyond the span that discovery saw, and for the two that follow the span on each side."""
+"""The same for a bin beyond the span that discovery saw, and for the two that follow it on each side."""
 SINGLE = 3.0
 """The same for a single value within it."""
 FEW = 32
@@ -113,9 +115,9 @@ def _numbers(first: First, noisy: np.ndarray, stddev: float) -> dict[str, Any]:
             return {"specialValues": [*listed, *texts]}
         return {"categories": listed, "categoriesOrdered": True, "decimals": None, "resolution": None}
     kept = np.flatnonzero(clear) if clear.any() else np.array([int(np.argmax(counts))])
-    special = first.attribute.special_values
+    special, edges = first.attribute.special_values, first.edges[kept[0] : kept[-1] + 2]
     return {
-        "edges": edges_in_json(found, first.edges[kept[0] : kept[-1] + 2]),
+        "edges": written(found.type, edges, steps=int(found.scale), end=True),
         **({"specialValues": special} if special else {}),
     }
 

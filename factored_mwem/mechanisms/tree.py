@@ -10,7 +10,8 @@ from fractions import Fraction
 import numpy as np
 
 from factored_mwem.accounting.conversion import Composition
-from factored_mwem.domain.levels import Levels, coarsen
+from factored_mwem.domain.levels import Levels, View, coarsen
+from factored_mwem.domain.zeros import refined, tables_at
 from factored_mwem.kernels.scoring import Answers
 from factored_mwem.mechanisms.eligible import FittingViews, worthwhile
 from factored_mwem.mechanisms.hierarchy import Hierarchy, hierarchy
@@ -19,6 +20,7 @@ from factored_mwem.mechanisms.plan import Plan
 from factored_mwem.mechanisms.residuals import fit_at_once
 from factored_mwem.mechanisms.result import Fitted, Progress, Report
 from factored_mwem.mechanisms.rounds import rounds
+from factored_mwem.mechanisms.rules import offered, rule_classes
 from factored_mwem.mechanisms.schedule import Round, Schedule
 from factored_mwem.mechanisms.shares import level_shares, signal, single_shares
 from factored_mwem.mechanisms.total import Total, first_total
@@ -40,7 +42,7 @@ def fit(session: Session, plan: Plan, report: Report) -> Fitted:
     total = first_total(session, plan.measured)
     course = plan.course(total)
     if course.at_once:
-        return fit_at_once(session, candidates, total)
+        return fit_at_once(session, candidates, total, plan.domain.zeros)
     groups = hierarchies(candidates, session.composition)
     amount = session.left * course.first_share
     singles: Sequence[Measurement] = plan.measured
@@ -48,11 +50,12 @@ def fit(session: Session, plan: Plan, report: Report) -> Fitted:
         singles = measure_singles(session, candidates, amount, groups)
         if not total.known:
             total = Total.estimated([*total.measured, *singles])
-    levels = find_levels(candidates, singles, groups)
+    classes = rule_classes(candidates, plan.domain.zeros)
+    levels = find_levels(candidates, singles, groups, classes)
     above = measure_groups(session, candidates, levels, amount, groups)
     if not total.known and above:  # few groups add up to the number of rows with less noise than many values
         total = Total.estimated([*total.measured, *above])
-    estimate = Estimate(levels, total.records)
+    estimate = Estimate(levels, total.records, tables_at(plan.domain.zeros, levels))
     estimate.start(singles)
     for m in above:
         estimate.add(m)
@@ -67,10 +70,9 @@ def fit(session: Session, plan: Plan, report: Report) -> Fitted:
     if course.rounds:
         first = session.marginal_noise(schedule.price * (1 - schedule.select_share)).mean_abs
         scale = signal(session.accountant.budget, total.records)
-        cells = most_cells(plan.policy, limits, domain_codes=sum(levels.shape), scale=scale)
-        views = find_views(
-            candidates, levels, min(TUNED.finest * 2 * total.records / first, cells), limits.memory
-        )
+        cells = most_cells(plan.policy, limits, own=estimate.forest.cells, scale=scale)
+        most = min(TUNED.finest * 2 * total.records / first, cells)
+        views = find_views(candidates, levels, most, limits.memory, offered(levels, classes))
         if len(views):
             completed = rounds(session, TreeLearner(session, estimate, views, cells), schedule, report)
         _top_up(session, estimate, candidates)
@@ -165,22 +167,23 @@ def told(candidates: Candidates, groups: dict[int, Hierarchy]) -> tuple[str, ...
     )
 
 
-def most_cells(policy: Policy, limits: Limits, *, domain_codes: int, scale: float) -> int:
+def most_cells(policy: Policy, limits: Limits, *, own: int, scale: float) -> int:
     """Cells of all trees: what a user says, else no more than the problem's scale can fill with more than
-    noise.
+    noise, and at least the `own` ones that single attributes and rules need.
     """
     return (
-        limits.cells
-        if policy.max_cells
-        else min(limits.cells, max(domain_codes, round(TUNED.cells_a_signal * scale)))
+        limits.cells if policy.max_cells else min(limits.cells, max(own, round(TUNED.cells_a_signal * scale)))
     )
 
 
 def find_levels(
-    candidates: Candidates, singles: Sequence[Measurement], groups: dict[int, Hierarchy]
+    candidates: Candidates,
+    singles: Sequence[Measurement],
+    groups: dict[int, Hierarchy],
+    classes: Sequence[np.ndarray | None],
 ) -> Levels:
-    """Coarser levels: the hierarchy where ranges are asked, else found in the noisy one-way marginals;
-    free.
+    """Coarser levels: the hierarchy where ranges are asked, else found in the noisy one-way marginals, within
+    the `classes` that rules tell apart; free.
     """
     domain = candidates.domain
     found = [
@@ -189,16 +192,23 @@ def find_levels(
         else coarsen(m.noisy, m.stddev, ordered=a.ordered, groups=TUNED.groups, rare=TUNED.rare)
         for i, (a, m) in enumerate(zip(domain, singles, strict=True))
     ]
-    return Levels.of(domain.shape, found)
+    return Levels.of(domain.shape, refined(found, classes))
 
 
-def find_views(candidates: Candidates, levels: Levels, most_cells: float, memory: float) -> Candidates:
-    """The views to choose from: all combinations of levels, of fewer levels where those are too many, of
-    fewer cells where counts take too much.
+def find_views(
+    candidates: Candidates,
+    levels: Levels,
+    most_cells: float,
+    memory: float,
+    chains: Sequence[View] | None = None,
+) -> Candidates:
+    """The views to choose from: all combinations of levels (of those in `chains`, where given), of fewer
+    levels where those are too many, of fewer cells where counts take too much.
     """
-    ends = [chain if len(chain) < 3 else (chain[0], chain[-1]) for chain in levels.chains]
-    coarsest = [chain[-1:] for chain in levels.chains]
-    chains = next((c for c in (levels.chains, ends) if candidates.combinations(c) <= MAX_VIEWS), coarsest)
+    offered = chains or levels.chains
+    ends = [chain if len(chain) < 3 else (chain[0], chain[-1]) for chain in offered]
+    coarsest = [chain[-1:] for chain in offered]
+    chains = next((c for c in (offered, ends) if candidates.combinations(c) <= MAX_VIEWS), coarsest)
     views = candidates.at(levels, most_cells, chains)  # those of one cell are left out: they say nothing
     while bytes_of(views) > memory and most_cells > 1:
         most_cells /= 2

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from factored_mwem.domain.levels import Levels
+from factored_mwem.domain.levels import Levels, View
 from factored_mwem.kernels.dense import FLOOR
 from factored_mwem.kernels.tree import Beliefs, Pace, Targets, descend
 from factored_mwem.model.clique_tree import CliqueTree
@@ -26,27 +26,35 @@ alone makes it about 0.5 for each); at the end a tenth of it.
 
 
 class Estimate:
-    """Measurements, their log-linear parameters, and the forest they make."""
+    """Measurements, their log-linear parameters, and the forest they make.
 
-    def __init__(self, levels: Levels, total: float) -> None:
+    `zeros`: bool[cells] by view; where it holds, rules leave no row, and the model none from the start.
+    """
+
+    def __init__(self, levels: Levels, total: float, zeros: Mapping[View, np.ndarray] | None = None) -> None:
+        self.zeros = dict(zeros or {})
         self.measurements: list[Measurement] = []
         self.thetas: list[np.ndarray] = []
         self.steps: dict[int, float] = {}
         self.forest = Forest(levels, [], total)
 
     def start(self, single: Sequence[Measurement]) -> None:
-        """Begin from one noisy marginal of each attribute, in order: components of one attribute each."""
+        """Begin from one noisy marginal of each attribute, in order: components of one attribute each, or of
+        those that rules tie together.
+        """
         self.measurements = list(single)
         self.thetas = [
             np.log(from_histogram(Factor.uniform(m.positions, (len(m.noisy),)), m.noisy, m.stddev).weights)
             for m in single
         ]
-        levels = self.forest.levels
-        parts = [
-            Component.log_linear(CliqueTree.of(levels, [m.positions]), [m.positions], t)
-            for m, t in zip(single, self.thetas, strict=True)
-        ]
-        self.forest = Forest(levels, parts, self.forest.total)
+        parts, groups = [], tied(self.zeros, self.forest.levels)
+        for group in groups:
+            views, theta = [single[a].positions for a in group], [self.thetas[a] for a in group]
+            parts.append(self._component(views, np.concatenate(theta), set(group)))
+        self.forest = Forest(self.forest.levels, parts, self.forest.total)
+        for group in groups:
+            if len(group) > 1:
+                self.fit(group[:1], iterations=MAX_ROUND_STEPS, enough=MIN_GAIN)
 
     def add(self, m: Measurement) -> None:
         """Take a measurement in: merge or grow the trees it touches, and fit what they make."""
@@ -78,7 +86,7 @@ class Estimate:
             copied = Beliefs(*(cells.copy() for cells in part.beliefs))
             part = Component(part.tree, copied, lay_out(part.tree, views))
         else:
-            part = Component.log_linear(CliqueTree.of(forest.levels, views), views, theta)
+            part = self._component(views, theta, inside)
         step = min((self.steps.get(id_, np.inf) for id_ in old), default=np.inf)
         targets = self._targets(used)
         longest = min(step, 8 / float(targets.weights.max()))
@@ -91,11 +99,26 @@ class Estimate:
         forest.replace(part)
         self.steps[int(forest.part_of[attributes[0]])] = step
 
+    def _component(self, views: Sequence[View], theta: np.ndarray, inside: set[int]) -> Component:
+        """The log-linear model over the attributes `inside`, with the zeros that rules put there."""
+        levels = self.forest.levels
+        zeros = {v: cells for v, cells in self.zeros.items() if inside & set(levels.attribute[list(v)])}
+        return Component.log_linear(CliqueTree.of(levels, [*views, *zeros]), views, theta, zeros)
+
     def _targets(self, used: Sequence[int]) -> Targets:
         """The measurements `used`, in shares and weighted by their precision."""
         total, measured = self.forest.total, [self.measurements[i] for i in used]
         weights = np.array([(total / m.stddev) ** 2 for m in measured])
         return Targets(np.concatenate([m.noisy for m in measured]) / total, weights)
+
+
+def tied(views: Iterable[View], levels: Levels) -> list[list[int]]:
+    """All attributes, those together that views hang together by; in the order of their first."""
+    group_of = list(range(len(levels.shape)))
+    for view in views:
+        joined = {group_of[a] for a in levels.attribute[list(view)].tolist()}
+        group_of = [min(joined) if g in joined else g for g in group_of]
+    return [[a for a, g in enumerate(group_of) if g == first] for first in sorted(set(group_of))]
 
 
 def from_histogram(factor: Factor, noisy: np.ndarray, stddev: float) -> Factor:

@@ -7,7 +7,7 @@ clique.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -27,11 +27,24 @@ class Component:
         self.tree, self.beliefs, self.layout = tree, beliefs, layout
 
     @classmethod
-    def log_linear(cls, tree: CliqueTree, views: Sequence[View], theta: np.ndarray) -> Component:
-        """In proportion to exp of the sum of `theta: float64[cells of all views]` over a row's cells."""
-        layout = lay_out(tree, views)
+    def log_linear(
+        cls,
+        tree: CliqueTree,
+        views: Sequence[View],
+        theta: np.ndarray,
+        zeros: Mapping[View, np.ndarray] | None = None,
+    ) -> Component:
+        """In proportion to exp of the sum of `theta: float64[cells of all views]` over a row's cells.
+
+        `zeros`: bool[cells] by view, inside a clique as the measured ones; where it holds, the weight is 0
+        and stays it. All weights are 0 where nothing is left.
+        """
+        zeros = zeros or {}
+        ruled = [np.where(cells, -np.inf, 0.0) for cells in zeros.values()]
+        layout = lay_out(tree, [*views, *zeros])
         part = cls(tree, Beliefs(np.zeros(sum(tree.cells)), np.zeros(layout.edges[:, CELLS].sum())), layout)
-        rebuild(part.beliefs, layout, theta)
+        rebuild(part.beliefs, layout, np.concatenate([theta, *ruled]))
+        part.layout = layout._replace(tables=layout.tables[: len(views)])  # a fit follows these alone
         return part
 
     @classmethod

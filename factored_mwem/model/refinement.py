@@ -14,7 +14,7 @@ from functools import partial
 
 import numpy as np
 
-from factored_mwem.kernels.rows import charge, improve
+from factored_mwem.kernels.rows import Tables, charge, improve
 
 MAX_SHARE = 0.1
 """Most of a column's rows that one pass looks at. Measured: the tenth in the fullest cells holds three
@@ -28,10 +28,15 @@ MAX_PASSES = 8
 """Measured on Adult: the first three make nine tenths of the way to where twelve end; on nltcs, where a pass
 is cheap, eight are worth it.
 """
+NONE = Tables(np.zeros((0, 2), dtype=np.int64), np.zeros(0, dtype=np.float32))
 MAX_PROPOSALS = 300_000
 """Values looked at by default, at most: about two seconds. Measured: at a million rows ten times as many
 bring nothing towards the real ones.
 """
+
+
+_Shaped = tuple[list[list[int]], list[np.ndarray]]
+"""The views of each table, and the tables, an axis for each view."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,21 +61,27 @@ def refine(
     targets: Sequence[Target],
     proposals: int,
     rng: np.random.Generator,
+    barred: Sequence[Target] = (),
 ) -> None:
     """Change `codes: int[attribute, row]`, in place, for a smaller summed L1 distance between the rows'
     tables and the `targets`.
 
     `groups[a][level]: int[code of a]` is the code at each level, level 0 the code itself; `proposals` the
     values looked at, each held against all values of its column. A target sums to the number of rows.
+    `barred`: tables, infinite where no row may come to lie and 0 elsewhere.
     """
     attributes, rows = codes.shape
     first = np.cumsum([0, *(len(levels) for levels in groups)])
     shape = [int(level.max()) + 1 for levels in groups for level in levels]
-    axes = [[int(first[a]) + level for a, level in target.views] for target in targets]
-    tables = [
-        np.asarray(t.table, dtype=np.float32).reshape([shape[v] for v in axis])
-        for t, axis in zip(targets, axes, strict=True)
-    ]
+
+    def shaped(given: Sequence[Target]) -> _Shaped:
+        axes = [[int(first[a]) + level for a, level in target.views] for target in given]
+        return axes, [
+            np.asarray(t.table, dtype=np.float32).reshape([shape[v] for v in axis])
+            for t, axis in zip(given, axes, strict=True)
+        ]
+
+    tables, forbidden = shaped(targets), shaped(barred)
     columns = [
         a for a in range(attributes) if sizes[a] > 1 and any(b == a for t in targets for b, _ in t.views)
     ]
@@ -87,13 +98,15 @@ def refine(
                 if not count:
                     break
                 column = views[first[a] : first[a + 1]]
-                layout, residual = _lay_out(int(first[a]), len(groups[a]), axes, tables)
+                layout, residual = _lay_out(int(first[a]), len(groups[a]), *tables)
+                rules = Tables(*_lay_out(int(first[a]), len(groups[a]), *forbidden)) if barred else NONE
                 # half of the tables on each core: no two share a cell of `residual`
                 take_off = partial(charge, views, column)
                 list(pool.map(take_off, np.array_split(layout, 2), (residual, residual), scratch, costs))
                 fullest = np.argpartition(costs[0] + costs[1], count - 1)[:count]
                 picks = np.stack([fullest, rng.integers(rows, size=count)])
-                moved += improve(views, column, layout, np.array(groups[a], dtype=np.int32), residual, picks)
+                values = np.array(groups[a], dtype=np.int32)
+                moved += improve(views, column, Tables(layout, residual), rules, values, picks)
                 looked += count
                 proposals -= count
             if moved < MIN_MOVED_SHARE * looked:
@@ -107,7 +120,7 @@ def _lay_out(
     """(layout, residual) for the column of views `first` .. `first + levels - 1`, before rows are counted."""
     own = range(first, first + levels)
     mine = [(axis, table) for axis, table in zip(axes, tables, strict=True) if any(v in own for v in axis)]
-    layout = np.zeros((len(mine), 2 * max(len(axis) for axis, _ in mine)), dtype=np.int64)
+    layout = np.zeros((len(mine), 2 * max((len(axis) for axis, _ in mine), default=1)), dtype=np.int64)
     residual = np.empty(sum(table.size for _, table in mine), dtype=np.float32)
     start = 0
     for entry, (axis, table) in zip(layout, mine, strict=True):

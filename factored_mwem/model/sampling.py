@@ -10,10 +10,11 @@ import pyarrow as pa
 
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import Levels, View
+from factored_mwem.domain.zeros import Zeros, tables_at
 from factored_mwem.model.clique_tree import grid
 from factored_mwem.model.forest import Component, Forest
 from factored_mwem.model.refinement import Target, enough, refine
-from factored_mwem.tables.decode import decode
+from factored_mwem.tables.derive import decode_table
 from factored_mwem.workload.candidates import Candidates
 
 MAX_BATCH_ROWS = 2**17
@@ -60,11 +61,11 @@ def sample(
         size = min(batch, rows - at)
         codes: Sequence[np.ndarray] = draw(model, size, rng)
         if shares:
+            proposals = enough(len(codes), rows) * size // rows
             codes = improved(
-                model.levels, codes, aims, shares, proposals=enough(len(codes), rows) * size // rows, rng=rng
+                model.levels, codes, aims, shares, proposals=proposals, rng=rng, zeros=domain.zeros
             )
-        columns = [decode(a, c, field, rng) for a, c, field in zip(domain, codes, schema, strict=True)]
-        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+        yield pa.RecordBatch.from_arrays(decode_table(domain, codes, schema, rng), schema=schema)
 
 
 def _longest(domain: Domain) -> int:
@@ -90,8 +91,11 @@ def improved(
     *,
     proposals: int,
     rng: np.random.Generator,
+    zeros: Sequence[Zeros] = (),
 ) -> Sequence[np.ndarray]:
-    """The codes after refinement towards `shares`, the model's marginals over `aims`."""
+    """The codes after refinement towards `shares`, the model's marginals over `aims`; none moves into
+    `zeros`.
+    """
     table = np.array(codes, dtype=np.int32)
     rows = table.shape[1]
     level_of = {v: (a, i) for a, chain in enumerate(levels.chains) for i, v in enumerate(chain)}
@@ -100,7 +104,11 @@ def improved(
         for view, share in zip(aims, shares, strict=True)
     ]
     groups = [[levels.groups[v] for v in chain] for chain in levels.chains]
-    refine(table, levels.shape, groups, targets, proposals, rng)
+    barred = [
+        Target(tuple(level_of[v] for v in view), np.where(cells, np.float32(np.inf), np.float32(0)))
+        for view, cells in tables_at(zeros, levels).items()
+    ]
+    refine(table, levels.shape, groups, targets, proposals, rng, barred)
     return list(table)
 
 
@@ -158,7 +166,9 @@ def _down(part: Component, rows: int, rng: np.random.Generator) -> dict[int, np.
             cells, codes[v] = np.divmod(cells, int(levels.sizes[v]))
 
     comb = (np.arange(rows) + rng.random()) / max(rows, 1)
-    keep(0, rng.permutation(_at(np.cumsum(part.table(0)), comb * part.table(0).sum())))
+    possible = np.flatnonzero(part.table(0))  # no rounding of sums may lead to a cell of weight zero
+    table = part.table(0)[possible]
+    keep(0, rng.permutation(possible[_at(np.cumsum(table), comb * table.sum())]))
     for child, _, separator in tree.edges:
         given = np.zeros(rows, dtype=np.int64)
         for v in separator:
@@ -173,7 +183,8 @@ def _given(
     table: np.ndarray, separator_of: np.ndarray, given: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
     """int64[row]: a cell of `table` for each row, one that `separator_of` sends to the row's `given`."""
-    order = np.argsort(separator_of, kind="stable")
+    possible = np.flatnonzero(table)
+    order = possible[np.argsort(separator_of[possible], kind="stable")]
     ends = np.cumsum(table[order])
     count = int(separator_of.max()) + 1
     last = np.searchsorted(separator_of[order], np.arange(count), side="right")

@@ -10,6 +10,8 @@ from factored_mwem.accounting.unit import Unit
 from factored_mwem.policy import Policy
 from factored_mwem.tables.text_form import Form
 
+RULES = "the rules of the domain were declared without looking at this table: they are public facts"
+
 
 class Assumption(BaseModel):
     """A sentence that must be true for the guarantee to hold."""
@@ -39,6 +41,8 @@ class Assumptions(BaseModel):
     """That the input can be read."""
     domain: Assumption
     """Which values may appear."""
+    rules: Assumption | None = None
+    """How columns hang together, where rules say so."""
     parameters: Assumption
     """Everything that the caller chose."""
     releases: Assumption
@@ -54,8 +58,12 @@ class Assumptions(BaseModel):
         return [(name, one.statement) for name, one in fields if one is not None and not one.enforced]
 
 
-def assumptions_of(policy: Policy, form: Form | None, *, learnt: bool, ledger: bool) -> Assumptions:
-    """What a release rests on: of a text file of a `form`, or of a typed table; with or without a ledger."""
+def assumptions_of(
+    policy: Policy, form: Form | None, *, learnt: bool, ledger: bool, rules: bool = False
+) -> Assumptions:
+    """What a release rests on: of a text file of a `form`, or of a typed table; with or without a ledger, or
+    rules in its domain.
+    """
     people = f"column {policy.privacy_id!r} names every person by one value of their own"
     columns = "the names of the columns, on the header line, are public"
     if form is None:
@@ -78,6 +86,7 @@ def assumptions_of(policy: Policy, form: Form | None, *, learnt: bool, ledger: b
         columns=_trust(columns),
         readable=_trust(_readable(form)),
         domain=domain,
+        rules=_trust(RULES) if rules else None,
         parameters=_trust(
             "columns, workload and all other settings were chosen without looking at this table"
         ),
@@ -90,12 +99,12 @@ def assumptions_of(policy: Policy, form: Form | None, *, learnt: bool, ledger: b
     )
 
 
-def possible(policy: Policy, *, learnt: bool, ledger: bool) -> list[Assumptions]:
+def possible(policy: Policy, *, learnt: bool, ledger: bool, rules: bool = False) -> list[Assumptions]:
     """What a release may rest on, of a table of any form: typed or text, of any line end, of one column."""
     forms: list[Form | None] = [None]
     for end, names in itertools.product((b"\n", b"\r\n"), (("a",), ("a", "b"))):
         forms.append(Form(names, ",", end, begins=0, gzip=False, records=policy.records))
-    return [assumptions_of(policy, form, learnt=learnt, ledger=ledger) for form in forms]
+    return [assumptions_of(policy, form, learnt=learnt, ledger=ledger, rules=rules) for form in forms]
 
 
 def _records(form: Form | None) -> Assumption:

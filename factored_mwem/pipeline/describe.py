@@ -40,9 +40,11 @@ def describe(plan: Plan, fitted: Fitted, accountant: Accountant, run: Run, *, cr
     facts about noisy measurements.
     """
     request, policy, domain, model = plan.request, plan.policy, plan.domain, fitted.model
-    names = model.levels.names(domain.names)
+    names = model.levels.names(plan.modelled.names)
     cliques = [clique for part in model.components for clique in part.tree.cliques]
-    assumptions = assumptions_of(policy, request.private.form, learnt=plan.learnt, ledger=run.has_books)
+    assumptions = assumptions_of(
+        policy, request.private.form, learnt=plan.learnt, ledger=run.has_books, rules=bool(domain.rules)
+    )
     return Manifest(
         tool_version=tool_version(),
         created=datetime.date.fromisoformat(created),
@@ -53,9 +55,7 @@ def describe(plan: Plan, fitted: Fitted, accountant: Accountant, run: Run, *, cr
         workload=request.workload.to_dict(),
         attributes=tuple(_attribute(a, plan) for a in domain),
         domain=domain.to_dict(),
-        components=tuple(
-            sorted(tuple(domain.names[a] for a in part.attributes) for part in model.components)
-        ),
+        components=tuple(sorted(tuple(names[a] for a in part.attributes) for part in model.components)),
         cliques=tuple(tuple(names[v] for v in clique) for clique in cliques),
         rounds=fitted.rounds,
         measurements=tuple(_measured(m, names) for m in fitted.measurements),

@@ -84,7 +84,7 @@ def forecast(plan: Plan, rows: int) -> Forecast:
     in_rounds = course.rounds and not course.at_once
     return Forecast(
         attributes={a.name: a.size for a in domain},
-        cells=domain.cells,
+        cells=plan.modelled.cells,
         candidates=len(candidates) + plan.left_out,
         left_out=plan.left_out,
         largest_marginal=int(candidates.cells.max()),
@@ -104,10 +104,10 @@ def _first_shares(plan: Plan) -> list[Fraction]:
     """How the first measurements share their part of the budget."""
     policy, candidates = plan.policy, plan.candidates
     if policy.initial != "one-way":
-        blocks = 1 if policy.components == "one" else len(plan.domain)
+        blocks = 1 if policy.components == "one" else len(plan.modelled)
         return [Fraction(1, blocks)] * blocks
     if plan.limits is None:
-        return initial_shares(plan.domain.shape)
+        return initial_shares(plan.modelled.shape)
     return level_shares(candidates, hierarchies(candidates, plan.request.budget.composition))
 
 
@@ -115,4 +115,4 @@ def _table_bytes(plan: Plan) -> float:
     """Memory of the counts and the model: of the dense one, two copies of the largest component."""
     if plan.limits is not None:
         return plan.limits.memory_needed(plan.candidates)
-    return bytes_of(plan.candidates) + 16.0 * min(plan.policy.cells, plan.domain.cells)
+    return bytes_of(plan.candidates) + 16.0 * min(plan.policy.cells, plan.modelled.cells)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from factored_mwem.accounting.accountant import price
 from factored_mwem.accounting.conversion import Composition
+from factored_mwem.domain.rules import rules_of, written
 from factored_mwem.errors import FmwemError
 from factored_mwem.files import sha256
 from factored_mwem.ledger.consistency import inspect
@@ -163,7 +164,8 @@ def _asked(entry: Entry, manifest: Manifest) -> Iterator[str]:
     wrong = [name for name, (here, there) in said.items() if here != there]
     if _same_words(entry):
         wrong += ["guarantee.statement"] if promise.statement != statement(policy, policy.delta) else []
-        known = possible(policy, learnt=asked["domain"] is None, ledger=True)
+        rules = bool(manifest.domain.get("rules"))
+        known = possible(policy, learnt=asked["domain"] is None, ledger=True, rules=rules)
         wrong += ["guarantee.assumptions"] if promise.assumptions not in known else []
     yield from (f"its {name} is not what release {entry.number} was asked for in the books" for name in wrong)
     yield from _domain(entry, manifest, policy.privacy_id)
@@ -177,7 +179,8 @@ def _domain(entry: Entry, manifest: Manifest, privacy_id: str | None) -> Iterato
     declared = _attributes(entry.parameters["domain"])
     try:
         here = _attributes(manifest.domain)
-    except ValueError:
+        rules = [_rules(domain, here) for domain in (manifest.domain, entry.parameters["domain"])]
+    except (ValueError, FmwemError):
         yield "its domain is none"
         return
     columns = entry.parameters["columns"]
@@ -187,10 +190,18 @@ def _domain(entry: Entry, manifest: Manifest, privacy_id: str | None) -> Iterato
     for name in here:
         if name in declared and here[name] != declared[name]:
             yield f"its domain of {name!r} is not what was declared for {release} in the books"
+    if rules[0] != rules[1]:
+        yield f"its rules are not what was declared for {release} in the books"
     if [(a.name, a.type, a.domain) for a in manifest.attributes] != [
         (name, field.get("type"), "declared") for name, field in here.items()
     ]:
         yield "its attributes are not those of its domain"
+
+
+def _rules(domain: dict[str, Any], names: Collection[str]) -> list[dict[str, Any]]:
+    """What the rules of a domain say of these columns."""
+    left = [rule.among(names) for rule in rules_of(domain.get("rules", []))]
+    return [written(rule) for rule in left if rule is not None]
 
 
 def _attributes(domain: Any) -> dict[str, dict[str, Any]]:

@@ -59,12 +59,20 @@ def marginal_of(model: Forest, domain: Domain, names: tuple[str, ...]) -> Margin
     """The marginal over columns in the order of `names`; InputError in one line where it cannot be."""
     if not names or len(set(names)) != len(names):
         raise InputError("a marginal is over one column or more, each named once")
-    positions = [domain.index(name) for name in names]
-    if (cells := math.prod(domain.shape[p] for p in positions)) > MAX_MARGINAL_CELLS:
-        raise ResourceError(f"a marginal of {cells:,} cells is too large; {MAX_MARGINAL_CELLS:,} is the most")
-    view = tuple(sorted(positions))
-    counts = model.marginal(view).reshape([domain.shape[p] for p in view])
-    counts = np.ascontiguousarray(counts.transpose([view.index(p) for p in positions]))
+    try:  # a column that follows from another is an axis of that one
+        sources = [domain.source_of(name) for name in names]
+    except ValueError as error:
+        raise InputError(f"no marginal of this model: {error}") from None
+    modelled, shape = domain.modelled, tuple(domain[name].size for name in names)
+    view = tuple(sorted({modelled.index(source) for source, _ in sources}))
+    for axes in (shape, [modelled.shape[p] for p in view]):
+        if (cells := math.prod(axes)) > MAX_MARGINAL_CELLS:
+            most = f"{MAX_MARGINAL_CELLS:,} is the most"
+            raise ResourceError(f"a marginal of {cells:,} cells is too large; {most}")
+    known = model.marginal(view).reshape([modelled.shape[p] for p in view])
+    counts, place = np.zeros(shape), np.indices(known.shape, sparse=True)
+    cells_of = tuple(codes[place[view.index(modelled.index(source))]] for source, codes in sources)
+    np.add.at(counts, cells_of, known)
     return Marginal(names, tuple(labels_of(domain[name]) for name in names), counts)
 
 

@@ -31,6 +31,7 @@ from factored_mwem.privacy.residuals import Residuals
 from factored_mwem.privacy.session import Measurement, NoiseScale
 from factored_mwem.tables.codec import check_type
 from factored_mwem.tables.decode import own_type
+from factored_mwem.tables.derive import check_rules
 from factored_mwem.workload.workload import Workload
 
 VERSION = 4
@@ -83,7 +84,7 @@ def check_size(path: Path, declared: int, header: int) -> None:
 def taken_apart(made: Contents) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The header and the arrays of a model file."""
     levels = made.model.levels
-    coarser = range(len(made.domain), len(levels))
+    coarser = range(len(levels.shape), len(levels))
     header = {
         "fmwem_model": VERSION,
         "domain": made.domain.to_dict(),
@@ -112,7 +113,8 @@ def taken_apart(made: Contents) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 def put_together(kind: type[Kind], header: dict[str, Any], read: Read) -> Kind:
     """What the parts stand for; ValueError, or what else `BROKEN` lists, where they do not fit together."""
-    domain = Domain.from_dict(header["domain"])
+    whole = Domain.from_dict(header["domain"])
+    domain = whole.modelled
     levels = _levels(domain, header["levels"], read)
     parts = [
         _component(levels, tree, read(f"beliefs_{i}", np.float64)) for i, tree in enumerate(header["trees"])
@@ -123,9 +125,9 @@ def put_together(kind: type[Kind], header: dict[str, Any], read: Read) -> Kind:
     if sorted(a for part in parts for a in part.attributes) != list(range(len(domain))):
         raise ValueError("trees do not cover the domain")
     return kind(
-        domain=domain,
+        domain=whole,
         model=Forest(levels, parts, total),
-        schema=_schema(domain, read("schema", np.uint8)),
+        schema=_schema(whole, read("schema", np.uint8)),
         measurements=[
             _measurement(levels, m, read(f"noisy_{i}", np.int64))
             for i, m in enumerate(header["measurements"])
@@ -136,7 +138,7 @@ def put_together(kind: type[Kind], header: dict[str, Any], read: Read) -> Kind:
             )
             for i, r in enumerate(header["residuals"])
         ],
-        manifest=_manifest(domain, header["manifest"]),
+        manifest=_manifest(whole, header["manifest"]),
         rows=rows,
         seed=seed,
     )
@@ -225,9 +227,11 @@ def _schema(domain: Domain, content: np.ndarray) -> pa.Schema:
     for attribute, kind in zip(domain, found.types, strict=True):
         if kind != own_type(attribute):
             check_type(attribute, kind)
-    return pa.schema(
+    schema = pa.schema(
         [pa.field(a.name, kind, nullable=a.nullable) for a, kind in zip(domain, found.types, strict=True)]
     )
+    check_rules(domain, schema)
+    return schema
 
 
 def _measurement(levels: Levels, facts: dict[str, Any], noisy: np.ndarray) -> Measurement:

@@ -93,7 +93,7 @@ def make(
         warm_up()
     table = scope.bounded()  # ---- private from here ...
     if plan is not None:
-        session = session.encode(plan.domain, table)
+        session = session.encode(plan.modelled, table)
     else:
         session, plan = _learnt(session, table, scope, run)
     fitted = MECHANISMS[policy.engine](session, plan, report)  # ---- ... to here

@@ -54,7 +54,7 @@ def fit_columns(domain: Domain, table: Table, columns: Sequence[str] | None) -> 
             check_type(attribute, arrow)
             arrow = _released(attribute, arrow)
         fields.append(pa.field(name, arrow, nullable=attribute.nullable))
-    return Domain(domain[f.name] for f in fields), pa.schema(fields)
+    return domain.rearranged([f.name for f in fields]), pa.schema(fields)
 
 
 def _released(attribute: Attribute, arrow: pa.DataType) -> pa.DataType:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from factored_mwem.domain.attribute import Attribute
+from factored_mwem.domain.conditions import STEPS
 from factored_mwem.tables.parsing import is_text, value_type
 
 OWN_TYPE = {
@@ -20,8 +21,6 @@ OWN_TYPE = {
     "datetime": pa.timestamp("us"),
 }
 """The Arrow type of an attribute whose column came as text."""
-STEPS = {"second": 10**6, "minute": 60 * 10**6, "hour": 3600 * 10**6, "day": 86_400 * 10**6}
-"""Microseconds between timestamps of a resolution."""
 MAX_STEPS = 2.0**52
 """Numbers of this many steps of their last decimal are drawn as if they had no fixed number of decimals."""
 
@@ -44,11 +43,11 @@ def decode(attribute: Attribute, codes: np.ndarray, field: pa.Field, rng: np.ran
     else:
         values = from_units(attribute, _draw(attribute, codes, field.type, rng), null)
         if attribute.sentinels:
-            values = _with_sentinels(attribute, codes, typed(attribute, values, pa.string(), safe=False))
+            values = with_sentinels(attribute, codes, typed(attribute, values, pa.string(), safe=False))
     return typed(attribute, values, field.type, safe=False)
 
 
-def _with_sentinels(attribute: Attribute, codes: np.ndarray, values: pa.Array) -> pa.Array:
+def with_sentinels(attribute: Attribute, codes: np.ndarray, values: pa.Array) -> pa.Array:
     """The texts of an attribute's values, and its sentinels where the codes say so."""
     sentinel = codes - (len(attribute.cuts) - 1 + len(attribute.specials))
     mask = (sentinel >= 0) & (sentinel < len(attribute.sentinels))
@@ -127,7 +126,10 @@ def _draw_numbers(
     lower, upper = cuts[inside], cuts[inside + 1]
     drawn = lower + rng.random(len(lower)) * (upper - lower)
     narrow = arrow.to_pandas_dtype() if pa.types.is_floating(arrow) else np.float64
-    return np.where(drawn.astype(narrow) >= upper, lower, drawn)
+    first = lower.astype(narrow)
+    first = np.where(first < lower, np.nextafter(first, narrow(np.inf)), first)
+    rounded = drawn.astype(narrow)
+    return np.where((rounded >= upper) | (rounded < lower), first, drawn)
 
 
 def listed_values(attribute: Attribute) -> pa.Array:

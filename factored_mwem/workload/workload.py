@@ -33,6 +33,8 @@ MAX_LISTED = 2**24
 """Members of the marginals that are listed one by one: those named, and what cubes, ranges and parities need.
 One of 20 attributes has 10 million.
 """
+MAX_ATTRIBUTES = 20
+"""Of a marginal that is named: all that is inside it is listed."""
 MAX_TOML_BYTES, MAX_KEY_PARTS = 2**20, 64
 """Bytes of a TOML file and parts of a key in it: the time that the parser takes grows with the square of the
 parts.
@@ -172,13 +174,15 @@ class Workload:
         )
 
     def candidates(self, domain: Domain) -> Candidates:
-        """The targets and every marginal inside one, often the cheaper way to it."""
+        """The targets and every marginal inside one, often the cheaper way to it; over the attributes that
+        are modelled, for what follows from them adds nothing.
+        """
         self.check(domain.names)
-        spans = [
-            *(Span(clique, len(clique)) for clique in self.named),
-            *(request.spans(domain) for request in self.asked),
-        ]
-        return Candidates.of(domain, max(self.orders, default=0), spans)
+        asked = [Span(clique, len(clique)) for clique in self.named]
+        asked += [request.spans(domain) for request in self.asked]
+        spans = [_modelled(span, domain) if domain.derived else span for span in asked]
+        modelled = domain.modelled
+        return Candidates.of(modelled, min(max(self.orders, default=0), len(modelled)), spans)
 
     def check(self, names: Sequence[str]) -> None:
         """InputError or ResourceError where the workload does not fit attributes of these names."""
@@ -192,8 +196,9 @@ class Workload:
             asked.check(len(names))
         known = set(names)
         for clique in (*self.named, *(asked.names for asked in self.asked)):
-            if len(clique) > 20 and clique in self.named:
-                raise InputError(f"a marginal of {len(clique)} attributes has too many parts; 20 is the most")
+            if len(clique) > MAX_ATTRIBUTES and clique in self.named:
+                what = f"too many parts; {MAX_ATTRIBUTES} is the most"
+                raise InputError(f"a marginal of {len(clique)} attributes has {what}")
             unknown = [name for name in clique if name not in known]
             if unknown:
                 raise InputError(f"the workload names {unknown[0]!r}, which is not among the attributes")
@@ -225,6 +230,19 @@ class Workload:
                 f"the workload has {count:,} candidate marginals of up to {widest} attributes, too many to "
                 "list; ask for fewer"
             )
+
+
+def _modelled(span: Span, domain: Domain) -> Span:
+    """The marginals over the sources of what a span names, of as many of them as follow from its order."""
+    sources = [domain.sources_of(name) for name in span.names]
+    if all(of == {name} for of, name in zip(sources, span.names, strict=True)):
+        return span
+    names = domain.modelled.clique(set().union(*sources))
+    order = sum(sorted(map(len, sources), reverse=True)[: span.order])
+    if len(names) > MAX_ATTRIBUTES:
+        what = f"follows from {len(names)} columns: too many for a marginal over all of them"
+        raise InputError(f"what the workload asks of {', '.join(span.names)} {what}")
+    return Span(names, min(order, len(names)), span.weight)
 
 
 def parse_toml(text: str) -> dict[str, Any]:

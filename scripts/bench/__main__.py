@@ -4,6 +4,7 @@
     python scripts/bench workloads ...              errors of ranges, cubes and mixed workloads
     python scripts/bench raw ...                    errors, by values, on raw tables with a learnt domain
     python scripts/bench reading ...                CPU of reading text files
+    python scripts/bench rules ...                  rows that break a domain's rules, and what rules cost
     python scripts/bench same ...                   do two checkouts release the same bytes?
 
 Each of them has its own `--help`.
@@ -14,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 
 MODULES = {"accuracy": "runs", "speed": "runs", "scale": "runs"} | {
-    name: name for name in ("workloads", "raw", "reading", "same")
+    name: name for name in ("workloads", "raw", "reading", "rules", "same")
 }
 
 if __name__ == "__main__":

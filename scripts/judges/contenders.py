@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.csv
 
 from factored_mwem import Domain, Release, Workload, draft, release
-from factored_mwem.tables.codec import decode, encode_table
+from factored_mwem.tables.codec import encode_table
+from factored_mwem.tables.decode import decode
 from factored_mwem.tables.source import open_table
 from judges.case import Case
 from judges.runners import frames

@@ -325,7 +325,7 @@ def test_joined_cells_bound_the_tree_that_a_measurement_makes(seed: int) -> None
         Measurement(view, np.zeros(levels.cells(view), dtype=np.int64), NoiseScale(1.0, Composition.ZCDP))
         for view in views
     ]
-    state = SimpleNamespace(forest=Forest(levels, parts, 1.0), measurements=noise)
+    state = SimpleNamespace(forest=Forest(levels, parts, 1.0), measurements=noise, zeros={})
     domain = Domain.from_dict({f"a{i}": s for i, s in enumerate(levels.shape)})
     fine = Candidates(
         domain,

@@ -103,7 +103,8 @@ def test_every_step_is_the_best_one(seed: int) -> None:
         for row in rng.integers(rows, size=8).tolist():
             before, group = distance(codes, mine), np.array(GROUPS[a], dtype=np.int32)
             options = [distance(_with(codes, a, row, value), mine) for value in range(SIZES[a])]
-            moved = kernels.improve(views, column, layout, group, residual, np.array([[row], [0]]))
+            tables = kernels.Tables(layout, residual)
+            moved = kernels.improve(views, column, tables, module.NONE, group, np.array([[row], [0]]))
             codes[a, row] = views[first[a], row]
             after = distance(codes, mine)
             assert after == pytest.approx(min(options), abs=1e-3)
@@ -185,6 +186,43 @@ def test_ends_of_the_range(rows: int, views: list[Axes], proposals: int) -> None
     assert distance(codes, targets) <= distance(before, targets) + 1e-3
     if proposals <= 1 or views in ([], [((1, 0),)]):
         assert (codes != before).sum() <= proposals * bool(views)
+
+
+@pytest.mark.parametrize("ruled", [True, False])
+@pytest.mark.parametrize("seed", range(3))
+def test_no_row_moves_where_rules_leave_none(ruled: bool, seed: int) -> None:
+    """Targets pull rows into cells that are barred, at the values themselves and at a coarser level: none
+    goes there. Without the bar some do.
+    """
+    rows, rng = 2000, np.random.default_rng(seed)
+    codes = draw(rows, seed + 20)
+    size = len(table_of(codes, BARRED[0]))
+    barred = [Target(axes, np.zeros(len(table_of(codes, axes)))) for axes in BARRED]
+    for target in barred:
+        closed = rng.random(len(target.table)) < 0.4
+        target.table[closed] = np.inf
+        codes = codes[:, np.isfinite(target.table)[_cells(codes, target.views)]]
+    rows = codes.shape[1]
+    assert rows > 50
+    pull = [Target(BARRED[0], np.full(size, rows / size)), *targets_for(rows)]
+    codes = np.ascontiguousarray(codes)
+    before = codes.copy()
+    refine(codes, SIZES, GROUPS, pull, 20_000, rng, barred if ruled else ())
+    assert (codes != before).any()
+    inside = [int(np.isinf(target.table)[_cells(codes, target.views)].sum()) for target in barred]
+    assert (sum(inside) == 0) == ruled
+
+
+BARRED: list[Axes] = [((0, 0), (2, 0)), ((3, 1), (4, 0))]
+
+
+def _cells(codes: np.ndarray, axes: Axes) -> np.ndarray:
+    """int64[row]: the cell of each row in a table over `axes`."""
+    cell = np.zeros(codes.shape[1], dtype=np.int64)
+    for a, level in axes:
+        group = GROUPS[a][level]
+        cell = cell * (int(group.max()) + 1) + group[codes[a]]
+    return cell
 
 
 def test_one_attribute() -> None:

@@ -1,0 +1,232 @@
+"""Rules: what is publicly known of how columns hang together, declared in the domain file and never read off
+the data.
+
+They cost nothing and promise nothing about the private rows: one that breaks a rule is encoded as it is, and
+neither refused nor counted. They bind what is released: combinations that they rule out are cells of weight
+zero in the model (domain/zeros.py), and columns that follow from others are not modelled at all but computed
+when rows are drawn (tables/derived.py). So neither fit nor sampling nor refinement can break them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from factored_mwem.domain.attribute import Attribute, Scalar
+from factored_mwem.domain.conditions import (
+    SCHEMA,
+    Condition,
+    cuts_of,
+    with_cuts,
+)
+from factored_mwem.errors import InputError
+from factored_mwem.files import complaint
+
+MAX_COLUMNS = 12
+"""Of a rule that rules out combinations: a table over all of them is made."""
+Conditions = Annotated[dict[str, Condition], Field(min_length=1, max_length=MAX_COLUMNS)]
+"""What must hold of each of these columns, all at once."""
+
+
+class _Rule(BaseModel):
+    """What all rules have."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+    description: str | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns it names, each once."""
+        raise NotImplementedError
+
+    def among(self, names: Collection[str]) -> Self | None:
+        """What is left of it where only these columns are released."""
+        return self if set(self.columns) <= set(names) else None
+
+
+class Implication(_Rule):
+    """Where all of `if` holds, all of `then` does."""
+
+    if_: Conditions = Field(alias="if")
+    then: Conditions
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys([*self.if_, *self.then]))
+
+    def among(self, names: Collection[str]) -> Implication | None:
+        """What it says of each column of `then` holds without the others."""
+        then = {name: condition for name, condition in self.then.items() if name in names}
+        return self.model_copy(update={"then": then}) if then and set(self.if_) <= set(names) else None
+
+
+class Exclusion(_Rule):
+    """All of `never` does not hold at once."""
+
+    never: Conditions
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(self.never)
+
+
+class Order(_Rule):
+    """The first column is at most the second, wherever neither is null."""
+
+    order: tuple[str, str]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.order
+
+
+def _entries(given: Any) -> Any:
+    """A map with keys that JSON cannot have as a list of pairs."""
+    texts = isinstance(given, Mapping) and all(isinstance(key, str) for key in given)
+    return list(given.items()) if isinstance(given, Mapping) and not texts else given
+
+
+_MAP_SCHEMA = {
+    "anyOf": [
+        {"type": "object"},
+        {"type": "array", "items": {"type": "array", "prefixItems": [SCHEMA], "minItems": 2, "maxItems": 2}},
+    ]
+}
+Map = Annotated[
+    dict[str, Scalar | None] | tuple[tuple[Condition, Scalar | None], ...],
+    BeforeValidator(_entries),
+    Field(min_length=1, json_schema_extra=_MAP_SCHEMA),
+]
+
+
+class Derivation(_Rule):
+    """A column that follows from another: `map` lists its value for each of the source's values, as an object
+    or as pairs of a condition and a value, of which the first that holds counts.
+    """
+
+    derive: str
+    from_: str = Field(alias="from")
+    map: Map
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.derive, self.from_)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        return (self.from_,)
+
+    def entries(self, source: Attribute) -> list[tuple[Any, Scalar | None]]:
+        """(condition on the source, value) pairs."""
+        if isinstance(self.map, Mapping):
+            return [(_read(source, key), value) for key, value in self.map.items()]
+        return list(self.map)
+
+
+class Sum(_Rule):
+    """A column that is the sum of others. A null part makes it null; where it is never null, a null counts
+    nothing.
+    """
+
+    sum: str
+    of: tuple[str, ...] = Field(min_length=2, max_length=64)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.sum, *self.of)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        return self.of
+
+
+Rule = Implication | Exclusion | Derivation | Order | Sum
+_KINDS: dict[str, type[Rule]] = {
+    "if": Implication, "never": Exclusion, "derive": Derivation, "order": Order, "sum": Sum
+}  # fmt: skip
+
+
+def rules_of(given: Any) -> tuple[Rule, ...]:
+    """The rules in a domain file; InputError in one line for what is none."""
+    if not isinstance(given, list | tuple):
+        raise InputError('"rules" must be a list')
+    rules = tuple(rule if isinstance(rule, Rule) else _parsed(i, rule) for i, rule in enumerate(given))
+    for i, rule in enumerate(rules):
+        try:
+            json.dumps(written(rule), ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise InputError(f"rule {i + 1} holds half of a surrogate pair, which is no text") from None
+    return rules
+
+
+def _parsed(position: int, data: Any) -> Rule:
+    found = [kind for kind in _KINDS if isinstance(data, Mapping) and kind in data]
+    if len(found) != 1:
+        what = ", ".join(f'"{kind}"' for kind in _KINDS)
+        raise InputError(f"rule {position + 1} must be an object with one of {what}")
+    try:
+        return _KINDS[found[0]].model_validate(dict(data))
+    except ValidationError as error:
+        raise InputError(f"rule {position + 1}: {complaint(error)}") from None
+
+
+def written(rule: Rule) -> dict[str, Any]:
+    """The JSON form of a rule."""
+    return rule.model_dump(by_alias=True, exclude_unset=True, mode="json")
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of the list of rules."""
+    kinds = [kind.model_json_schema(by_alias=True) for kind in _KINDS.values()]
+    return {"type": "array", "items": {"anyOf": kinds}}
+
+
+def cut(attributes: Sequence[Attribute], rules: Sequence[Rule]) -> tuple[Attribute, ...]:
+    """The attributes with their bins cut at the bounds of all conditions; InputError for what a rule may not
+    say of them.
+    """
+    by_name = {a.name: a for a in attributes}
+    cuts: dict[str, list[int | float]] = {}
+    for i, rule in enumerate(rules):
+        for name in rule.columns:
+            if name not in by_name:
+                raise InputError(f"rule {i + 1} names {name!r}, which is no field of the domain")
+        try:
+            for name, condition in _conditions(rule, by_name):
+                cuts.setdefault(name, []).extend(cuts_of(by_name[name], condition))
+        except ValueError as error:
+            raise InputError(f"rule {i + 1}: {error}") from None
+    return tuple(with_cuts(a, cuts[a.name]) if cuts.get(a.name) else a for a in attributes)
+
+
+def cut_columns(attributes: Sequence[Attribute], rules: Sequence[Rule]) -> tuple[str, ...]:
+    """The attributes whose bins a condition cuts."""
+    by_name = {a.name: a for a in attributes}
+    found = (c for rule in rules for c in _conditions(rule, by_name))
+    return tuple(dict.fromkeys(name for name, condition in found if [*cuts_of(by_name[name], condition)]))
+
+
+def _conditions(rule: Rule, by_name: Mapping[str, Attribute]) -> list[tuple[str, Any]]:
+    """(column, condition) of all conditions in a rule."""
+    if isinstance(rule, Implication):
+        return [*rule.if_.items(), *rule.then.items()]
+    if isinstance(rule, Exclusion):
+        return list(rule.never.items())
+    if isinstance(rule, Derivation):
+        return [(rule.from_, condition) for condition, _ in rule.entries(by_name[rule.from_])]
+    return []
+
+
+def _read(source: Attribute, key: str) -> Scalar:
+    """The value of the source that a key of a map stands for."""
+    try:
+        if source.type == "boolean":
+            return {"true": True, "false": False}[key]
+        if source.type == "integer":
+            return int(key)
+        return float(key) if source.type == "number" else key
+    except (ValueError, KeyError):
+        raise ValueError(f"the map's key {key!r} is no {source.type} for {source.name!r}") from None
