@@ -82,6 +82,17 @@ def clear_span(noisy: np.ndarray, stddev: float) -> tuple[int, int] | None:
     return (int(found[0]), int(found[-1]) + 1) if len(found) else None
 
 
+def filled(noisy: np.ndarray, stddev: float) -> tuple[int, int]:
+    """The cells without those at both ends that may well be empty, one with the other."""
+    ends = []
+    for counts in (noisy, noisy[::-1]):
+        sums, cells = np.cumsum(counts), np.arange(1, len(counts) + 1)
+        empty = np.flatnonzero(sums < THIN * stddev * np.sqrt(cells))
+        ends.append(int(empty[-1]) + 1 if len(empty) else 0)
+    first, last = ends[0], len(noisy) - ends[1]
+    return (first, last) if first < last else (0, len(noisy))
+
+
 def cut(low: float, high: float, pieces: int, *, whole: bool, step: int = 1) -> np.ndarray:
     """The edges of about `pieces` equal cells from low to high, both included; whole ones at multiples of
     `step`.

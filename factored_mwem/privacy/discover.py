@@ -21,7 +21,7 @@ import pyarrow as pa
 from factored_mwem.accounting.accountant import Budget, Charge, Mechanism, scale_for
 from factored_mwem.accounting.conversion import threshold_delta
 from factored_mwem.accounting.unit import Unit
-from factored_mwem.domain.grids import PIECES, clear_span, coarse_grid, refine
+from factored_mwem.domain.grids import PIECES, clear_span, coarse_grid, filled, refine
 from factored_mwem.errors import InputError
 from factored_mwem.privacy.counts import Sealed
 from factored_mwem.privacy.session import Session
@@ -267,7 +267,8 @@ class Reader:
         inside = slice(span[0], span[1])
         edges = refine(grid[span[0] : span[1] + 1], noisy[inside], stddev, pieces=PIECES)
         noisy, stddev = self.histogram("detail", edges, fine)
-        return replace(self.found, edges=edges, noisy=noisy, cell_stddev=stddev)
+        first, last = filled(noisy, stddev)
+        return replace(self.found, edges=edges[first : last + 1], noisy=noisy[first:last], cell_stddev=stddev)
 
     def histogram(self, what: str, edges: np.ndarray, cost: Fraction) -> tuple[np.ndarray, float]:
         """(noisy counts of the cells: int64, their standard deviation). A row lies in one cell at most."""
