@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from factored_mwem.domain.attribute import Attribute
+from factored_mwem.domain.attribute import Attribute, is_moment
 from factored_mwem.domain.grids import (
     MICROS_A_DAY,
     MOST_BINS,
@@ -25,7 +25,7 @@ from factored_mwem.domain.grids import (
 )
 from factored_mwem.privacy.discover import Found
 from factored_mwem.tables.decode import STEPS
-from factored_mwem.tables.kinds import bounds_of_type, most_whole
+from factored_mwem.tables.kinds import MOMENTS, bounds_of_type, most_whole
 from factored_mwem.tables.parsing import is_text, value_type
 
 OTHER = "other"
@@ -68,7 +68,8 @@ class First:
         special = np.sort(np.array(values, dtype=coarse_grid(found.unit).dtype))
         edges = edges_of(found, special)
         facts |= {"edges": edges_in_json(found, edges)}
-        facts["specialValues"] = [*in_json(found, special), *sorted(found.texts)] or None
+        texts = sorted(text for text in found.texts if found.unit not in MOMENTS or not is_moment(text))
+        facts["specialValues"] = [*in_json(found, special), *texts] or None
         return cls(found, Attribute.model_validate(facts), edges, special)
 
 
@@ -86,7 +87,7 @@ def facts_of(found: Found, *, required: bool) -> dict[str, Any]:
 
 def bounds_of(found: Found) -> tuple[float, float]:
     """The least and the greatest unit that the column can hold, from its type alone."""
-    if found.unit in ("date", "datetime"):
+    if found.unit in MOMENTS:
         scale = 1 if found.unit == "date" else MICROS_A_DAY
         return float(YEARS[0] * scale), float(YEARS[-1] * scale)
     arrow = value_type(found.column.type)
@@ -104,7 +105,7 @@ def edges_of(found: Found, values: np.ndarray) -> np.ndarray:
         edges = wide_grid(found.unit)
     else:
         goal = max(float(found.noisy.sum()) / MOST_BINS, BIN_NOISE * found.cell_stddev)
-        step = STEPS.get(found.resolution or "", 1)
+        step = max(STEPS.get(found.resolution or "", 1), found.tick)
         edges = bins(found.edges, found.noisy, found.cell_stddev, rows=goal, step=step)
         first, last = np.searchsorted(grid, edges[[0, -1]])
         place = np.searchsorted(grid, values)
@@ -138,5 +139,5 @@ def in_json(found: Found, units: np.ndarray) -> list[Any]:
 def edges_in_json(found: Found, edges: np.ndarray) -> list[Any]:
     """Edges as a domain file has them: there the last one is inclusive."""
     if found.unit != "number":
-        edges = np.concatenate([edges[:-1], edges[-1:] - 1])
+        edges = np.concatenate([edges[:-1], (edges[-1:] - 1) // found.tick * found.tick])
     return in_json(found, edges)

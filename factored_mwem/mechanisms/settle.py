@@ -122,7 +122,10 @@ def _free(first: First) -> tuple[np.ndarray, np.ndarray]:
     """(a unit of each bin that is no special value, whether it is the only one: bool)."""
     edges = first.edges
     if first.found.unit == "number":
-        return (edges[:-1] + edges[1:]) / 2, np.zeros(len(edges) - 1, dtype=bool)
+        free = edges[:-1] / 2 + edges[1:] / 2
+        for _ in first.values:  # a special value in the middle stands for itself, not for the bin
+            free = np.where(np.isin(free, first.values), np.nextafter(free, edges[1:]), free)
+        return free, np.zeros(len(edges) - 1, dtype=bool)
     step = STEPS.get(first.found.resolution or "", 1)
     fine, coarse = (Grid.of(edges, first.values, width) for width in (1, step))
     bins = np.arange(len(edges) - 1)
@@ -176,9 +179,7 @@ def _recoded(first: First, attribute: Attribute) -> tuple[np.ndarray, np.ndarray
         listed = np.rint(own * found.scale) if found.type == "number" and found.unit != "number" else own
         kept[before.bin_codes] = single & np.isin(free, listed)
     else:
-        kept[before.bin_codes] = (before.cuts[:-1] >= attribute.cuts[0]) & (
-            before.cuts[1:] <= attribute.cuts[-1]
-        )
+        kept[before.bin_codes] = np.isin(before.cuts[:-1], attribute.cuts[:-1])
     texts = len(before.sentinels)
     if texts:
         old = len(before.bin_codes) + len(special) + np.arange(texts)
