@@ -141,8 +141,8 @@ class Votes:
         return self._enough(MOMENTS[1:], RESOLUTIONS)
 
     def _enough(self, kinds: Sequence[str], names: Sequence[T]) -> T | None:
-        """The first of `names`, one for each of `kinds` but the last, after which hardly any votes follow; None
-        where no votes are believed.
+        """The first of `names`, one for each of `kinds` but the last, after which hardly any votes follow.
+        None where no votes are believed.
         """
         most = INEXACT * self.of(*kinds)
         if not most:
@@ -276,7 +276,8 @@ class Reader:
         if span is None:
             return self.found
         inside = slice(span[0], span[1])
-        edges = refine(grid[span[0] : span[1] + 1], noisy[inside], stddev, pieces=PIECES, step=self.found.tick)
+        edges, step = grid[span[0] : span[1] + 1], self.found.tick
+        edges = refine(edges, noisy[inside], stddev, pieces=PIECES, step=step)
         noisy, stddev = self.histogram("detail", edges, fine)
         return replace(self.found, edges=edges, noisy=noisy, cell_stddev=stddev)
 
