@@ -111,16 +111,16 @@ def edges_of(found: Found, values: np.ndarray) -> np.ndarray:
         place = np.searchsorted(grid, values)
         among = values[(place >= first - NEAR) & (place <= last + NEAR)]
         if len(among):
-            beyond = among[-1] + 1 if found.unit != "number" else np.nextafter(among[-1], np.inf)
+            beyond = among[-1] + found.tick if found.unit != "number" else np.nextafter(among[-1], np.inf)
             ends = [min(among[0], edges[0]), max(beyond, edges[-1])]
             edges = np.unique(np.concatenate([edges, ends])).astype(grid.dtype)
         edges = with_tails(edges, grid)
     least, most = bounds_of(found)
-    beyond = most + 1 if found.unit != "number" else most
+    beyond = most + found.tick if found.unit != "number" else most
     edges = edges[(edges >= least) & (edges <= beyond)]
     if len(edges) < 2:
-        edges = np.array([max(least, 0), max(least, 0) + 1]).astype(grid.dtype)
-    return with_values_left(edges, values.tolist())
+        edges = np.array([max(least, 0), max(least, 0) + found.tick]).astype(grid.dtype)
+    return with_values_left(edges, values.tolist(), found.tick)
 
 
 def in_json(found: Found, units: np.ndarray) -> list[Any]:

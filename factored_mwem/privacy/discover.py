@@ -89,7 +89,7 @@ class Found:
     @property
     def tick(self) -> int:
         """How many whole numbers lie from one value that the column's type can hold to the next."""
-        return tick_of(self.column) if self.type == "datetime" else 1
+        return tick_of(self.column.type) if self.type == "datetime" else 1
 
     @property
     def mostly_text(self) -> bool:

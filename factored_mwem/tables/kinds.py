@@ -141,9 +141,9 @@ def bounds_of_type(field: pa.Field) -> tuple[float, float]:
     return -np.inf, np.inf
 
 
-def tick_of(field: pa.Field) -> int:
+def tick_of(arrow: pa.DataType) -> int:
     """The microseconds from one timestamp of a column to the next, from its type alone (public)."""
-    arrow = value_type(field.type)
+    arrow = value_type(arrow)
     return {"s": 10**6, "ms": 10**3}.get(arrow.unit, 1) if pa.types.is_timestamp(arrow) else 1
 
 
