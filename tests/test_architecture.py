@@ -170,20 +170,21 @@ INSIDERS = (
     "Sealed.__init__",
     "Sealed.reveal",
     "PrivateRows.count",
+    "PrivateRows.recode",
     "PrivateRows.answer",
     "PrivateRows.public_total",
 )
-"""What handles sealed contents: Sealed itself, the steps that seal them again, with the counts of candidates
-or the answers to questions, and the one that tells the number of rows where it is public.
+"""What handles sealed contents: Sealed itself, the steps that seal them again, in another domain, with the
+counts of candidates or the answers to questions, and the one that tells the number of rows where it is
+public.
 """
 OPENERS = {
     ("privacy.session", "Session.select"),
     ("privacy.session", "Session.measure"),
     ("privacy.residuals", "measure_residuals"),
-    ("privacy.discover", "_votes"),
-    ("privacy.discover", "_bounds"),
-    ("privacy.discover", "_magnitude"),
-    ("privacy.discover", "_categories"),
+    ("privacy.discover", "read_votes"),
+    ("privacy.discover", "Reader.popular"),
+    ("privacy.discover", "Reader.histogram"),
 }
 """The functions that open private numbers: select, measure, and the parts of discover."""
 
@@ -213,11 +214,76 @@ def charges_first(found: Sources) -> list[str]:
     )
 
 
+def sealed_at_once(found: Sources) -> list[str]:
+    """`discover` seals every profile in the statement that makes it, and hands it to its readings alone;
+    learning hands the table to `discover` and to the encoding alone; rows that are sealed again are not
+    looked at.
+    """
+    wrong = []
+    for module, owner, words, whole in SEALING:
+        function = dict(_functions(parsed(found[module]))).get(owner) if module in found else ast.Pass()
+        if function is None:
+            wrong.append(f"{module} has no {owner}")
+            continue
+        wrong += [f"{module} {owner}: {use}" for use in _uses(function, words) if use not in whole]
+    return wrong
+
+
+SEALING = (
+    (
+        "privacy.discover",
+        "discover",
+        ("table", "profile", "profiles"),
+        {
+            "profiles = {name: Sealed(found) for name, found in profile(table, names).items()}",
+            "names = [name for name in table.schema.names if columns is None or name in columns]",
+            "table.check_column(name)",
+            "fields = [table.schema.field(name) for name in names]",
+            "votes = [read_votes(session, name, profiles[name], first / len(names)) for name in names]",
+            "reader = Reader(session, profiles[column.name], start)",
+        },
+    ),
+    (
+        "mechanisms.learn",
+        "learn",
+        ("table",),
+        {
+            "found = discover(session, table, columns, partial(discovery_share, policy, budget))",
+            "session = session.encode(first, table)",
+        },
+    ),
+    (
+        "privacy.counts",
+        "PrivateRows.recode",
+        ("_contents", "recoded"),
+        {
+            "recoded = [codes[a.name].astype(code_dtype(a))[self._contents.codes[self.names.index(a.name)]] "
+            "for a in domain]",
+            "return PrivateRows(recoded, domain)",
+        },
+    ),
+)
+"""By function, the words that stand for private rows, and every statement of it that may say them."""
+
+
+def _uses(function: ast.AST, words: tuple[str, ...]) -> Iterator[str]:
+    """The innermost statements that say one of the words."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.stmt) and node is not function:
+            inside = [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt)]
+            said = {getattr(n, "id", getattr(n, "attr", None)) for child in inside for n in ast.walk(child)}
+            if said & set(words):
+                yield ast.unparse(node)
+
+
 WHO_SAYS = {
+    "profile": {"tables.profile", "tables.draft", "privacy.discover"},
+    "ColumnProfile": {"tables.profile", "tables.draft", "privacy.discover"},
+    "recode": {"privacy.counts", "privacy.session", "mechanisms.learn"},
     "encode_table": {"tables.codec", "privacy.counts"},
-    "bounded": {"mechanisms.plan", "pipeline.release"},
+    "bounded": {"mechanisms.plan", "pipeline.release", "pipeline.learn_domain"},
     "bound_contributions": {"tables.contributions", "mechanisms.plan"},
-    "OpenDPNoise": {"privacy.noise", "pipeline.release", "verifier.watch"},
+    "OpenDPNoise": {"privacy.noise", "pipeline.release", "pipeline.learn_domain", "verifier.watch"},
     "public_total": {"privacy.counts", "privacy.session", "mechanisms.total"},
     "Rows": {
         "privacy.counts",
@@ -232,6 +298,8 @@ WHO_SAYS = {
 NO_WAY_ROUND = {"__getstate__", "__dict__", "__getattribute__", "get_referents", "attrgetter", "f_locals"}
 GETATTR = ("workload.workload",)
 """Where a workload's kinds are asked for by their keys."""
+BEGINS = ("pipeline.release", "pipeline.learn_domain")
+"""Where an accountant and a session begin."""
 AUDITED = ("mechanisms.", "model.", "privacy.", "workload.", "pipeline.describe")
 
 
@@ -262,12 +330,12 @@ def _ways(name: str, node: ast.AST) -> Iterator[str]:
             yield "changes an accountant"
     if isinstance(node, ast.Call):
         function, named = ast.unparse(node.func), {k.arg for k in node.keywords}
-        if function in ("Session", "Accountant") and name != "pipeline.release":
+        if function in ("Session", "Accountant") and name not in BEGINS:
             yield f"makes a {function}"
         parts = function.endswith("replace") and named & {"noise", "unit", "accountant", "_rows"}
         if parts and name != "privacy.session":
             yield "changes a part of a session"
-        if function == "session.encode" and name != "pipeline.release":
+        if function == "session.encode" and name not in ("pipeline.release", "mechanisms.learn"):
             yield "encodes another table"
         draws = function.endswith((".noise.add", ".noise.select", ".noise.threshold"))
         if draws and not name.startswith("privacy."):
@@ -353,6 +421,7 @@ RULES = {
     "no_way_round": no_way_round,
     "one_draw": one_draw,
     "charges_first": charges_first,
+    "sealed_at_once": sealed_at_once,
     "no_seed": no_seed,
 }
 
@@ -438,6 +507,36 @@ PLANTED = [
         "privacy.session",
         OPENER.format("print(c.answers)\n        return self.noise.add(c.exact(what), scale=scale)"),
     ),
+    (
+        "sealed_at_once",
+        "privacy.discover",
+        "def discover(session, table, columns, share):\n    found = profile(table, names)\n    return found",
+    ),
+    (
+        "sealed_at_once",
+        "privacy.discover",
+        "def discover(session, table, columns):\n    if profiles[n].reveal().votes()[0]:\n        return 1",
+    ),
+    (
+        "sealed_at_once",
+        "mechanisms.learn",
+        "def learn(session, table, columns, policy):\n    for row in table.read(columns):\n        pass",
+    ),
+    (
+        "sealed_at_once",
+        "privacy.counts",
+        "class PrivateRows(Sealed):\n    def recode(self, domain, codes):\n"
+        "        return self._contents.codes",
+    ),
+    ("no_way_round", "mechanisms.learn", "def f(table):\n    return profile(table, ['a'])"),
+    ("no_way_round", "mechanisms.tree", "def f(session, d):\n    return session.recode(d, {})"),
+    (
+        "one_draw",
+        "privacy.discover",
+        "class Reader:\n    def histogram(self, edges, scale):\n"
+        "        column = session._unseal(self.sealed, Charge('discover', m, (), scale, s))\n"
+        "        return column.histogram(edges), session.noise.add(column.votes(), scale=scale / 2)",
+    ),
     ("no_seed", "privacy.noise", "def add(values, *, seed=None): ..."),
     ("no_seed", "privacy.discover", "x = np.random.default_rng(0)"),
     ("no_seed", "mechanisms.mwem", "x = np.random.random(3)"),
@@ -481,9 +580,10 @@ def test_a_sealed_object_shows_nothing(sealed: Sealed) -> None:
 
 def test_a_profile_shows_nothing() -> None:
     """A data class prints its fields by default, and error reports print locals."""
-    profile = ColumnProfile(("string",))
-    profile.texts["CANARY"] += 1
-    assert "CANARY" not in repr(profile)
+    profile = ColumnProfile()
+    profile.add(pa.array(["CANARY"]))
+    assert profile.texts(()) == {"CANARY": 1}
+    assert "CANARY" not in repr(profile) + str(profile) + f"{[profile]}"
 
 
 def test_fake_and_real_adapters_have_the_same_methods() -> None:

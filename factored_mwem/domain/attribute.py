@@ -199,7 +199,7 @@ class Attribute(BaseModel):
     def sentinels(self) -> tuple[str, ...]:
         """The texts among the special values, in code order: what is no number or moment of the type."""
         listed = self.special_values or ()
-        return tuple(v for v in listed if isinstance(v, str) and not (self._moments and _is_moment(v)))
+        return tuple(v for v in listed if isinstance(v, str) and not (self._moments and is_moment(v)))
 
     @property
     def _moments(self) -> bool:
@@ -335,7 +335,7 @@ class Attribute(BaseModel):
         return int(self.bin_codes[min(max(place, 0), len(self.bin_codes) - 1)])
 
 
-def _is_moment(text: str) -> bool:
+def is_moment(text: str) -> bool:
     """Whether a special value of a date or timestamp is one of its values; else it is a text of its own."""
     try:
         datetime.datetime.fromisoformat(text)

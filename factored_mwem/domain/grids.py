@@ -160,12 +160,14 @@ def with_tails(edges: np.ndarray, grid: np.ndarray) -> np.ndarray:
     return np.unique(np.append(made, grid.dtype.type(0))) if made[0] < 0 < made[-1] else made
 
 
-def with_values_left(edges: np.ndarray, special: Sequence[float]) -> np.ndarray:
+def with_values_left(edges: np.ndarray, special: Sequence[float], tick: int = 1) -> np.ndarray:
     """The edges but for those of bins of whole numbers that hold special values alone: their neighbour takes
-    them in. Where nothing at all is left, one value beyond is.
+    them in. Where nothing at all is left, one value beyond is. Values are `tick` apart.
     """
     if edges.dtype != np.int64:
         return edges
+    if tick > 1:
+        return with_values_left(edges // tick, [value // tick for value in special]) * tick
     taken = np.unique(np.asarray(special, dtype=np.int64))
     kept = [int(edges[0])]
     for high in edges[1:].tolist():

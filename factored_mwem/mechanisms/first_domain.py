@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from factored_mwem.domain.attribute import Attribute
+from factored_mwem.domain.attribute import Attribute, is_moment
 from factored_mwem.domain.conditions import STEPS
 from factored_mwem.domain.grids import (
     MICROS_A_DAY,
@@ -24,7 +24,7 @@ from factored_mwem.domain.grids import (
     with_values_left,
 )
 from factored_mwem.privacy.discover import Found
-from factored_mwem.tables.kinds import bounds_of_type, most_whole, written
+from factored_mwem.tables.kinds import MOMENTS, bounds_of_type, most_whole, written
 from factored_mwem.tables.parsing import is_text, value_type
 
 OTHER = "other"
@@ -66,8 +66,9 @@ class First:
         values = [value for value in found.values if least <= value <= most]
         special = np.sort(np.array(values, dtype=coarse_grid(found.unit).dtype))
         edges = edges_of(found, special)
-        facts |= {"edges": written(found.type, edges, steps=int(found.scale), end=True)}
-        facts["specialValues"] = [*in_json(found, special), *sorted(found.texts)] or None
+        facts |= {"edges": edges_in_json(found, edges)}
+        texts = sorted(text for text in found.texts if found.unit not in MOMENTS or not is_moment(text))
+        facts["specialValues"] = [*in_json(found, special), *texts] or None
         return cls(found, Attribute.model_validate(facts), edges, special)
 
 
@@ -85,7 +86,7 @@ def facts_of(found: Found, *, required: bool) -> dict[str, Any]:
 
 def bounds_of(found: Found) -> tuple[float, float]:
     """The least and the greatest unit that the column can hold, from its type alone."""
-    if found.unit in ("date", "datetime"):
+    if found.unit in MOMENTS:
         scale = 1 if found.unit == "date" else MICROS_A_DAY
         return float(YEARS[0] * scale), float(YEARS[-1] * scale)
     arrow = value_type(found.column.type)
@@ -103,24 +104,31 @@ def edges_of(found: Found, values: np.ndarray) -> np.ndarray:
         edges = wide_grid(found.unit)
     else:
         goal = max(float(found.noisy.sum()) / MOST_BINS, BIN_NOISE * found.cell_stddev)
-        step = STEPS.get(found.resolution or "", 1)
+        step = max(STEPS.get(found.resolution or "", 1), found.tick)
         edges = bins(found.edges, found.noisy, found.cell_stddev, rows=goal, step=step)
         first, last = np.searchsorted(grid, edges[[0, -1]])
         place = np.searchsorted(grid, values)
         among = values[(place >= first - NEAR) & (place <= last + NEAR)]
         if len(among):
-            beyond = among[-1] + 1 if found.unit != "number" else np.nextafter(among[-1], np.inf)
+            beyond = among[-1] + found.tick if found.unit != "number" else np.nextafter(among[-1], np.inf)
             ends = [min(among[0], edges[0]), max(beyond, edges[-1])]
             edges = np.unique(np.concatenate([edges, ends])).astype(grid.dtype)
         edges = with_tails(edges, grid)
     least, most = bounds_of(found)
-    beyond = most + 1 if found.unit != "number" else most
+    beyond = most + found.tick if found.unit != "number" else most
     edges = edges[(edges >= least) & (edges <= beyond)]
     if len(edges) < 2:
-        edges = np.array([max(least, 0), max(least, 0) + 1]).astype(grid.dtype)
-    return with_values_left(edges, values.tolist())
+        edges = np.array([max(least, 0), max(least, 0) + found.tick]).astype(grid.dtype)
+    return with_values_left(edges, values.tolist(), found.tick)
 
 
 def in_json(found: Found, units: np.ndarray) -> list[Any]:
     """Units as the values that a domain file has."""
     return written(found.type, units, steps=int(found.scale))
+
+
+def edges_in_json(found: Found, edges: np.ndarray) -> list[Any]:
+    """Edges as a domain file has them: there the last one is inclusive."""
+    if found.unit != "number":
+        edges = np.concatenate([edges[:-1], (edges[-1:] - 1) // found.tick * found.tick])
+    return in_json(found, edges)

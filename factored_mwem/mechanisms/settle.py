@@ -13,10 +13,9 @@ import numpy as np
 
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.conditions import STEPS
-from factored_mwem.mechanisms.first_domain import OTHER, First, facts_of, in_json
+from factored_mwem.mechanisms.first_domain import OTHER, First, edges_in_json, facts_of, in_json
 from factored_mwem.tables.codec import encode
 from factored_mwem.tables.decode import Grid, from_units
-from factored_mwem.tables.kinds import written
 
 CLEAR = 4.0
 """Standard deviations of noise from which nulls and unlisted values are believed."""
@@ -117,7 +116,7 @@ def _numbers(first: First, noisy: np.ndarray, stddev: float) -> dict[str, Any]:
     kept = np.flatnonzero(clear) if clear.any() else np.array([int(np.argmax(counts))])
     special, edges = first.attribute.special_values, first.edges[kept[0] : kept[-1] + 2]
     return {
-        "edges": written(found.type, edges, steps=int(found.scale), end=True),
+        "edges": edges_in_json(found, edges),
         **({"specialValues": special} if special else {}),
     }
 
@@ -126,7 +125,10 @@ def _free(first: First) -> tuple[np.ndarray, np.ndarray]:
     """(a unit of each bin that is no special value, whether it is the only one: bool)."""
     edges = first.edges
     if first.found.unit == "number":
-        return (edges[:-1] + edges[1:]) / 2, np.zeros(len(edges) - 1, dtype=bool)
+        free = edges[:-1] / 2 + edges[1:] / 2
+        for _ in first.values:  # a special value in the middle stands for itself, not for the bin
+            free = np.where(np.isin(free, first.values), np.nextafter(free, edges[1:]), free)
+        return free, np.zeros(len(edges) - 1, dtype=bool)
     step = STEPS.get(first.found.resolution or "", 1)
     fine, coarse = (Grid.of(edges, first.values, width) for width in (1, step))
     bins = np.arange(len(edges) - 1)
@@ -180,9 +182,7 @@ def _recoded(first: First, attribute: Attribute) -> tuple[np.ndarray, np.ndarray
         listed = np.rint(own * found.scale) if found.type == "number" and found.unit != "number" else own
         kept[before.bin_codes] = single & np.isin(free, listed)
     else:
-        kept[before.bin_codes] = (before.cuts[:-1] >= attribute.cuts[0]) & (
-            before.cuts[1:] <= attribute.cuts[-1]
-        )
+        kept[before.bin_codes] = np.isin(before.cuts[:-1], attribute.cuts[:-1])
     texts = len(before.sentinels)
     if texts:
         old = len(before.bin_codes) + len(special) + np.arange(texts)

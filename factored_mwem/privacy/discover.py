@@ -25,7 +25,7 @@ from factored_mwem.domain.grids import PIECES, clear_span, coarse_grid, filled, 
 from factored_mwem.errors import InputError
 from factored_mwem.privacy.counts import Sealed
 from factored_mwem.privacy.session import Session
-from factored_mwem.tables.kinds import KINDS, MAX_DECIMALS, MOMENTS, NUMBERS, RESOLUTIONS, kind_of
+from factored_mwem.tables.kinds import KINDS, MAX_DECIMALS, MOMENTS, NUMBERS, RESOLUTIONS, kind_of, tick_of
 from factored_mwem.tables.profile import ColumnProfile, profile
 from factored_mwem.tables.source import Table
 
@@ -87,8 +87,15 @@ class Found:
         return 10.0 ** (self.decimals or 0)
 
     @property
+    def tick(self) -> int:
+        """How many whole numbers lie from one value that the column's type can hold to the next."""
+        return tick_of(self.column.type) if self.type == "datetime" else 1
+
+    @property
     def mostly_text(self) -> bool:
-        """Whether most values are neither numbers or moments nor popular texts."""
+        """Whether most values of a column of text are neither numbers or moments nor popular texts."""
+        if kind_of(self.column) != "string":
+            return False
         return self.numbers + sum(self.texts.values()) < self.present / 2
 
 
@@ -134,8 +141,12 @@ class Votes:
         return self._enough(MOMENTS[1:], RESOLUTIONS)
 
     def _enough(self, kinds: Sequence[str], names: Sequence[T]) -> T | None:
-        """The first of `names`, one for each of `kinds` but the last, after which hardly any votes follow."""
+        """The first of `names`, one for each of `kinds` but the last, after which hardly any votes follow.
+        None where no votes are believed.
+        """
         most = INEXACT * self.of(*kinds)
+        if not most:
+            return None
         left = (name for i, name in enumerate(names) if self.of(*kinds[i + 1 :]) <= most)
         return next(left, None)
 
@@ -265,7 +276,8 @@ class Reader:
         if span is None:
             return self.found
         inside = slice(span[0], span[1])
-        edges = refine(grid[span[0] : span[1] + 1], noisy[inside], stddev, pieces=PIECES)
+        edges, step = grid[span[0] : span[1] + 1], self.found.tick
+        edges = refine(edges, noisy[inside], stddev, pieces=PIECES, step=step)
         noisy, stddev = self.histogram("detail", edges, fine)
         first, last = filled(noisy, stddev)
         return replace(self.found, edges=edges[first : last + 1], noisy=noisy[first:last], cell_stddev=stddev)

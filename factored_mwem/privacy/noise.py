@@ -70,7 +70,8 @@ class OpenDPNoise:
 
     def threshold(self, counts: dict[str, int], *, scale: float, threshold: int) -> dict[str, int]:
         """The library hands keys on as C strings, which end at a NUL: two texts could become one key. So it
-        is given numbers in their place.
+        is given numbers in their place. Sorted, for the order in which it hands them on, and that of
+        `counts`, is the table's.
         """
         keys = list(counts)
         kept = (
@@ -80,7 +81,7 @@ class OpenDPNoise:
             if counts
             else {}
         )
-        return {keys[int(number)]: noisy for number, noisy in kept.items()}
+        return dict(sorted((keys[int(number)], noisy) for number, noisy in kept.items()))
 
     def _additive(self, scale: float) -> Any:
         dp = self._dp

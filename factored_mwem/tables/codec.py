@@ -18,6 +18,7 @@ from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
 from factored_mwem.tables.decode import Grid, as_string, from_units, listed_values, own_type, typed
+from factored_mwem.tables.kinds import tick_of
 from factored_mwem.tables.parsing import (
     check_writable,
     is_number,
@@ -88,7 +89,7 @@ def check_type(attribute: Attribute, arrow: pa.DataType) -> None:
         types = f"{spelt(arrow)} in the table but {attribute.type} in the domain"
         raise InputError(f"column {attribute.name!r} is {types}; correct the domain")
     try:
-        fits = _survives(attribute, typed(attribute, _extremes(attribute), arrow, safe=True))
+        fits = _survives(attribute, typed(attribute, _extremes(attribute, arrow), arrow, safe=True))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         fits = False
     if not fits:
@@ -109,7 +110,7 @@ def _survives(attribute: Attribute, extremes: pa.Array) -> bool:
     return encode(attribute, extremes).tolist() == codes
 
 
-def _extremes(attribute: Attribute) -> pa.Array:
+def _extremes(attribute: Attribute, arrow: pa.DataType) -> pa.Array:
     """Values the attribute can give back: the listed ones, or one of its first and of its last bin and the
     special ones.
     """
@@ -121,8 +122,9 @@ def _extremes(attribute: Attribute) -> pa.Array:
     if attribute.type == "number":
         ends = [cuts[0], np.nextafter(cuts[-1], -np.inf)]
     else:  # no special value
-        grid = Grid.of(attribute.cuts, attribute.specials, 1)
-        ends = [grid.value(0, 0), grid.value(-1, int(grid.room[-1]) - 1)]
+        tick = tick_of(arrow) if attribute.type == "datetime" else 1
+        grid = Grid.of(attribute.cuts, attribute.specials, tick)
+        ends = [grid.value(0, 0) * tick, grid.value(-1, int(grid.room[-1]) - 1) * tick]
     return from_units(attribute, np.concatenate([np.array(ends, dtype=cuts.dtype), attribute.specials]))
 
 

@@ -53,7 +53,7 @@ def kinds_of(values: pa.Array) -> np.ndarray:
     if not is_text(values.type):
         return _typed_kinds(values)
     kinds = np.full(len(values), KINDS.index("string"), dtype=np.int8)
-    null = pc.or_(pc.is_null(values), pc.is_in(values, value_set=pa.array(MISSING)))
+    null = pc.or_(pc.is_null(values), pc.is_in(values, value_set=pa.array(MISSING, values.type)))
     kinds[null.to_numpy(zero_copy_only=False)] = KINDS.index("null")
     trimmed = pc.utf8_trim_whitespace(values)
     open_ = kinds == KINDS.index("string")
@@ -140,6 +140,12 @@ def bounds_of_type(field: pa.Field) -> tuple[float, float]:
     if pa.types.is_float16(arrow):
         return -65504.0, 65504.0
     return -np.inf, np.inf
+
+
+def tick_of(arrow: pa.DataType) -> int:
+    """The microseconds from one timestamp of a column to the next, from its type alone (public)."""
+    arrow = value_type(arrow)
+    return {"s": 10**6, "ms": 10**3}.get(arrow.unit, 1) if pa.types.is_timestamp(arrow) else 1
 
 
 def most_whole(field: pa.Field) -> float:

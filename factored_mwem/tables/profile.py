@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from factored_mwem.errors import ResourceError
 from factored_mwem.tables.kinds import KINDS, kind_of, kinds_of, units_of
-from factored_mwem.tables.parsing import plain
+from factored_mwem.tables.parsing import is_text, plain
 from factored_mwem.tables.source import Private, Table
 
 MAX_COLUMNS = 2**14
@@ -38,6 +38,8 @@ class ColumnProfile(Private):
         """Count a batch of the column."""
         counted = pc.value_counts(plain(column))
         values, counts = counted.field("values"), counted.field("counts")
+        if is_text(values.type):  # all together they may be longer than a string column can be
+            values = values.cast(pa.large_string())
         self.parts.append(pa.table({"values": values, "counts": counts}))
         self.waiting += len(values)
         if self.waiting > MERGE and len(self.parts) > 1:
@@ -80,7 +82,7 @@ class ColumnProfile(Private):
         left = ~np.isin(self.kinds, [KINDS.index(k) for k in ("null", *without)]) & (self.counts > least)
         which = np.flatnonzero(left)
         texts = self.values.take(pa.array(which))
-        texts = texts if pa.types.is_string(texts.type) else texts.cast(pa.string())
+        texts = texts if is_text(texts.type) else texts.cast(pa.string())
         return dict(zip(texts.to_pylist(), (self.counts[which] - least).tolist(), strict=True))
 
     def numbers(self, of: Sequence[str], unit: str, scale: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
@@ -96,7 +98,8 @@ class ColumnProfile(Private):
         if unit == "integer":
             scaled = np.clip(units * scale, -(2.0**62), 2.0**62)
             near = np.rint(scaled)  # 0.29 * 100 is 28.999999999999996
-            close = np.abs(scaled - near) <= 1e-9 * np.maximum(np.abs(near), 1)
+            narrow = self.values.type.to_pandas_dtype() if pa.types.is_floating(self.values.type) else float
+            close = np.abs(scaled - near) <= max(1e-9, np.finfo(narrow).eps) * np.maximum(np.abs(near), 1)
             units = np.where(close, near, np.floor(scaled)).astype(np.int64)
         elif unit == "number":
             units = units + 0.0  # -0.0 is 0.0
