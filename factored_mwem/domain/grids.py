@@ -67,16 +67,16 @@ def wide_grid(unit: str) -> np.ndarray:
     return np.concatenate([-decades[::-1], np.arange(-3, 10), decades]).astype(np.int64)
 
 
-def clear_span(noisy: np.ndarray, stddev: float) -> tuple[int, int] | None:
-    """The first and the last cell (beyond) whose noisy count stands out, alone or together with neighbours;
-    None where none does.
+def clear_span(noisy: np.ndarray, stddev: float, level: float = CLEAR) -> tuple[int, int] | None:
+    """The first and the last cell (beyond) whose noisy count stands out by `level` standard deviations, alone
+    or together with neighbours; None where none does.
     """
-    clear = noisy > CLEAR * stddev
+    clear = noisy > level * stddev
     for width in (3, 10, 30):  # what is thin may be clear as a whole
         for start in range(0, len(noisy), width):
             block = slice(start, start + width)
             left = np.where(clear[block], 0, noisy[block])
-            if left.sum() > CLEAR * stddev * math.sqrt(width):
+            if left.sum() > level * stddev * math.sqrt(width):
                 clear[block] = True
     found = np.flatnonzero(clear)
     return (int(found[0]), int(found[-1]) + 1) if len(found) else None

@@ -5,7 +5,6 @@ Public in, public out. Codes that are kept mean what they meant, so rows are rec
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -13,6 +12,7 @@ import numpy as np
 
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.conditions import STEPS
+from factored_mwem.domain.grids import clear_span
 from factored_mwem.mechanisms.first_domain import OTHER, First, edges_in_json, facts_of, in_json
 from factored_mwem.tables.codec import encode
 from factored_mwem.tables.decode import Grid, from_units
@@ -106,14 +106,15 @@ def _numbers(first: First, noisy: np.ndarray, stddev: float) -> dict[str, Any]:
         near = np.convolve(span, np.ones(5), "same") > 0
         clear |= (span & (counts > 0)) | (near & (counts > NEXT * stddev))
     few = _few(first, noisy, stddev)
-    if few is None and len(first.values) and not clear.any():
-        few = first.values
+    if few is None and not clear.any():  # something is there, though no bin alone shows it
+        together = clear_span(counts, stddev, SINGLE)
+        clear[slice(*together) if together else int(np.argmax(counts))] = True
     if few is not None:
         listed = in_json(found, few)
         if texts:
             return {"specialValues": [*listed, *texts]}
         return {"categories": listed, "categoriesOrdered": True, "decimals": None, "resolution": None}
-    kept = np.flatnonzero(clear) if clear.any() else np.array([int(np.argmax(counts))])
+    kept = np.flatnonzero(clear)
     special, edges = first.attribute.special_values, first.edges[kept[0] : kept[-1] + 2]
     return {
         "edges": edges_in_json(found, edges),
@@ -142,8 +143,7 @@ def _few(first: First, noisy: np.ndarray, stddev: float) -> np.ndarray | None:
     values = np.sort(np.concatenate([first.values, free[clear]]))
     if not 0 < len(values) <= FEW or (counts[~single] > TAIL * stddev).any():
         return None
-    rest = counts[~clear]
-    return None if rest.sum() > CLEAR * stddev * math.sqrt(max(len(rest), 1)) else values
+    return None if clear_span(np.where(clear, 0, counts), stddev, SINGLE) else values
 
 
 def _most_frequent(first: First, noisy: np.ndarray, facts: dict[str, Any]) -> Any:
