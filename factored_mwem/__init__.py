@@ -1,6 +1,7 @@
 """Differentially private synthetic tables by factored MWEM.
 
     release                        a synthetic table from a private one, and what it cost
+    learn                          a domain for a private table, paid for once
     Workload, Domain, Attribute    what must come out right; what may appear in a table, column by column
     Policy, Neighbours             the promise: epsilon, delta, whom it protects; and how it is kept
     Release, Marginal, Manifest    what is released: rows, files, counts, and the statement of its cost

@@ -169,8 +169,9 @@ class BudgetExceeded(FmwemError):
 
 
 class NothingLearnt(FmwemError):
-    """A table from which nearly nothing could be learnt within the budget: the release stops there, and what
-    was spent until then counts.
+    """A table from which nearly nothing could be learnt within the budget.
+
+    The release stops there; what was spent until then counts.
 
     >>> import pyarrow as pa
     >>> from factored_mwem import NothingLearnt, release

@@ -4,7 +4,7 @@
     python -P scripts/bench/inside.py codec table.csv domain.json out.parquet     # or a manifest
 
 `draft` writes the drafted domain as it comes, reviewed by nobody; `codec` the real rows merely encoded and
-decoded. The one import that has moved between versions is taken from where it is used.
+decoded. The one import that has moved between versions is taken from where it is.
 """
 
 from __future__ import annotations
@@ -18,9 +18,13 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from factored_mwem import Domain, draft
-from factored_mwem.model.sampling import decode
 from factored_mwem.tables.codec import encode_table, fit_columns
 from factored_mwem.tables.source import open_table
+
+try:
+    from factored_mwem.tables.decode import decode
+except ImportError:  # version 0.2.0
+    from factored_mwem.tables.codec import decode  # type: ignore[attr-defined,no-redef]
 
 
 def main() -> None:
