@@ -71,7 +71,10 @@ def assumptions_of(
             "the names and types of the columns are public, also where a library chose a type by looking at "
             "values"
         )
-    domain = _trust("the domain was declared without looking at this table: it is public")
+    domain = _trust(
+        "the domain is public: it was declared without looking at this table, or learnt from it in a release "
+        "of its own, whose cost adds to this one's"
+    )
     if learnt:
         domain = _made_sure("the domain was learnt inside the budget")
     releases = _trust("no other release of these records is counted: the epsilons of several add up")
