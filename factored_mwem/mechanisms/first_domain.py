@@ -93,7 +93,7 @@ def bounds_of(found: Found) -> tuple[float, float]:
     least, most = (-np.inf, np.inf) if is_text(arrow) else bounds_of_type(found.column)
     if found.unit == "number":
         return least, most
-    whole = min(float(WIDEST), np.inf if is_text(arrow) else most_whole(found.column))
+    whole = min(float(WIDEST), most_whole(found.column) if found.type == "integer" else np.inf)
     return max(least * found.scale, -whole), min(most * found.scale, whole)
 
 

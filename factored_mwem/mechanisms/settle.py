@@ -103,7 +103,7 @@ def _numbers(first: First, noisy: np.ndarray, stddev: float) -> dict[str, Any]:
     clear = counts > TAIL * stddev
     if found.edges is not None:  # what lies in the span was seen there
         span = (first.edges[1:] > found.edges[0]) & (first.edges[:-1] < found.edges[-1])
-        near = np.convolve(span, np.ones(5), "same") > 0
+        near = np.convolve(span, np.ones(5))[2:-2] > 0
         clear |= (span & (counts > 0)) | (near & (counts > NEXT * stddev))
     few = _few(first, noisy, stddev)
     if few is None and not clear.any():  # something is there, though no bin alone shows it

@@ -11,7 +11,7 @@ from typing import Any, Unpack
 
 from factored_mwem.accounting.accountant import Accountant
 from factored_mwem.domain.domain import Domain
-from factored_mwem.errors import FmwemError, InputError
+from factored_mwem.errors import InputError, NothingLearnt
 from factored_mwem.ledger.run import Booking, Run
 from factored_mwem.mechanisms.learn import Learnt
 from factored_mwem.mechanisms.learn import learn as learn_within
@@ -89,7 +89,7 @@ def make_domain(request: Request, run: Run, *, noise: Noise | None = None) -> Le
     table = scope.bounded()  # ---- private from here ...
     try:
         learnt: Learnt = learn_within(session, table, scope.columns, policy, alone=True)  # ---- ... to here
-    except FmwemError:
+    except NothingLearnt:
         if run.charged:
             run.drawn(accountant)
         raise

@@ -10,7 +10,7 @@ from typing import Any, Unpack
 from factored_mwem.accounting.accountant import Accountant
 from factored_mwem.crashpoints import reach
 from factored_mwem.domain.domain import Domain
-from factored_mwem.errors import FmwemError
+from factored_mwem.errors import NothingLearnt
 from factored_mwem.kernels.warmup import warm_up
 from factored_mwem.ledger.run import Booking, Run
 from factored_mwem.mechanisms.learn import learn
@@ -115,13 +115,13 @@ def make(
 
 def _learnt(session: Session, table: Table, scope: Scope, run: Run) -> tuple[Session, Plan]:
     """The session and the plan under a learnt domain. Where it ends there, because hardly anything could be
-    learnt or what was learnt cannot be asked for, the books hear what was spent until then.
+    learnt, the books hear what was spent until then; a refusal that other limits mend leaves the run open.
     """
     workload, policy = scope.request.workload, scope.request.policy
     try:
         learnt = learn(session, table, scope.columns, policy, needed=workload.columns)
         return learnt.session, Plan.of(scope, learnt.domain, learnt)
-    except FmwemError:
+    except NothingLearnt:
         if run.charged:
             run.drawn(session.accountant)
         raise

@@ -85,10 +85,12 @@ def _finer_kinds(kind: str, units: np.ndarray, narrow: type = np.float64) -> np.
     """int8[value]: how many decimals a number needs, or of what a timestamp is a multiple."""
     found = np.full(len(units), KINDS.index(kind), dtype=np.int8)
     if kind == "number":
+        most = 2.0 ** (np.finfo(narrow).nmant + 1)
         for decimals in range(MAX_DECIMALS, -1, -1):
             with np.errstate(over="ignore", invalid="ignore"):
                 near: np.ndarray = (np.rint(units * 10.0**decimals) / 10.0**decimals).astype(narrow)
-            found[near == units.astype(narrow)] = KINDS.index("integer") + decimals
+                told = (decimals == 0) | (np.abs(units) * 10.0**decimals < most)  # else any number would do
+            found[told & (near == units.astype(narrow))] = KINDS.index("integer") + decimals
     elif kind == "datetime":
         for name, micros in reversed(_MICROS.items()):
             found[units % micros == 0] = KINDS.index(name)

@@ -96,7 +96,8 @@ class ColumnProfile(Private):
         found = units_of(self.values.take(pa.array(which)), "number" if unit == "integer" else unit)
         units = found.filled(0)
         if unit == "integer":
-            scaled = np.clip(units * scale, -(2.0**62), 2.0**62)
+            with np.errstate(over="ignore"):  # a warning would say that there is such a number
+                scaled = np.clip(units * scale, -(2.0**62), 2.0**62)
             near = np.rint(scaled)  # 0.29 * 100 is 28.999999999999996
             narrow = self.values.type.to_pandas_dtype() if pa.types.is_floating(self.values.type) else float
             close = np.abs(scaled - near) <= max(1e-9, np.finfo(narrow).eps) * np.maximum(np.abs(near), 1)

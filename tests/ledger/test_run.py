@@ -41,7 +41,9 @@ from factored_mwem.tables.source import open_table
 
 
 @pytest.mark.parametrize(
-    "choices", [{}, {"engine": "tree", "rounds": None}, {"domain": None}], ids=["mwem", "at once", "learnt"]
+    "choices",
+    [{}, {"engine": "tree", "rounds": None}, {"domain": None, "epsilon": 2.0}],
+    ids=["mwem", "at once", "learnt"],
 )
 @pytest.mark.parametrize("nth", [1, 3])
 def test_a_run_goes_on_to_the_very_same_release(

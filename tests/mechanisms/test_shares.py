@@ -17,7 +17,7 @@ from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
 from factored_mwem.mechanisms.schedule import Schedule
 from factored_mwem.mechanisms.shares import MAX_ROUNDS, Course, choose_rounds, initial_shares
-from factored_mwem.policy import Policy
+from factored_mwem.policy import DISCOVERY_DELTA, Policy
 from factored_mwem.workload.workload import Workload
 
 
@@ -258,7 +258,7 @@ def test_every_default_can_be_built() -> None:
 def test_a_share_of_delta_is_kept_only_where_the_domain_is_learnt() -> None:
     policy = Policy.of(domain_budget=0.25)
     assert policy.budget(learn_domain=False).discovery_delta == 0
-    assert policy.budget(learn_domain=True).discovery_delta == Fraction(1e-9) / 4
+    assert policy.budget(learn_domain=True).discovery_delta == Fraction(1e-9) * DISCOVERY_DELTA
 
 
 def test_a_policy_does_not_change() -> None:

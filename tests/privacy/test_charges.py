@@ -31,10 +31,7 @@ def check_stages(release: Release, fake: FakeNoise) -> None:
             Mechanism.GAUSSIAN: ("add", unit.l2_squared_of_marginal),
             Mechanism.LAPLACE: ("add", unit.l1_of_marginal),
             Mechanism.THRESHOLD: ("threshold", unit.l2_squared_of_marginal),
-            Mechanism.EXPONENTIAL: (
-                "select",
-                unit.of_counting_query * 1000 if entry.stage == "discover" else unit.l1_of_score * SCORE_GRID,
-            ),
+            Mechanism.EXPONENTIAL: ("select", unit.l1_of_score * SCORE_GRID),
             Mechanism.PERMUTE_AND_FLIP: ("select", unit.l1_of_score * SCORE_GRID),
         }[entry.mechanism]
         assert (call.method, entry.sensitivity) == expected

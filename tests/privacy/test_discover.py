@@ -1,54 +1,380 @@
-"""Discovery: kinds, categories and bounds learnt inside the budget, whoever a person is and whatever one row
-holds.
+"""Discovery: what one person changes in every reading is within its sensitivity, and what is found follows
+from noisy answers alone, whoever a person is and whatever one row holds.
 """
 
 from __future__ import annotations
 
+import datetime
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from support.fakes import FakeNoise
-from support.releases import (
-    run,
-)
-from support.tables import as_text, every_unit
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.fakes import Call, FakeNoise
+from support.releases import run
+from support.tables import UNITS, as_text, every_unit
 
-from factored_mwem.accounting.accountant import Accountant
+from factored_mwem.accounting.accountant import Accountant, Budget
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Neighbours, Unit
 from factored_mwem.domain.domain import Domain
-from factored_mwem.errors import InputError
+from factored_mwem.domain.grids import CLEAR, coarse_grid
+from factored_mwem.errors import InputError, NothingLearnt
+from factored_mwem.mechanisms.first_domain import First
 from factored_mwem.pipeline import release as flow
 from factored_mwem.policy import Policy
-from factored_mwem.privacy.discover import discover
+from factored_mwem.privacy import discover as discovery
+from factored_mwem.privacy.counts import Sealed
+from factored_mwem.privacy.discover import BELIEVED, SHIFT, Found, Reader, discover
 from factored_mwem.privacy.session import Session
-from factored_mwem.tables.profile import COARSE, KINDS
+from factored_mwem.tables.kinds import KINDS
+from factored_mwem.tables.profile import ColumnProfile, profile
 from factored_mwem.tables.source import Table, open_table
 
 
-def test_thresholded_categories_see_the_fake_threshold_and_other(tmp_path: Path) -> None:
-    """Without noise: what reaches the threshold is kept and nothing else is; `other` in the data is not
-    listed twice.
-    """
-    table = pa.table({"c": ["common"] * 500 + ["other"] * 500 + ["rare"]})
-    fake = FakeNoise()
-    policy = Policy.of()
-    domain = discover(
-        Session(Accountant(policy.budget(learn_domain=True)), policy.unit, fake),
-        open_table(table),
-        None,
-        share=Fraction(policy.domain_budget),
+def found_in(
+    table: Any, noise: Any, policy: Policy | None = None, share: Fraction = Fraction(1, 2)
+) -> list[Found]:
+    """What `discover` finds at a fixed share of the budget."""
+    policy = policy or Policy.of()
+    session = Session(Accountant(policy.budget(learn_domain=True)), policy.unit, noise)
+    source = table if isinstance(table, Table) else open_table(table)
+    return discover(session, source, None, lambda rows, columns: share)
+
+
+# --- what one person changes ---
+
+EPOCH = datetime.datetime(1970, 1, 1)
+POOLS: dict[str, tuple[pa.DataType, list[Any]]] = {
+    "text": (
+        pa.string(),
+        [
+            *[
+                "1",
+                "1.0",
+                "01",
+                "1e0",
+                "-0",
+                "0",
+                "0.29",
+                ".29",
+                "0.290001",
+                "1e999",
+                "nan",
+                "N",
+                "20200101",
+                "true",
+                "9007199254740993",
+            ],
+            *["2020-01-01", "2020-01-01Z", "9999-99-99", "2020-01-01T00:00:00"],
+            *(" 1", "", None, "N ", "N\x00", "N\x00x", "9" * 300),
+        ],
+    ),
+    "float": (
+        pa.float64(),
+        [
+            0.0,
+            -0.0,
+            1.0,
+            1.5,
+            0.29,
+            0.28999999999999998,
+            1e308,
+            -1e308,
+            math.inf,
+            -math.inf,
+            math.nan,
+            None,
+            2.0**53,
+        ],
+    ),
+    "float32": (pa.float32(), [0.0, -0.0, 0.29, 0.28, 16777217.0, math.inf, math.nan, None]),
+    "integer": (pa.int64(), [0, 1, -1, 2**53, 2**53 + 1, 2**63 - 1, -(2**63), None]),
+    "unsigned": (pa.uint64(), [0, 1, 2**63, 2**64 - 1, None]),
+    "moment": (
+        pa.timestamp("us"),
+        [EPOCH, EPOCH.replace(year=1), EPOCH.replace(year=9999), EPOCH.replace(hour=1), None],
+    ),
+    "date": (pa.date32(), [EPOCH.date(), datetime.date(1, 1, 1), datetime.date(9999, 12, 31), None]),
+}
+READ_AS = ["string", "integer", "number", "date", "datetime"]
+
+
+@st.composite
+def neighbours(draw: st.DrawFn) -> tuple[str, Unit, list[Any], list[Any]]:
+    """(pool, unit, a column, a neighbour of it): everybody else's rows, and one person's or two persons'."""
+    name, unit = draw(st.sampled_from(sorted(POOLS))), draw(st.sampled_from(UNITS))
+    value, k = st.sampled_from(POOLS[name][1]), unit.contributions
+    rest = draw(st.lists(value, max_size=3)) * draw(st.sampled_from([1, 4, 30]))
+    one, other = (draw(st.lists(value, max_size=k)) for _ in range(2))
+    return name, unit, rest + one, rest + other * (unit.neighbours is Neighbours.REPLACE)
+
+
+def readings_of(
+    name: str, unit: Unit, values: Sequence[Any], kind: str, rho: Fraction
+) -> tuple[Any, FakeNoise, Accountant]:
+    """The votes, the popular values and two histograms of a column, read as of a `kind`: scripted noise."""
+    arrow = POOLS[name][0]
+    # what is kept, and what noisy counts say, is the same whatever the table
+    fake = FakeNoise(
+        offset=lambda counts, scale: np.arange(len(counts)) * 7919 % 1000,
+        kept=lambda counts, scale, threshold: {
+            "v1": threshold,
+            "v0.29": threshold,
+            "v0": threshold,
+            "tN": threshold,
+        },
     )
-    assert domain["c"].values == ("common", "other")
-    (call,) = [c for c in fake.calls if c.method == "threshold"]
-    assert call.threshold is not None and call.threshold > 1 + 5 * call.scale
+    accountant = Accountant(Budget(1.0, 1e-6, Composition.ZCDP, Fraction(10**9), Fraction(1)))
+    session = Session(accountant, unit, fake)
+    sealed = Sealed(profile(open_table(pa.table({"x": pa.array(values, arrow)})), ["x"])["x"])
+    votes = discovery.read_votes(session, "x", sealed, rho)
+    found = Found(
+        pa.field("x", arrow), kind, 100.0, 100.0, decimals=2 if kind == "number" else None, numbers=99.0
+    )
+    reader = Reader(session, sealed, found)
+    found = reader.popular(rho, Fraction(1, 10**6))
+    if kind != "string":
+        found = Reader(session, sealed, found).cells(rho, rho)
+    return (votes, found), fake, accountant
+
+
+def broken(ours: Call, theirs: Call, unit: Unit, charged: float) -> bool:
+    """Whether two inputs to the noise differ by more than the unit allows or the charge pays for."""
+    if ours.method == "threshold":
+        assert isinstance(ours.values, dict) and isinstance(theirs.values, dict)
+        if min([*ours.values.values(), *theirs.values.values()], default=1) < 1:
+            return True  # a key whose count is 0 is there
+        keys = sorted(ours.values | theirs.values)
+        change = np.array(
+            [ours.values.get(key, 0) - theirs.values.get(key, 0) for key in keys], dtype=np.int64
+        )
+    else:
+        change = np.asarray(ours.values) - np.asarray(theirs.values)
+    spread = (np.count_nonzero(change), np.abs(change).max(initial=0), (change**2).sum())
+    return bool(
+        spread[0] > unit.l0_of_marginal
+        or spread[1] > unit.linf_of_marginal
+        or spread[2] > unit.l2_squared_of_marginal
+        or spread[2] > charged
+    )
+
+
+def check_pair(
+    name: str, unit: Unit, ours: Sequence[Any], theirs: Sequence[Any], kind: str, rho: Fraction
+) -> None:
+    """The readings of two neighbours under the same noisy answers: what they find is the same, and what they
+    ask is as the charges say.
+    """
+    if POOLS[name][0] != pa.string():
+        kind = {"float": "number", "float32": "number", "moment": "datetime", "date": "date"}.get(
+            name, "integer"
+        )
+    (votes, found), one, books = readings_of(name, unit, ours, kind, rho)
+    (votes2, found2), two, books2 = readings_of(name, unit, theirs, kind, rho)
+    assert books.entries == books2.entries and len(one.calls) == len(two.calls) == len(books.entries)
+    for a, b, entry in zip(one.calls, two.calls, books.entries, strict=True):
+        assert a.scale == b.scale == entry.scale and a.threshold == b.threshold
+        assert not broken(a, b, unit, entry.sensitivity), (entry.target, a.values, b.values)
+    assert str(votes.noisy) == str(votes2.noisy) and list(found.values.items()) == list(found2.values.items())
+    assert found.texts == found2.texts and str(found.edges) == str(found2.edges)
+    assert str(found.noisy) == str(found2.noisy)
+
+
+pairs = given(
+    pair=neighbours(), kind=st.sampled_from(READ_AS), rho=st.sampled_from([Fraction(1, 200), Fraction(50)])
+)
+
+
+@pytest.mark.filterwarnings("error")
+@settings(max_examples=300, deadline=None)
+@pairs
+def test_one_person_changes_every_reading_by_its_sensitivity_at_most(
+    pair: tuple[str, Unit, list[Any], list[Any]], kind: str, rho: Fraction
+) -> None:
+    """Brute force over neighbours of all units, with values that are hard to tell apart: one row has one
+    vote, one key at most, one cell at most, and k rows move a shifted count by no more than k.
+    """
+    check_pair(*pair, kind, rho)
+
+
+def _least_of_the_data(honest: Callable[..., Any]) -> Callable[..., Any]:
+    """Planted: a shift that follows the largest count."""
+    return lambda self, *rest: honest(self, *rest[:-1], int(self.counts.max(initial=0)) // 2)
+
+
+def _cut_at_the_shift(honest: Callable[..., Any]) -> Callable[..., Any]:
+    """Planted: whole counts from the shift on: one row more brings as many as the shift."""
+    return lambda self, *rest: {key: n + rest[-1] for key, n in honest(self, *rest).items()}
+
+
+def _own_popular(honest: Callable[..., Any]) -> Callable[..., Any]:
+    """Planted: what is popular in the table, not in the noisy answers, is left out of the cells."""
+
+    def histogram(self: ColumnProfile, of: Any, unit: str, scale: float, edges: Any, special: Any) -> Any:
+        units, counts = self.numbers(of, unit, scale)
+        return honest(self, of, unit, scale, edges, units[counts > 4])
+
+    return histogram
+
+
+def _twice(honest: Callable[..., Any]) -> Callable[..., Any]:
+    """Planted: a number counts as a text, too."""
+    return lambda self, without, *rest: honest(self, (), *rest)
+
+
+PLANTED = {
+    "a shift from the data": ("popular", _least_of_the_data),
+    "counts cut at the shift": ("popular", _cut_at_the_shift),
+    "the table's own popular values": ("histogram", _own_popular),
+    "two keys a row": ("texts", _twice),
+}
+MANY = [0] * 40 + [-1] * 40
+SEEN = [
+    (
+        "integer",
+        Unit(Neighbours.ADD_REMOVE, 1),
+        [1] * 44 + MANY,
+        [1] * 43 + MANY,
+        "integer",
+        Fraction(1, 200),
+    ),
+    ("integer", Unit(Neighbours.ADD_REMOVE, 1), [-1] * 5, [-1] * 4, "integer", Fraction(50)),
+    ("integer", Unit(Neighbours.ADD_REMOVE, 1), [1] * 3, [1] * 2, "integer", Fraction(1, 200)),
+    ("text", Unit(Neighbours.ADD_REMOVE, 1), ["1"] * 9, ["1"] * 8, "integer", Fraction(50)),
+]
+
+
+@pytest.mark.parametrize("bug", PLANTED)
+def test_the_brute_force_sees_planted_bugs(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for pair in SEEN:
+        check_pair(*pair)
+    method, planted = PLANTED[bug]
+    monkeypatch.setattr(ColumnProfile, method, planted(getattr(ColumnProfile, method)))
+    failed = 0
+    for pair in SEEN:
+        try:
+            check_pair(*pair)
+        except AssertionError:
+            failed += 1
+    assert failed
+
+
+@pytest.mark.parametrize("part", ["l2_squared_of_marginal", "l0_of_marginal", "linf_of_marginal"])
+@every_unit
+def test_the_brute_force_sees_a_person_of_k_rows(part: str, unit: Unit) -> None:
+    """As far as the unit allows is reached, so a unit that counted less would be seen."""
+    k, swap = unit.contributions, unit.neighbours is Neighbours.REPLACE
+    together, apart = ["1"] * 9 + ["N"] * k, ["1"] * 9 + ["0"] * (k * swap)
+    spread = ["a", "b"][:k], ["c", "d"][: k * swap]
+    smaller = Unit(unit.neighbours, 1) if k > 1 else Unit(Neighbours.ADD_REMOVE, 1)
+    if smaller != unit and (k > 1 or part != "linf_of_marginal"):
+        ours, theirs = spread if part == "l0_of_marginal" else (together, apart)
+        check_pair("text", unit, ours, theirs, "string", Fraction(50))
+        with pytest.raises(AssertionError):
+            check_pair("text", smaller, ours, theirs, "string", Fraction(50))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    values=st.lists(st.sampled_from(POOLS["text"][1]), max_size=12),
+    cuts=st.sets(st.integers(0, 12)),
+    seed=st.randoms(),
+)
+def test_a_profile_depends_on_no_order_and_no_batches(values: list[Any], cuts: set[int], seed: Any) -> None:
+    """The same rows in another order, in other batches, with dictionaries or without: the same counts."""
+    counts = [counts_of(pa.chunked_array([pa.array(values, pa.string())]))]
+    seed.shuffle(values)
+    ends = sorted({0, len(values), *(cut for cut in cuts if cut < len(values))})
+    parts = [pa.array(values[a:b], pa.string()) for a, b in itertools.pairwise(ends)] or [
+        pa.array([], pa.string())
+    ]
+    counts.append(counts_of(pa.chunked_array(parts)))
+    counts.append(counts_of(pa.chunked_array([part.dictionary_encode() for part in parts])))
+    assert counts[0] == counts[1] == counts[2]
+
+
+def counts_of(column: pa.ChunkedArray) -> Any:
+    found = profile(open_table(pa.table({"x": column})), ["x"])["x"]
+    numbers = found.popular(("integer", "number", "2 decimals"), "integer", 100.0, 0)
+    return found.votes().tolist(), found.texts(()), numbers
+
+
+# --- thresholds ---
+
+
+def test_the_threshold_is_on_what_is_left_above_the_shift() -> None:
+    """Counts that the noise sees are less by the shift, those that are found have it again; the threshold is
+    the one whose delta is charged, so a value needs as many rows more.
+    """
+    seen: dict[str, int] = {}
+    for more in (-1, 0):
+        fake = FakeNoise()
+        (first,) = found_in(pa.table({"x": ["red"] * 5000 + ["blue"] * 5}), fake)
+        enough = first.threshold + more
+        fake = FakeNoise()
+        rows = pa.table({"x": ["red"] * enough + [f"u{i}" for i in range(5005 - enough)]})
+        (found,) = found_in(rows, fake)
+        (call,) = [c for c in fake.calls if c.method == "threshold"]
+        least = int(call.scale / SHIFT)
+        assert least > 1 and isinstance(call.values, dict) and call.threshold is not None
+        assert call.values == {"tred": enough - least} and found.threshold == call.threshold + least
+        assert call.threshold > 1 + 5 * call.scale
+        seen |= found.texts
+        assert ("red" in found.texts) is (more == 0)
+    assert seen == {"red": enough}
+
+
+@every_unit
+def test_the_threshold_pays_for_the_whole_unit(unit: Unit) -> None:
+    """A person's rows may hold 2 k values nobody else has, k rows in one: with l0 or linf taken for 1 the
+    delta is understated.
+    """
+    policy = Policy.of(neighbours=unit.neighbours, contributions=unit.contributions)
+    fake, ledger = FakeNoise(), Accountant(policy.budget(learn_domain=True))
+    table = pa.table({"c": ["x"] * 500, "n": [1, 2] * 250})
+    discover(Session(ledger, unit, fake), open_table(table), None, lambda rows, columns: Fraction(1, 2))
+    calls = [c for c in fake.calls if c.method == "threshold"]
+    k, people = unit.contributions, 2 if unit.neighbours is Neighbours.REPLACE else 1
+    tails = [0.5 * math.erfc((c.threshold - k - 1) / (c.scale * math.sqrt(2))) for c in calls if c.threshold]
+    assert len(tails) == 2
+    assert ledger.budget.discovery_delta >= ledger.spent_delta >= people * k * sum(tails) > 0
+
+
+def test_the_cost_is_the_share_at_most() -> None:
+    """Whatever the columns are taken for."""
+    table = {"c": ["x", "y"] * 250, "n": [1, 2] * 250, "b": [True, False] * 250, "f": [0.5, 1.25] * 250}
+    for share in (Fraction(1, 100), Fraction(1, 2)):
+        policy = Policy.of()
+        ledger = Accountant(policy.budget(learn_domain=True))
+        session = Session(ledger, policy.unit, FakeNoise())
+        discover(session, open_table(pa.table(table)), None, lambda rows, columns, share=share: share)
+        assert share / 4 < ledger.spent / ledger.budget.amount <= share
+
+
+# --- what is found ---
+
+
+def test_values_of_numbers_and_texts_are_found_and_the_rest_in_cells() -> None:
+    """Without noise: spikes are values, a sentinel is a text, and what is left is in the cells, which hold no
+    row of a popular value.
+    """
+    rng = np.random.default_rng(3)
+    numbers = rng.permutation(np.concatenate([np.full(4000, 40), rng.integers(100, 9000, 6000)])).astype(str)
+    column = numbers.tolist() + ["N"] * 3000
+    fake = FakeNoise()
+    (found,) = found_in(pa.table({"x": column}), fake)
+    assert found.type == "integer" and found.values == {40.0: 4000} and found.texts == {"N": 3000}
+    assert found.noisy is not None and 5500 < found.noisy.sum() <= 6000
+    grid, fine = [c.values for c in fake.calls if c.method == "add"][1:]
+    assert isinstance(grid, np.ndarray) and isinstance(fine, np.ndarray)
+    assert len(grid) == len(coarse_grid("integer")) - 1 and grid.sum() == fine.sum() == 6000
 
 
 def unreadable(schema: pa.Schema, *, text: bool = True) -> Table:
@@ -71,13 +397,9 @@ def test_other_refusals_come_before_the_first_row_too() -> None:
         pa.schema([("a", pa.string()), ("b", pa.list_(pa.int8())), ("c", pa.string())]), text=False
     )
     policy = Policy.of()
+    session = Session(Accountant(policy.budget(learn_domain=True)), policy.unit, FakeNoise())
     with pytest.raises(InputError, match="no columns"):
-        discover(
-            Session(Accountant(policy.budget(learn_domain=True)), policy.unit, FakeNoise()),
-            table,
-            [],
-            share=Fraction(policy.domain_budget),
-        )
+        discover(session, table, [], lambda rows, columns: Fraction(1, 2))
     for columns, message in ((["a", "c", "nope"], "no column 'nope'"), (["a", "b"], "cannot release")):
         with pytest.raises(InputError, match=message):
             run(table, Policy.of(), FakeNoise(), domain=None, columns=columns)
@@ -96,13 +418,44 @@ def test_other_refusals_come_before_the_first_row_too() -> None:
 def test_learnt_bounds_stay_inside_the_columns_type(
     arrow: pa.DataType, value: int, limits: tuple[int, int]
 ) -> None:
-    """A quantile's grid point beyond the type once ended the release after its budget was spent."""
-    for values in ([value] * 3000, np.linspace(*limits, 3000).round().astype(int)):
+    """A grid's edge beyond the type would end the release after its budget was spent."""
+    rng = np.random.default_rng(1)
+    for values in ([value] * 3000, rng.integers(limits[0], limits[1], 3000, endpoint=True)):
         table = pa.table({"x": pa.array(values, arrow), "y": pa.array(values, arrow)})
         release = flow.release(table, 1, Policy.of(epsilon=3.0, delta=1e-6))
-        cuts = release.domain["x"].cuts
-        assert limits[0] <= cuts[0] < cuts[-1] <= limits[1] + 1
+        known = release.domain["x"]
+        bounds = [known.cuts[0], known.cuts[-1] - 1] if len(known.cuts) > 1 else []
+        units = known.units if known.categorical else np.concatenate([bounds, known.specials])
+        assert limits[0] <= units.min() and units.max() <= limits[1]
         assert release.to_arrow().schema.field("x").type == arrow
+
+
+TYPED = [
+    pa.array(np.array([math.nan, math.inf, -math.inf, -0.0, 1e308, 5e-324] * 5)),
+    pa.array(np.array([math.nan, math.inf, -0.0, 65504] * 5, dtype=np.float16)),
+    pa.array([2**63 - 1, -(2**63), 2**53 + 1, None] * 5, pa.int64()),
+    pa.array([2**64 - 1, 0, None, 1] * 5, pa.uint64()),
+    pa.array([2**63 - 1, -(2**63) + 1, None, 0] * 5, pa.timestamp("us")),
+    pa.array([2**62, -(2**62), None, 0] * 5, pa.timestamp("s")),
+    pa.array([2**62, -(2**62), None, 0] * 5, pa.timestamp("ns", "UTC")),
+    pa.array([2**31 - 1, -(2**31), None, 0] * 5, pa.int32()).cast(pa.date32()),
+]
+
+
+@pytest.mark.parametrize("column", TYPED, ids=lambda column: str(column.type))
+@pytest.mark.parametrize("high", [0, 50, 10**6])
+def test_no_value_of_a_typed_column_ends_a_release(column: pa.Array, high: int) -> None:
+    """Whether discovery believes in anything (`high` counts everywhere) or not, in one batch or two. Seen to
+    fail after the budget was spent: a column of integers, none of which stood out, was taken for text.
+    """
+    known = pa.array([True] * len(column))
+    for parts in ([column], [column[:3], column[3:]]):
+        table = pa.table({"x": pa.chunked_array(parts), "known": known})
+        fake = FakeNoise(offset=high, kept=lambda counts, scale, threshold: dict.fromkeys(counts, threshold))
+        try:
+            assert run(table, Policy.of(rounds=1), fake, domain=None).rows >= 0
+        except NothingLearnt:
+            assert high < 10**6
 
 
 HOSTILE = [
@@ -155,7 +508,7 @@ def test_no_value_of_one_row_decides_whether_the_release_succeeds() -> None:
             rows.schema, True, lambda columns, rows=rows: iter(rows.select(list(columns)).to_batches())
         )
         for domain in (declared, None):
-            assert run(table, Policy.of(rounds=1), FakeNoise(), domain=domain).rows >= 0
+            assert run(table, Policy.of(rounds=1, epsilon=1000.0), FakeNoise(), domain=domain).rows >= 0
 
 
 # --- people: whose rows are kept ---
@@ -196,93 +549,52 @@ def test_a_person_moves_at_most_k_rows_whatever_the_order(k: int, encoded: bool)
             assert len(more) - len(fewer) <= k
 
 
-@every_unit
-def test_the_threshold_pays_for_the_whole_unit(unit: Unit) -> None:
-    """A person's rows may hold 2 k categories nobody else has, k rows in one: with l0 or linf taken for 1 the
-    delta is understated.
-    """
-    policy = Policy.of(neighbours=unit.neighbours, contributions=unit.contributions)
-    fake, ledger = FakeNoise(), Accountant(policy.budget(learn_domain=True))
-    discover(
-        Session(ledger, unit, fake),
-        open_table(pa.table({"c": ["x"] * 500})),
-        None,
-        share=Fraction(policy.domain_budget),
-    )
-    (call,) = [c for c in fake.calls if c.method == "threshold"]
-    assert call.threshold is not None
-    k, people = unit.contributions, 2 if unit.neighbours is Neighbours.REPLACE else 1
-    tail = 0.5 * math.erfc((call.threshold - k - 1) / (call.scale * math.sqrt(2)))
-    assert ledger.budget.discovery_delta >= ledger.spent_delta >= people * k * tail > 0
+# --- noise alone ---
 
 
-def test_a_range_without_a_whole_number_is_widened() -> None:
-    """Seen to fail after the budget was spent: only the bucket from 0.2 to 0.5 stood out of the noise of an
-    integer column.
-    """
-    bucket = int(np.searchsorted(COARSE["number"], 0.2))
-
-    def only_one(values: np.ndarray, scale: float) -> np.ndarray:
-        return (
-            np.where(np.arange(len(values)) == bucket, 10**9, 0)
-            if len(values) == len(COARSE["number"]) - 1
-            else values
-        )
-
-    policy = Policy.of()
-    session = Session(Accountant(policy.budget(learn_domain=True)), policy.unit, FakeNoise(offset=only_one))
-    domain = discover(
-        session, open_table(pa.table({"c": [1, 2, 3] * 200})), None, share=Fraction(policy.domain_budget)
-    )
-    assert domain["c"].type == "integer"
+def offset_at(
+    where: Callable[[np.ndarray], np.ndarray], sigmas: float
+) -> Callable[[np.ndarray, float], np.ndarray]:
+    """Noise that lifts the cells `where` by so many standard deviations, and no others."""
+    return lambda values, scale: values + where(values) * math.ceil(sigmas * scale)
 
 
-@pytest.mark.parametrize(("high", "believed"), [(5.0, False), (6.0, True)])
-def test_noise_alone_makes_no_bounds(high: float, believed: bool) -> None:
-    """Of 461 empty buckets one gets above 4.5 standard deviations once in 700 columns: bounds of 10^300 would
-    make a column of ratings useless.
-    """
-
-    def offset(values: np.ndarray, scale: float) -> np.ndarray:
-        return (
-            values + (np.arange(len(values)) == len(values) - 1) * math.ceil(high * scale)
-            if len(values) > 100
-            else values
-        )
-
-    policy, fake = (
-        Policy.of(epsilon=5.0),
-        FakeNoise(offset=offset, winner=lambda scores, _: len(scores) - 1),
-    )  # the largest point that is looked at
-    session = Session(Accountant(policy.budget(learn_domain=True)), policy.unit, fake)
-    (found,) = discover(
-        session,
-        open_table(pa.table({"c": [1.5, 2.5, 3.5] * 5000})),
-        None,
-        share=Fraction(policy.domain_budget),
-    )
-    assert found.edges is not None
-    assert (found.edges[-1] > 1e6) is believed
+@pytest.mark.parametrize(("sigmas", "believed"), [(CLEAR - 0.7, False), (CLEAR + 0.7, True)])
+def test_noise_alone_makes_no_range(sigmas: float, believed: bool) -> None:
+    """One of some hundred empty cells: bounds of 10^18 would make a column of ratings useless."""
+    grid = len(coarse_grid("integer")) - 1
+    fake = FakeNoise(offset=offset_at(lambda v: (np.arange(len(v)) == len(v) - 1) & (len(v) == grid), sigmas))
+    (found,) = found_in(pa.table({"c": [1.5, 2.5, 3.5, 9.5] * 5000}), fake, Policy.of(epsilon=5.0))
+    assert (found.edges is not None and bool(found.edges[-1] > 1e6)) is believed
 
 
-@pytest.mark.parametrize(("high", "believed"), [(3.5, False), (4.5, True)])
-def test_noise_alone_makes_no_gaps_and_no_codes(high: float, believed: bool) -> None:
-    """A column of numbers must not become text, nor get missing values, because noise on a vote that nobody
-    gave was unlucky once in 700 columns.
-    """
+@pytest.mark.parametrize(("sigmas", "believed"), [(BELIEVED - 0.5, False), (BELIEVED + 0.5, True)])
+def test_noise_alone_makes_no_codes(sigmas: float, believed: bool) -> None:
+    """A column of numbers must not become text because noise on a vote that nobody gave was unlucky."""
+    at = KINDS.index("code")
+    fake = FakeNoise(offset=offset_at(lambda v: (np.arange(len(v)) == at) & (len(v) == len(KINDS)), sigmas))
+    (found,) = found_in(as_text(pa.table({"c": [1, 2, 3] * 5000})), fake, Policy.of(epsilon=5.0))
+    assert (found.type == "string") is believed
 
-    def offset(values: np.ndarray, scale: float) -> np.ndarray:
-        return np.where(values == 0, math.ceil(high * scale), values) if len(values) < 100 else values
 
-    policy = Policy.of(epsilon=5.0)
-    for kind, at in (("null", 0), ("code", KINDS.index("code"))):
-        fake = FakeNoise(
-            offset=lambda values, scale, at=at: np.where(
-                np.arange(len(values)) == at, offset(values, scale), values
-            )
-        )
-        session = Session(Accountant(policy.budget(learn_domain=True)), policy.unit, fake)
-        (found,) = discover(
-            session, as_text(pa.table({"c": [1, 2, 3] * 5000})), None, share=Fraction(policy.domain_budget)
-        )
-        assert (found.nullable if kind == "null" else found.type == "string") is believed
+def test_where_nothing_is_believed_no_digits_and_no_resolution_are() -> None:
+    """Seen to fail: a small column of floats was written in whole numbers, one of timestamps in days."""
+    few = FakeNoise(offset=lambda values, scale: np.zeros(len(values), np.int64))
+    for values in ([1.5, 2.25], [EPOCH, EPOCH.replace(hour=3)]):
+        (found,) = found_in(pa.table({"c": values}), few)
+        assert found.decimals is None and found.resolution is None
+
+
+def test_a_single_precision_number_has_its_own_digits() -> None:
+    """The float32 nearest to 0.29, times 100, is no 29; it was counted as 0.28."""
+    column = pa.array(np.array([0.29, 0.57, 1.01] * 2000, dtype=np.float32))
+    (found,) = found_in(pa.table({"c": column}), FakeNoise())
+    assert found.decimals == 2 and found.values == {29.0: 2000, 57.0: 2000, 101.0: 2000}
+
+
+def test_single_precision_numbers_of_all_digits_keep_their_span() -> None:
+    """Seen to fail: every float32 is one of six decimals, so values near 50 were all clipped to 10."""
+    column = pa.array(np.random.default_rng(1).normal(50, 9, 9000).astype(np.float32))
+    (found,) = found_in(pa.table({"c": column}), FakeNoise(), Policy.of(epsilon=20.0))
+    edges = First.of(found).edges
+    assert found.decimals is None and edges[0] < 20 and edges[-1] > 80 and len(edges) > 30

@@ -1,5 +1,5 @@
-"""Released numbers lie on the grid that they claim: noisy answers are whole numbers, learnt bounds are points
-of a public grid.
+"""Released numbers lie on the grid that they claim: noisy answers are whole numbers, learnt edges are points
+of public grids, cut at round places, or next to values that are popular.
 
 A noisy number with digits behind the point would carry more of the table than its noise was priced for.
 """
@@ -7,6 +7,8 @@ A noisy number with digits behind the point would carry more of the table than i
 from __future__ import annotations
 
 import json
+import math
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +19,7 @@ from support.model_files import parts_of
 
 from factored_mwem import Release, Workload, release
 from factored_mwem.errors import InputError
-from factored_mwem.privacy.discover import WIDEST
 from factored_mwem.privacy.noise import OpenDPNoise
-from factored_mwem.tables.profile import GRIDS
 
 PARAMETERS = {
     "epsilon",
@@ -32,13 +32,19 @@ PARAMETERS = {
     "minimum",
     "maximum",
     "edges",
+    "specialValues",
+    "categories",
+    "other",
+    "kept",
+    "clipped",
+    "missing",
     "domain_budget",
     "select_share",
     "initial_share",
     "time_budget",
 }
 """Where a manifest may hold a number that is not whole: what a person chose, what follows from the price, and
-bounds, which are looked at below.
+bounds, which are looked at below; shares of noisy counts.
 """
 CASES: dict[str, dict[str, Any]] = {
     "at once": {},
@@ -98,17 +104,26 @@ def off_the_grid(folder: Path) -> list[str]:
         key for tree in (manifest, header["manifest"]) for key in fractions_in(tree) if key not in PARAMETERS
     ]
     wrong += [] if type(manifest["estimated_rows"]) is int else ["estimated_rows"]
-    points = {
-        *GRIDS["number"].tolist(),
-        WIDEST,
-        -WIDEST,
-    }  # what lies beyond the integers is moved to their ends, which are public
     for field in manifest["domain"]["fields"]:
-        edges = field.get("edges", [])
-        wrong += [
-            field["name"] for end in edges[:1] + edges[-1:] if field.get("learnt") and end not in points
-        ]
+        beside = {near for value in field.get("specialValues", []) for near in _beside(value)}
+        odd = [edge for edge in field.get("edges", []) if edge not in beside and digits(edge) > MOST_DIGITS]
+        wrong += [field["name"]] if field.get("learnt") and odd else []
     return wrong
+
+
+MOST_DIGITS = 6
+"""A cell of the grid, of one digit, is cut into some 64, those again; cuts are rounded to their widths."""
+
+
+def digits(edge: float) -> int:
+    """The significant digits of an edge; of the last whole number below one, as many as that has."""
+    near = (edge, edge + 1) if isinstance(edge, int) else (edge,)
+    return min(len(Decimal(repr(value)).normalize().as_tuple().digits) for value in near)
+
+
+def _beside(value: Any) -> list[Any]:
+    """Where a bin may end that holds a popular value."""
+    return [value] if isinstance(value, str | int) else [value, math.nextafter(value, math.inf)]
 
 
 @pytest.mark.parametrize("case", CASES)
