@@ -29,8 +29,6 @@ WIDE = Fraction(1, 5)
 """A delta that can be seen: what a value of one person's alone may be kept with."""
 STEEP = Fraction(1, 20)
 """The rho beside it, small, so that the discrete threshold comes close to its delta."""
-SMALL = Fraction(1, 50)
-"""A rho so small that something is taken off all counts."""
 
 
 def sealed(values: Sequence[Any]) -> Sealed:
@@ -97,21 +95,18 @@ def popular(unit: Unit, what: str, kind: str, value: str, other: str) -> Check:
 
 
 def popular_together(unit: Unit) -> Check:
-    """Many values at the threshold beside one whose count moves: what is taken off all counts must not follow
-    the table.
+    """Many values beside one whose count moves: what is taken off all counts must not follow the table. With
+    half of the largest count off, they all are at the threshold.
     """
-    scale = scale_for(Mechanism.THRESHOLD, SMALL, sensitivity=unit.l2_squared_of_marginal)
-    threshold = discover.threshold_for(scale, DELTA, l0=unit.l0_of_marginal, linf=unit.linf_of_marginal)[0]
-    count = threshold + int(scale / discover.SHIFT)
+    count, k = 2 * threshold_of(unit, RHO, DELTA), unit.contributions
     others = [f"v{i:02d}" for i in range(40)] * count
-    k, high = unit.contributions, 2 * count - count % 2
-    pair = others + ["red"] * (high - k), others + ["red"] * high
+    pair = others + ["red"] * (count + 2 - k), others + ["red"] * (count + 2)
 
     def read(column: Sealed, session: Session) -> dict[str, Any]:
-        texts = reader(column, session, "string").popular(SMALL, DELTA).texts
+        texts = reader(column, session, "string").popular(RHO, DELTA).texts
         return {"kept": len(texts), "red": texts.get("red", 0)}
 
-    return reading("popular values together", unit, pair, read, rho=SMALL, share=0.5)
+    return reading("popular values together", unit, pair, read)
 
 
 def own_value(unit: Unit) -> Check:
@@ -140,8 +135,8 @@ def threshold_of(unit: Unit, rho: Fraction, delta: Fraction) -> int:
 
 
 def grid(unit: Unit) -> Check:
-    """The cells over the coarse grid, beside a value that is popular in the noisy answers, and one that is not
-    though it comes as often.
+    """The cells over the coarse grid, beside a value that is popular in the noisy answers, and one that
+    is not though it comes as often.
     """
     edges = coarse_grid("integer")
     around = int(np.searchsorted(edges, 500, "right")) - 1
@@ -155,7 +150,7 @@ def grid(unit: Unit) -> Check:
 
 
 def span(unit: Unit) -> Check:
-    """Both looks at the cells: a cell of the grid comes up to what stands out, and is counted again, finer."""
+    """Both looks at the cells: a cell of the grid comes up to what stands out, and is counted again."""
     half = RHO / 2
     scale = scale_for(Mechanism.GAUSSIAN, half, sensitivity=unit.l2_squared_of_marginal)
 
