@@ -65,10 +65,32 @@ given those every score is a fixed function of the table. It moves by no more th
 2 k for a marginal; where questions of several kinds compete, the largest of their kinds counts for all. A
 public weight of at most 1 makes a score move less, never more.
 
+Learning a domain. `discover` reads each column through its profile, how often each value comes, which is
+sealed in the statement that makes it. A row has one value, and by it alone one kind, one key at most (its
+number, moment or text) and one cell at most of a public grid: so votes, counts of values and cells are
+marginals, with their sensitivities.
+ 1. Popular values: the keys are not known beforehand, so a key of one person's may show that it is there. It
+    is kept where its noisy count reaches a threshold, with a probability that is charged as delta: l0 = k or
+    2 k keys change, each by at most linf = k (Rogers 2023). What is counted is max(c - m, 0) with m public:
+    no further from a neighbour's than c itself, and 0 where c is, so l0, linf and L2 are as they were, and
+    a key that only one of two neighbours has above m has a count of at most k there. Were m taken from the
+    table, all counts would move at once.
+ 2. What is left: cells leave out the values that were *found* popular, by the noisy answer, never those that
+    are popular; so given the answers before it is a histogram of a fixed part of the values. The finer grid
+    is made of the coarse one's noisy counts.
+ 3. Reuse: first domain, bins, settling and averages of two noisy counts of the same value are functions of
+    noisy answers and public facts. That counts were selected by their size costs nothing more, for their
+    release was paid for as a whole; it costs accuracy alone, see `with_popular`. `Session.recode` maps codes
+    to codes row by row, by a public table: rows that differ in k rows before differ in at most k after.
+ 4. Ending early (`NothingLearnt`) follows from noisy answers, too, and so do its words.
+ 5. What is a value's unit, and which of two spellings are the same, is a function of that value and of the
+    column's type; no value, however large or odd, ends the reading or is warned about. The order of keys is
+    the table's, and so none that is handed on: what is kept is sorted.
+
 Reading. Private numbers lie in `Sealed` objects, the rows as codes among them. `Session._unseal` is the one
-way in; it charges the accountant first. `Session.select` and `Session.measure`, the parts of `discover`, and
-`measure_residuals` are its only callers. Their answers carry noise from `noise.py`, the only module that
-draws.
+way in; it charges the accountant first. `Session.select` and `Session.measure`, the parts of `discover`
+(`read_votes`, `Reader.popular`, `Reader.histogram`), and `measure_residuals` are its only callers. Their
+answers carry noise from `noise.py`, the only module that draws.
 
 Post-processing. Everything else, the update, the plan, sampling, the manifest, sees only noisy answers and
 public facts: the names and types of columns, the domain, the workload, the policy. It costs nothing.

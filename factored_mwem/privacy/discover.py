@@ -3,8 +3,8 @@
 Per column: a noisy vote on what its values look like; its popular values by thresholded counts; of what is
 left of numbers and moments, noisy counts over a coarse public grid and, where those stand out, over a finer
 one. Every reading is charged first; a threshold's delta is charged too. One pass over the rows serves all.
-What follows from the answers, bins among it, is made by learning.py of the mechanisms, which also measures
-the first marginals over them.
+What follows from the answers, bins among it, is made by learn.py of the mechanisms, which also measures the
+first marginals over them. Why it keeps the promise is said in `__init__.py` of this folder.
 """
 
 from __future__ import annotations
@@ -206,7 +206,9 @@ def type_of(field: pa.Field, votes: Votes) -> str:
 
 
 def read_votes(session: Session, name: str, sealed: Sealed, cost: Fraction) -> Votes:
-    """A row votes once, so the votes are a marginal like any other."""
+    """A row votes once, for what its value looks like, so the votes are a marginal like any other: L2 k
+    (add-remove) or sqrt(2) k (replace).
+    """
     sensitivity = session.unit.l2_squared_of_marginal
     scale = scale_for(Mechanism.GAUSSIAN, cost, sensitivity=sensitivity)
     charge = Charge("discover", Mechanism.GAUSSIAN, (name, "kind"), scale, sensitivity)
@@ -242,10 +244,12 @@ class Reader:
     def popular(self, cost: Fraction, delta: Fraction) -> Found:
         """Every value whose noisy count passes the threshold.
 
-        Counted is c -> max(c - m, 0), m a fourth of the noise's scale: a public function that never moves
-        further than c itself and keeps 0 at 0, so the sensitivity is that of the counts, and the threshold's
-        delta holds as it stands: k rows change at most l0 of the shifted counts, each by at most k. The many
-        values that come a few times need no noise then; m is added to what is kept.
+        Sensitivity: squared L2 k^2 or 2 k^2; l0 k or 2 k keys, linf k. A row has one key at most: its number
+        or moment, if it is of the type's kinds, else its text. Counted is c -> max(c - m, 0), m a fourth of
+        the noise's scale: a public function that never moves further than c itself and keeps 0 at 0, so the
+        sensitivities are those of the counts, and the threshold's delta holds as it stands: a key that only
+        one of two neighbours hands to the noise has a count of at most k. The many values that come a few
+        times need no noise then; m is added to what is kept.
         """
         session, found, unit = self.session, self.found, self.session.unit
         sensitivity = unit.l2_squared_of_marginal
@@ -269,7 +273,9 @@ class Reader:
         return replace(found, values=values, texts=texts, stddev=scale, threshold=threshold + least)
 
     def cells(self, coarse: Fraction, fine: Fraction) -> Found:
-        """Where the numbers or moments lie that are not popular."""
+        """Where the numbers or moments lie that are not popular: a look over the whole public grid, and one
+        at what stands out there, over cells that follow from the first look's noisy counts.
+        """
         grid = coarse_grid(self.found.unit)
         noisy, stddev = self.histogram("range", grid, coarse)
         span = clear_span(noisy, stddev)
@@ -283,7 +289,11 @@ class Reader:
         return replace(self.found, edges=edges[first : last + 1], noisy=noisy[first:last], cell_stddev=stddev)
 
     def histogram(self, what: str, edges: np.ndarray, cost: Fraction) -> tuple[np.ndarray, float]:
-        """(noisy counts of the cells: int64, their standard deviation). A row lies in one cell at most."""
+        """(noisy counts of the cells: int64, their standard deviation). A row lies in one cell at most, of
+        edges that are public; left out are the values that were found popular, not those that are.
+
+        Sensitivity: L2 k (add-remove) or sqrt(2) k (replace).
+        """
         session, found = self.session, self.found
         sensitivity = session.unit.l2_squared_of_marginal
         scale = scale_for(Mechanism.GAUSSIAN, cost, sensitivity=sensitivity)

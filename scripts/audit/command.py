@@ -45,7 +45,9 @@ QUICKLY = (
     "select marginal: zcdp, replace, k=1",
     "measure residuals of 2 x 3: zcdp, replace, k=1",
     "measure question of parities: zcdp, add-remove, k=2",
-    "discover categories: zcdp, add-remove, k=1",
+    "discover popular texts: zcdp, add-remove, k=1",
+    "discover popular numbers: zcdp, add-remove, k=1",
+    "discover coarse cells: zcdp, add-remove, k=1",
     "release tree, ranges: epsilon 2, add-remove, k=1",
 )
 """Checks of a quick audit: one of each stage."""

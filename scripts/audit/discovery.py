@@ -8,22 +8,25 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from audit.check import Check, stage
 from audit.stages import ADD_REMOVE, REPLACE, ZCDP, name_of
 from factored_mwem.accounting.accountant import Budget, Mechanism, scale_for
 from factored_mwem.accounting.unit import Unit
+from factored_mwem.domain.grids import CLEAR, coarse_grid
 from factored_mwem.privacy import discover
 from factored_mwem.privacy.counts import Sealed
 from factored_mwem.privacy.session import Session
+from factored_mwem.tables.kinds import KINDS
 from factored_mwem.tables.profile import profile
 from factored_mwem.tables.source import open_table
 
 RHO = Fraction(1)
 DELTA = Fraction(1, 10**6)
 WIDE = Fraction(1, 5)
-"""A delta that can be seen: what a category of one person's alone may be kept with."""
+"""A delta that can be seen: what a value of one person's alone may be kept with."""
 STEEP = Fraction(1, 20)
 """The rho beside it, small, so that the discrete threshold comes close to its delta."""
 
@@ -59,35 +62,62 @@ def votes(unit: Unit) -> Check:
     """The kinds of the values: a person's turn from text to numbers."""
 
     def read(column: Sealed, session: Session) -> dict[str, Any]:
-        return {"votes": discover._votes("x", column, RHO, session)[0].astype("int64")}
+        noisy = discover.read_votes(session, "x", column, RHO).noisy
+        return {"votes": noisy[[KINDS.index("integer"), KINDS.index("string")]].astype("int64")}
 
     return reading("votes", unit, pair_of(unit, "7", "text", 4), read)
 
 
-def categories(unit: Unit) -> Check:
-    """A value whose count comes up to the threshold; under replace another's falls below it."""
-    threshold, k = threshold_of(unit, RHO, DELTA), unit.contributions
-    other = threshold - k if unit.neighbours is REPLACE else 0
+def reader(column: Sealed, session: Session, kind: str, **known: Any) -> discover.Reader:
+    """The readings after a vote that said `kind`."""
+    found = discover.Found(pa.field("x", pa.string()), kind, 100.0, 100.0, numbers=100.0, **known)
+    return discover.Reader(session, column, found)
+
+
+def popular(unit: Unit, what: str, kind: str, value: str, other: str) -> Check:
+    """A value whose count comes up to the threshold, above what is taken off all counts; under replace
+    another's falls below it.
+    """
+    k = unit.contributions
+    enough = threshold_of(unit, RHO, DELTA)
+    beside = enough - k if unit.neighbours is REPLACE else 0
     pair = (
-        ["red"] * (threshold - k) + ["blue"] * (other and threshold),
-        ["red"] * threshold + ["blue"] * other,
+        [value] * (enough - k) + [other] * (beside and enough),
+        [value] * enough + [other] * beside,
     )
 
     def read(column: Sealed, session: Session) -> dict[str, Any]:
-        return {"kept": ",".join(discover._categories("x", column, RHO, DELTA, session))}
+        found = reader(column, session, kind).popular(RHO, DELTA)
+        kept = {str(v): n for v, n in (found.values | found.texts).items()}
+        return {"kept": ",".join(sorted(kept)), "most": max(kept.values(), default=0)}
 
-    return reading("categories", unit, pair, read)
+    return reading(f"popular {what}", unit, pair, read)
 
 
-def own_category(unit: Unit) -> Check:
+def popular_together(unit: Unit) -> Check:
+    """Many values beside one whose count moves: what is taken off all counts must not follow the table. With
+    half of the largest count off, they all are at the threshold.
+    """
+    count, k = 2 * threshold_of(unit, RHO, DELTA), unit.contributions
+    others = [f"v{i:02d}" for i in range(40)] * count
+    pair = others + ["red"] * (count + 2 - k), others + ["red"] * (count + 2)
+
+    def read(column: Sealed, session: Session) -> dict[str, Any]:
+        texts = reader(column, session, "string").popular(RHO, DELTA).texts
+        return {"kept": len(texts), "red": texts.get("red", 0)}
+
+    return reading("popular values together", unit, pair, read)
+
+
+def own_value(unit: Unit) -> Check:
     """A value that only one person has: it may be kept with the delta that is charged, and no more."""
 
     def read(column: Sealed, session: Session) -> dict[str, Any]:
-        return {"kept": "red" in discover._categories("x", column, STEEP, WIDE, session)}
+        return {"kept": "red" in reader(column, session, "string").popular(STEEP, WIDE).texts}
 
     note = "its delta is far above what it is kept with"
     return reading(
-        "category of one person",
+        "value of one person",
         unit,
         pair_of(unit, "red", "blue", 0),
         read,
@@ -98,34 +128,41 @@ def own_category(unit: Unit) -> Check:
 
 
 def threshold_of(unit: Unit, rho: Fraction, delta: Fraction) -> int:
+    """The rows that a value needs."""
     scale = scale_for(Mechanism.THRESHOLD, rho, sensitivity=unit.l2_squared_of_marginal)
-    return discover.threshold_for(scale, delta, l0=unit.l0_of_marginal, linf=unit.linf_of_marginal)[0]
+    threshold = discover.threshold_for(scale, delta, l0=unit.l0_of_marginal, linf=unit.linf_of_marginal)[0]
+    return threshold + int(scale / discover.SHIFT)
 
 
-def magnitude(unit: Unit) -> Check:
-    """A bucket whose count comes up to what stands out."""
-    scale = scale_for(Mechanism.GAUSSIAN, RHO, sensitivity=unit.l2_squared_of_marginal)
-
-    def read(column: Sealed, session: Session) -> dict[str, Any]:
-        low, high, seen = discover._magnitude("x", "number", column, RHO, session)
-        return {"low": low, "high": high, "seen": seen}
-
-    return reading("magnitude", unit, pair_of(unit, 500.0, None, round(4.5 * scale)), read, share=0.06)
-
-
-def bounds(unit: Unit) -> Check:
-    """Both quantiles: a person's values lie just left of all others, where the lower one turns from value to
-    value, in a bucket that stands out.
+def grid(unit: Unit) -> Check:
+    """The cells over the coarse grid, beside a value that is popular in the noisy answers, and one that
+    is not though it comes as often.
     """
-    values, k = [21.0, 22.0, 23.0] + [24.5] * 13 + [35.0] * 24, unit.contributions
-    pair = values + [35.0] * (k * (unit.neighbours is REPLACE)), values + [20.5] * k
+    edges = coarse_grid("integer")
+    around = int(np.searchsorted(edges, 500, "right")) - 1
 
     def read(column: Sealed, session: Session) -> dict[str, Any]:
-        low, high, seen = discover._bounds("x", "number", column, RHO, 40.0, session)
-        return {"low": low, "high": high, "seen": seen}
+        noisy, _ = reader(column, session, "integer", values={40.0: 9}).histogram("range", edges, RHO)
+        return {"cells": noisy[around - 1 : around + 2]}
 
-    note = "one person moves the magnitude and one quantile, two thirds of the cost"
-    return reading("bounds", unit, pair, read, fixed=False, share=0.1, note=note)
+    one, two = pair_of(unit, "500", "7", 4)
+    return reading("coarse cells", unit, (one + ["40"] * 5, two + ["40"] * 5), read)
+
+
+def span(unit: Unit) -> Check:
+    """Both looks at the cells: a cell of the grid comes up to what stands out, and is counted again."""
+    half = RHO / 2
+    scale = scale_for(Mechanism.GAUSSIAN, half, sensitivity=unit.l2_squared_of_marginal)
+
+    def read(column: Sealed, session: Session) -> dict[str, Any]:
+        found = reader(column, session, "integer").cells(half, half)
+        if found.edges is None or found.noisy is None:
+            return {"low": -1, "high": -1, "rows": -99}
+        return {"low": found.edges[0], "high": found.edges[-1], "rows": int(found.noisy.sum())}
+
+    pair = pair_of(unit, "500", "", round(CLEAR * scale))
+    note = "the finer cells are counted where the coarse ones stand out alone"
+    return reading("span and finer cells", unit, pair, read, fixed=False, share=0.1, note=note)
 
 
 def discovery_checks() -> list[Check]:
@@ -133,9 +170,12 @@ def discovery_checks() -> list[Check]:
     return [
         votes(one),
         votes(swap_two),
-        categories(one),
-        categories(swap_two),
-        own_category(one),
-        magnitude(two),
-        bounds(one),
+        popular(one, "texts", "string", "red", "blue"),
+        popular(swap_two, "texts", "string", "red", "blue"),
+        popular(one, "numbers", "integer", "40", "41"),
+        popular_together(one),
+        own_value(one),
+        grid(one),
+        grid(swap_two),
+        span(two),
     ]

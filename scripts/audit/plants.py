@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 from unittest import mock
@@ -20,9 +20,8 @@ from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.ledger.journal import Journal
 from factored_mwem.privacy import discover
-from factored_mwem.privacy.counts import Sealed
 from factored_mwem.privacy.noise import Noise
-from factored_mwem.privacy.session import Session
+from factored_mwem.tables.profile import ColumnProfile
 
 
 @dataclass(frozen=True)
@@ -111,28 +110,45 @@ def uncharged() -> AbstractContextManager[Make]:
     )
 
 
-def all_categories(name: str, sealed: Sealed, cost: Fraction, delta: Fraction, session: Session) -> list[str]:
+def all_values(self: discover.Reader, cost: Fraction, delta: Fraction) -> discover.Found:
     """Charged as it should be, and then every value that there is."""
-    sensitivity = session.unit.l2_squared_of_marginal
+    sensitivity = self.session.unit.l2_squared_of_marginal
     scale = scale_for(Mechanism.THRESHOLD, cost, sensitivity=sensitivity)
-    entry = Charge("discover", Mechanism.THRESHOLD, (name, "categories"), scale, sensitivity, delta)
-    return [*sorted(session._unseal(sealed, entry).texts), discover.OTHER]
+    entry = Charge("discover", Mechanism.THRESHOLD, ("x", "values"), scale, sensitivity, delta)
+    column = self.session._unseal(self.sealed, entry)
+    return replace(self.found, texts=column.texts(()))
 
 
-def min_max(
-    name: str, kind: str, sealed: Sealed, cost: Fraction, present: float, session: Session
-) -> tuple[float, float, bool]:
+def min_max(self: discover.Reader, coarse: Fraction, fine: Fraction) -> discover.Found:
     """Charged, and then the least and the greatest value."""
-    sensitivity = session.unit.l2_squared_of_marginal
-    entry = Charge(
-        "discover",
-        Mechanism.GAUSSIAN,
-        (name, "bounds"),
-        scale_for(Mechanism.GAUSSIAN, cost, sensitivity=sensitivity),
-        sensitivity,
-    )
-    column = session._unseal(sealed, entry)
-    return column.least["number"], column.most["number"], True
+    sensitivity = self.session.unit.l2_squared_of_marginal
+    scale = scale_for(Mechanism.GAUSSIAN, coarse + fine, sensitivity=sensitivity)
+    entry = Charge("discover", Mechanism.GAUSSIAN, ("x", "range"), scale, sensitivity)
+    units, counts = self.session._unseal(self.sealed, entry).numbers(self.kinds, "integer")
+    return replace(self.found, edges=units[[0, -1]], noisy=counts)
+
+
+def shift_of_the_table() -> AbstractContextManager[Make]:
+    """Half of the largest count is taken off all counts."""
+    honest = ColumnProfile.texts
+
+    def texts(self: ColumnProfile, without: Any, least: int = 0) -> dict[str, int]:
+        return honest(self, without, int(self.counts.max()) // 2)
+
+    return patched(ColumnProfile, "texts", texts)
+
+
+def own_popular() -> AbstractContextManager[Make]:
+    """Cells leave out what is popular in the table, not in the noisy answers."""
+    honest = ColumnProfile.histogram
+
+    def histogram(
+        self: ColumnProfile, of: Any, unit: str, scale: float, edges: np.ndarray, special: np.ndarray
+    ) -> np.ndarray:
+        units, counts = self.numbers(of, unit, scale)
+        return honest(self, of, unit, scale, edges, units[counts > 4])
+
+    return patched(ColumnProfile, "histogram", histogram)
 
 
 def measured_afresh(journal: Journal) -> None:
@@ -186,19 +202,30 @@ PLANTS = (
         (
             ("measure rows: zcdp, add-remove, k=2", 3600),
             ("measure residuals of 2 x 2: zcdp, add-remove, k=2", 4000),
+            ("discover span and finer cells: zcdp, add-remove, k=2", 4000),
         ),
     ),
     Plant("exact n", lambda: patched(Unit, "total_is_public", property(lambda _: True)), ((RELEASE, 640),)),
     Plant("a measurement not charged", uncharged, ((MARGINAL, 2000), (HISTOGRAM, 2400))),
     Plant(
-        "categories read off the data",
-        lambda: patched(discover, "_categories", all_categories),
-        (("discover category of one person: zcdp, add-remove, k=1", 400),),
+        "values read off the data",
+        lambda: patched(discover.Reader, "popular", all_values),
+        (("discover value of one person: zcdp, add-remove, k=1", 400),),
     ),
     Plant(
         "bounds from min/max",
-        lambda: patched(discover, "_bounds", min_max),
-        (("discover bounds: zcdp, add-remove, k=1", 600),),
+        lambda: patched(discover.Reader, "cells", min_max),
+        (("discover span and finer cells: zcdp, add-remove, k=2", 600),),
+    ),
+    Plant(
+        "a shift that follows the table",
+        shift_of_the_table,
+        (("discover popular values together: zcdp, add-remove, k=1", 2000),),
+    ),
+    Plant(
+        "cells without what is popular in the table",
+        own_popular,
+        (("discover coarse cells: zcdp, add-remove, k=1", 600),),
     ),
     Plant("the same noise reused", wrapped(Reused), (("measure two marginals: pure, add-remove, k=1", 400),)),
     Plant("noise from a fixed seed", wrapped(Seeded), ((ROWS, 400), (RELEASE, 640))),
@@ -218,6 +245,6 @@ PLANTS = (
     Plant(
         "a threshold with four times its delta",
         quarter_of_delta,
-        (("discover category of one person: zcdp, add-remove, k=1", 4000),),
+        (("discover value of one person: zcdp, add-remove, k=1", 4000),),
     ),
 )

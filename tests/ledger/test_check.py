@@ -16,6 +16,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from support.commands import JOB, Fmwem, as_before
 from support.marks import others_slow
@@ -696,7 +697,7 @@ def test_a_forged_promise_is_named_though_no_file_is_listed(books: Path, name: s
 
 CHOICES: dict[str, dict[str, Any]] = {
     "columns": {"columns": ["c", "a"]},
-    "learnt": {"domain": None, "rows": None, "sample_seed": None, "table": pa.concat_tables([table()] * 40)},
+    "learnt": {"domain": None, "rows": None, "sample_seed": None, "table": table(12_000)},
     "pure": {"delta": 0.0},
     "mwem": {"engine": "mwem", "rounds": 3, "max_cells": 4000},
     "limits": {"max_memory": 2**30, "time_budget": 60.0},
@@ -707,7 +708,7 @@ CHOICES: dict[str, dict[str, Any]] = {
         "domain": {**DOMAIN, "p": 4},
     },
     "by id, learnt": {
-        "table": table().append_column("p", pa.array(range(len(table())))),
+        "table": table(12_000).append_column("p", pa.array(range(12_000))),
         "privacy_id": "p",
         "domain": None,
         "columns": ["a", "p"],

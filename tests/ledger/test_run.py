@@ -42,7 +42,7 @@ from factored_mwem.tables.source import open_table
 
 @pytest.mark.parametrize(
     "choices",
-    [{}, {"engine": "tree", "rounds": None}, {"domain": None, "epsilon": 2.0}],
+    [{}, {"engine": "tree", "rounds": None}, {"domain": None, "source": table(12_000)}],
     ids=["mwem", "at once", "learnt"],
 )
 @pytest.mark.parametrize("nth", [1, 3])

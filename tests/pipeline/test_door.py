@@ -36,7 +36,6 @@ from factored_mwem.errors import Changed, InputError, NothingLearnt
 from factored_mwem.mechanisms import learn as learning
 from factored_mwem.mechanisms.registry import MECHANISMS
 from factored_mwem.model import sampling as sample
-from factored_mwem.pipeline import release as flow
 from factored_mwem.pipeline.assumptions import assumptions_of
 from factored_mwem.pipeline.manifest import Manifest
 from factored_mwem.pipeline.manifest_check import check_books

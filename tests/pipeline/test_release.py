@@ -431,12 +431,11 @@ def test_what_could_not_be_learnt_is_said() -> None:
     what was spent.
     """
     table = pa.table({"id": [f"u{i}" for i in range(300)], "pay": pa.array(np.arange(300) * 1000)})
-    with pytest.raises(NothingLearnt, match=r"most of id, pay.*spent so far: epsilon 0.0") as ended:
+    with pytest.raises(NothingLearnt, match=r"most of id, pay.*spent so far: epsilon 0.0"):
         make(
             Request(open_table(table), Workload.marginals(1), Policy.of(epsilon=0.05), None, None, None, 1),
             noise=FakeNoise(),
         )
-    assert ended.value.budget_spent
 
 
 def test_the_manifest_holds_the_domain(made: Release) -> None:

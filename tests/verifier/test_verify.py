@@ -66,12 +66,12 @@ QUICK = (
     ),
     (
         configuration("tree", Person("replace", 1), "arrow", learnt=True),
-        ("discover kind", "discover categories", "measure 1 attributes"),
+        ("discover kind", "discover values", "measure 1 attributes"),
     ),
     (configuration("tree", Person("replace", 3), "feather"), ("measure 1 attributes",)),
     (
         configuration("tree", Person("add-remove", 1, by_id=True), "pandas", learnt=True),
-        ("discover kind", "discover categories", "measure total"),
+        ("discover kind", "discover values", "measure total"),
     ),
     (configuration("mwem", Person("add-remove", 3), "arrow", "cube"), FIRST),
     (configuration("mwem", Person("replace", 1), "pandas", "parities"), ("measure 1 attributes",)),
