@@ -219,7 +219,7 @@ def at_once(relation: str, k: int, source: str, *, delta: float = 1e-9) -> Confi
 
 def crowded() -> list[Configuration]:
     """A column of as many categories as a narrow dictionary holds."""
-    columns, choices = ("relationship", "sex", "income"), {"epsilon": 8.0}
+    columns, choices = ("relationship", "sex", "income"), {"epsilon": 60.0}
     facts = {"source": "crowded pandas", "columns": columns, "choices": choices}
     return [
         Configuration(f"crowded categories, {words}", learnt=words == "learnt", **facts)
@@ -260,7 +260,7 @@ def configuration(
         "neighbours": person.relation,
         "contributions": person.k,
         "delta": delta,
-        "epsilon": 8.0 if learnt else 1.0,
+        "epsilon": 60.0 if learnt else 1.0,
         **TEXT.get(source, {}),
     }
     return Configuration(
