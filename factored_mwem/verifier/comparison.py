@@ -18,6 +18,8 @@ from factored_mwem.tables.source import Private
 from factored_mwem.verifier.tap import Call
 
 Given = np.ndarray | dict[str, int]
+FINEST = 2.0**-52
+"""The library takes a tail from 1, so it states no delta below 2^-53."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -167,6 +169,7 @@ def _losses_of_keys(base: Draw, near: Draw, first: dict[str, int], second: dict[
         # what it was asked for.
         theirs = calls[0].loss((len(alone), math.sqrt(sum(gap * gap for gap in alone)), float(max(alone))))[1]
         charged = float(near.entry.delta)
-        ratio = max(ours, float(theirs)) / charged if charged else math.inf
+        told = float(theirs) if theirs > FINEST else 0.0
+        ratio = max(ours, told) / charged if charged else math.inf
         findings.append(Finding(f"{stage}: delta", ratio))
     return findings
