@@ -108,7 +108,10 @@ def _numbers(first: First, noisy: np.ndarray, stddev: float) -> dict[str, Any]:
     few = _few(first, noisy, stddev)
     if few is None and not clear.any():  # something is there, though no bin alone shows it
         together = clear_span(counts, stddev, SINGLE)
-        clear[slice(*together) if together else int(np.argmax(counts))] = True
+        if together is None and len(first.values):  # popular values are all there is, however many
+            few = first.values
+        else:
+            clear[slice(*together) if together else int(np.argmax(counts))] = True
     if few is not None:
         listed = in_json(found, few)
         if texts:
