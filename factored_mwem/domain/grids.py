@@ -119,8 +119,8 @@ def cut(low: float, high: float, pieces: int, *, whole: bool, step: int = 1) -> 
         kept = sorted({edge for edge in inner if low < edge < high})
         return np.array([int(low), *kept, int(high)], dtype=np.int64)
     if (low > 0 and high / DECADES > low) or (high < 0 and low / DECADES < high):
-        inner = np.geomspace(low, high, pieces + 1)[1:-1]
-        return np.array([low, *(float(f"{edge:.2e}") for edge in inner), high])
+        between = np.geomspace(low, high, pieces + 1)[1:-1].tolist()
+        return np.array([low, *(float(f"{edge:.2e}") for edge in between), high])
     width = (high - low) / pieces
     digits = min(max(2 - math.floor(math.log10(width)), 0), 300) if width > 0 else 0
     inside = np.unique(np.round(np.linspace(low, high, pieces + 1)[1:-1], digits))

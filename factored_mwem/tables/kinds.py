@@ -90,7 +90,7 @@ def _finer_kinds(kind: str, units: np.ndarray, narrow: type = np.float64) -> np.
         for decimals in range(MAX_DECIMALS, -1, -1):
             with np.errstate(over="ignore", invalid="ignore"):
                 near: np.ndarray = (np.rint(units * 10.0**decimals) / 10.0**decimals).astype(narrow)
-                told = np.abs(units) * 10.0**decimals < most  # else any number would do
+                told = np.abs(units) * 10.0**decimals < most  # else any would do
                 if decimals == 0:
                     told |= (np.abs(units) < WIDEST) | np.isinf(units)
             found[told & (near == units.astype(narrow))] = KINDS.index("integer") + decimals
@@ -132,8 +132,8 @@ def kind_of(field: pa.Field) -> str:
 
 
 def bounds_of_type(field: pa.Field) -> tuple[float, float]:
-    """The least and the greatest number, or microsecond of a timestamp, that a typed column can hold, from its
-    type alone (public).
+    """The least and the greatest number, or microsecond of a timestamp, that a typed column can hold, from
+    its type alone (public).
     """
     arrow = value_type(field.type)
     if pa.types.is_timestamp(arrow) and arrow.unit == "ns":
