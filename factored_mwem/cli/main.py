@@ -88,7 +88,7 @@ def release(
 
 
 @app.command()
-@takes(*PROMISED, Group.CONFIG)
+@takes(*PROMISED, Group.LEARNING, Group.CONFIG)
 def check(
     table: TablePath,
     settings: ReleaseSettings,

@@ -33,25 +33,39 @@ and the bins are kept where it is clear.
 """
 
 
+DECADES = 100.0
+"""Numbers further apart than so many times are cut by their magnitude."""
+TINY = (1e-100, 1e-30, 1e-20, 1e-15, 1e-12, 1e-10, 1e-8, 1e-7, 1e-6, 1e-5)
+HUGE = (1e20, 1e22, 1e25, 1e30, 1e50, 1e100, 1e200, 1e300)
+"""Where the cells of numbers are wider: rarely is anything there, but then it must be seen."""
+CENTURIES = (range(1800, 2201), (1, 1000, 1500, 1600, 1700, 1750), (2250, 2300, 2500, 3000))
+"""The years that have cells of their own, and where those before and after them are cut."""
+
+
 def _numbers() -> np.ndarray:
-    positive = [float(f"{step}e{e}") for e in range(-4, 19) for step in (1, 2, 5)]
+    steps = [float(f"{step}e{e}") for e in range(-4, 19) for step in (1, 2, 5)]
+    positive = [*TINY, *steps, *HUGE]
     return np.array([*(-x for x in reversed(positive)), 0.0, *positive])
 
 
 def _years() -> np.ndarray:
-    epoch = datetime.date(1970, 1, 1)
-    return np.array([(datetime.date(year, 1, 1) - epoch).days for year in range(1800, 2201)])
+    epoch, years = datetime.date(1970, 1, 1), sorted(year for some in CENTURIES for year in some)
+    days = [(datetime.date(year, 1, 1) - epoch).days for year in years]
+    return np.array([*days, (datetime.date.max - epoch).days + 1])
 
 
 NUMBERS, YEARS = _numbers(), _years()
 
 
 def coarse_grid(unit: str) -> np.ndarray:
-    """int64 or float64[cells + 1]: three cells a decade at every magnitude of a number, or one a year."""
+    """int64 or float64[cells + 1]: three cells a decade of a number, or one a year, and fewer where hardly
+    anything is; from end to end of what a domain can hold.
+    """
     if unit == "number":
         return NUMBERS
     if unit == "integer":
-        return np.unique(NUMBERS[(np.abs(NUMBERS) < WIDEST) & (NUMBERS % 1 == 0)].astype(np.int64))
+        whole = NUMBERS[(np.abs(NUMBERS) < WIDEST) & (NUMBERS % 1 == 0)].astype(np.int64)
+        return np.concatenate([[-WIDEST], whole, [WIDEST + 1]])
     return YEARS if unit == "date" else YEARS * MICROS_A_DAY
 
 
@@ -60,7 +74,7 @@ def wide_grid(unit: str) -> np.ndarray:
     known of.
     """
     if unit in ("date", "datetime"):
-        return coarse_grid(unit)[::10]
+        return coarse_grid(unit)[len(CENTURIES[1]) :][: len(CENTURIES[0]) : 10]
     decades = 10.0 ** np.arange(1, 10)
     if unit == "number":
         return np.concatenate([-decades[::-1], [-1.0, 0.0, 0.01, 0.1, 1.0], decades])
@@ -95,7 +109,7 @@ def filled(noisy: np.ndarray, stddev: float) -> tuple[int, int]:
 
 def cut(low: float, high: float, pieces: int, *, whole: bool, step: int = 1) -> np.ndarray:
     """The edges of about `pieces` equal cells from low to high, both included; whole ones at multiples of
-    `step`.
+    `step`. Where magnitudes lie between, cells are equal in those.
     """
     if whole:
         width = (int(high) - int(low)) / pieces
@@ -104,6 +118,9 @@ def cut(low: float, high: float, pieces: int, *, whole: bool, step: int = 1) -> 
         inner = [-(-edge // step) * step for edge in inner]
         kept = sorted({edge for edge in inner if low < edge < high})
         return np.array([int(low), *kept, int(high)], dtype=np.int64)
+    if (low > 0 and high / DECADES > low) or (high < 0 and low / DECADES < high):
+        between = np.geomspace(low, high, pieces + 1)[1:-1].tolist()
+        return np.array([low, *(float(f"{edge:.2e}") for edge in between), high])
     width = (high - low) / pieces
     digits = min(max(2 - math.floor(math.log10(width)), 0), 300) if width > 0 else 0
     inside = np.unique(np.round(np.linspace(low, high, pieces + 1)[1:-1], digits))

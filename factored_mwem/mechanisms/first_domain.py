@@ -5,6 +5,7 @@ Generous on purpose: every bin and value that may be there has a code; settle.py
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,7 +89,8 @@ def bounds_of(found: Found) -> tuple[float, float]:
     """The least and the greatest unit that the column can hold, from its type alone."""
     if found.unit in MOMENTS:
         scale = 1 if found.unit == "date" else MICROS_A_DAY
-        return float(YEARS[0] * scale), float(YEARS[-1] * scale)
+        first, last = bounds_of_type(found.column)  # in microseconds, where it has any
+        return max(int(YEARS[0]) * scale, first), min(int(YEARS[-1]) * scale - 1, last)
     arrow = value_type(found.column.type)
     least, most = (-np.inf, np.inf) if is_text(arrow) else bounds_of_type(found.column)
     if found.unit == "number":
@@ -116,7 +118,12 @@ def edges_of(found: Found, values: np.ndarray) -> np.ndarray:
         edges = with_tails(edges, grid)
     least, most = bounds_of(found)
     beyond = most + found.tick if found.unit != "number" else most
-    edges = edges[(edges >= least) & (edges <= beyond)]
+    whole = grid.dtype == np.int64
+    ends = [
+        max(edges[0], math.ceil(least) if whole else least),
+        min(edges[-1], int(beyond) if whole else beyond),
+    ]
+    edges = np.unique(np.array([e for e in [*edges, *ends] if ends[0] <= e <= ends[1]], dtype=grid.dtype))
     if len(edges) < 2:
         edges = np.array([max(least, 0), max(least, 0) + found.tick]).astype(grid.dtype)
     return with_values_left(edges, values.tolist(), found.tick)

@@ -60,7 +60,8 @@ def learn(
     budget = session.accountant.budget
     found = discover(session, table, columns, partial(discovery_share, policy, budget))
     if not any(column.type != "string" or column.texts for column in found):
-        raise _nothing(session, "nearly every value of every column is its own", len(found), 0.0)
+        what = "nearly every value of every column is its own, or too rare to be told from noise"
+        raise _nothing(session, what, len(found), 0.0)
     firsts = [First.of(column) for column in found]
     first = Domain(one.attribute for one in firsts)
     session = session.encode(first, table)
@@ -72,10 +73,10 @@ def learn(
         made = settle(firsts[a], taken.noisy, taken.stddev)
         settled.append(made)
         measured.append(replace(taken, noisy=with_popular(found[a], made, taken.stddev)))
-    _check_worth(session, rows, settled, measured)
     kept = [a for a, made in enumerate(settled) if not (policy.drop_unique and _left_out(made, needed))]
     if not kept:
         raise NothingLearnt("every column is left out by --drop-unique; name what to release with --columns")
+    _check_worth(session, rows, [settled[a] for a in kept], [measured[a] for a in kept])
     domain = Domain(settled[a].attribute for a in kept)
     return Learnt(
         domain,
@@ -105,6 +106,9 @@ def _check_worth(
         return
     worst = [settled[a].attribute.name for a in np.argsort(losses)[::-1] if losses[a] > HOPELESS]
     what = f"noise hides {np.mean(losses):.0%} of the mean column, most of {some_names(worst)}"
+    unique = [made.attribute.name for made in settled if is_unique(made.attribute, made.fate)]
+    if unique and len(unique) < len(settled):
+        what += f" (nearly every value of {some_names(unique)} is its own: --drop-unique leaves that out)"
     raise _nothing(session, what, len(settled), rows)
 
 

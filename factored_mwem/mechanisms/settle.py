@@ -107,7 +107,7 @@ def _numbers(first: First, noisy: np.ndarray, stddev: float) -> dict[str, Any]:
         clear |= (span & (counts > 0)) | (near & (counts > NEXT * stddev))
     few = _few(first, noisy, stddev)
     if few is None and not clear.any():  # something is there, though no bin alone shows it
-        together = clear_span(counts, stddev, SINGLE)
+        together = clear_span(counts, stddev, CLEAR)
         if together is None and len(first.values):  # popular values are all there is, however many
             few = first.values
         else:
@@ -146,7 +146,7 @@ def _few(first: First, noisy: np.ndarray, stddev: float) -> np.ndarray | None:
     values = np.sort(np.concatenate([first.values, free[clear]]))
     if not 0 < len(values) <= FEW or (counts[~single] > TAIL * stddev).any():
         return None
-    return None if clear_span(np.where(clear, 0, counts), stddev, SINGLE) else values
+    return None if clear_span(np.where(clear, 0, counts), stddev, CLEAR) else values
 
 
 def _most_frequent(first: First, noisy: np.ndarray, facts: dict[str, Any]) -> Any:

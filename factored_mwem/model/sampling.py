@@ -26,9 +26,9 @@ BYTES_A_CELL = 16.0
 MAX_AIM_CELLS, MAX_AIMS = 2**24, 5_000
 """Cells and number of those tables at most."""
 CELLS_A_ROW = 1
-"""Cells of a target for each row, at most: in an emptier table a row is as far off in the next cell as in the
-last, and refinement tears rows off a diagonal for nothing. Of two near-equal weights (ACS, epsilon 1) the rank
-correlation is .77 with two cells a row, .79 with a half, .81 with a fifth, and the mean 3-way error of
+"""Cells of a target for each row, at most: in an emptier table a row is as far off in the next cell as in
+the last, and refinement tears rows off a diagonal for nothing. Of two near-equal weights (ACS, epsilon 1) the
+rank correlation is .77 with two cells a row, .79 with a half, .81 with a fifth, and the mean 3-way error of
 discretised Adult at epsilon 10 is .1020, .1028 and .1037; with one it is .1022.
 """
 MAX_TEXT_BYTES = 2**30

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from factored_mwem.domain.attribute import Attribute
+from factored_mwem.domain.grids import WIDEST
 from factored_mwem.errors import InputError
 from factored_mwem.tables.parsing import (
     DECIMAL,
@@ -89,7 +90,9 @@ def _finer_kinds(kind: str, units: np.ndarray, narrow: type = np.float64) -> np.
         for decimals in range(MAX_DECIMALS, -1, -1):
             with np.errstate(over="ignore", invalid="ignore"):
                 near: np.ndarray = (np.rint(units * 10.0**decimals) / 10.0**decimals).astype(narrow)
-                told = (decimals == 0) | (np.abs(units) * 10.0**decimals < most)  # else any number would do
+                told = np.abs(units) * 10.0**decimals < most  # else any would do
+                if decimals == 0:
+                    told |= (np.abs(units) < WIDEST) | np.isinf(units)
             found[told & (near == units.astype(narrow))] = KINDS.index("integer") + decimals
     elif kind == "datetime":
         for name, micros in reversed(_MICROS.items()):
@@ -129,8 +132,12 @@ def kind_of(field: pa.Field) -> str:
 
 
 def bounds_of_type(field: pa.Field) -> tuple[float, float]:
-    """The least and the greatest number a typed column can hold, from its type alone (public)."""
+    """The least and the greatest number, or microsecond of a timestamp, that a typed column can hold, from
+    its type alone (public).
+    """
     arrow = value_type(field.type)
+    if pa.types.is_timestamp(arrow) and arrow.unit == "ns":
+        return -(2**63 // 1000), 2**63 // 1000
     if pa.types.is_integer(arrow):
         info = np.iinfo(arrow.to_pandas_dtype())
         return float(info.min), float(info.max)
@@ -139,8 +146,9 @@ def bounds_of_type(field: pa.Field) -> tuple[float, float]:
         most = float(exact)
         most = most if most <= exact else math.nextafter(most, -math.inf)
         return -most, most
-    if pa.types.is_float16(arrow):
-        return -65504.0, 65504.0
+    if pa.types.is_float16(arrow) or pa.types.is_float32(arrow):
+        most = float(np.finfo(arrow.to_pandas_dtype()).max)
+        return -most, most
     return -np.inf, np.inf
 
 

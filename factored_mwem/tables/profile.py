@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from factored_mwem.domain.grids import WIDEST
 from factored_mwem.errors import ResourceError
 from factored_mwem.tables.kinds import KINDS, kind_of, kinds_of, units_of
 from factored_mwem.tables.parsing import is_text, plain
@@ -97,7 +98,7 @@ class ColumnProfile(Private):
         units = found.filled(0)
         if unit == "integer":
             with np.errstate(over="ignore"):  # a warning would say that there is such a number
-                scaled = np.clip(units * scale, -(2.0**62), 2.0**62)
+                scaled = np.clip(units * scale, -float(WIDEST), float(WIDEST))
             near = np.rint(scaled)  # 0.29 * 100 is 28.999999999999996
             narrow = self.values.type.to_pandas_dtype() if pa.types.is_floating(self.values.type) else float
             close = np.abs(scaled - near) <= max(1e-9, np.finfo(narrow).eps) * np.maximum(np.abs(near), 1)
@@ -110,7 +111,11 @@ class ColumnProfile(Private):
     def popular(self, of: Sequence[str], unit: str, scale: float, least: int) -> dict[float, int]:
         """The rows of each number or moment, in its unit, less `least`, where any are left."""
         units, counts = self.numbers(of, unit, scale)
-        kept = (counts > least) & (np.abs(units) < MAX_POPULAR)
+        told = np.abs(units) < MAX_POPULAR
+        if unit == "datetime":  # 9999-12-31 is far beyond, but a float still tells whole seconds apart
+            near = np.clip(units, -WIDEST, WIDEST)
+            told |= near.astype(np.float64).astype(np.int64) == units
+        kept = (counts > least) & told
         return dict(zip(units[kept].tolist(), (counts[kept] - least).tolist(), strict=True))
 
     def histogram(

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import datetime
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 from unittest import mock
 
@@ -18,6 +19,7 @@ from support.fakes import FakeNoise
 
 from factored_mwem.accounting.accountant import Accountant
 from factored_mwem.domain.attribute import Attribute
+from factored_mwem.errors import NothingLearnt
 from factored_mwem.mechanisms import learn as learning
 from factored_mwem.mechanisms import settle as settling
 from factored_mwem.mechanisms.first_domain import First
@@ -175,3 +177,79 @@ def test_many_popular_values_are_all_there_is() -> None:
         made, _ = learnt(table, drawn(np.random.default_rng(seed), False), 5.0)
         known = made.domain["x"]
         assert known.categorical and set(known.values) <= set(range(18, 90))
+
+
+DAYS = [f"2020-{1 + i % 12:02d}-{1 + i % 28:02d}" for i in range(2000)]
+
+
+@pytest.mark.parametrize(
+    "sentinel",
+    [
+        pa.scalar("9999-12-31"),
+        pa.scalar("9999-12-31T00:00:00"),
+        pa.scalar(datetime.date(9999, 12, 31)),
+        pa.scalar(datetime.datetime(9999, 12, 31, 23, 59, 59), pa.timestamp("s")),
+        pa.scalar(datetime.date(1, 1, 1)),
+    ],
+    ids=str,
+)
+def test_a_date_that_stands_for_never_stays_what_it_is(sentinel: pa.Scalar) -> None:
+    """Seen to fail: rows of 9999-12-31 came out in the last bin of the others, and counted as kept."""
+    others = pa.array(DAYS)
+    if not pa.types.is_string(sentinel.type):
+        others = others.cast(pa.date32()).cast(sentinel.type)
+    elif "T" in sentinel.as_py():
+        others = pa.array([f"{day}T0{i % 7}:00:00" for i, day in enumerate(DAYS)])
+    column = pa.concat_arrays([others, pa.array([sentinel.as_py()] * 500, sentinel.type)])
+    made, _ = learnt(pa.table({"x": column}), FakeNoise(), 10.0)
+    known, codes = made.domain["x"], made.session.rows.reveal().codes[0]
+    assert str(sentinel).replace(" ", "T") in (known.special_values or known.values)
+    assert len(set(codes[-500:].tolist())) == 1 and codes[-1] not in codes[:-500]
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(1e-10, 1e-9), (1e249, 1e250), (-3e22, -1e22), (3e18, 4e18), (1e-40, 1e40)]
+)
+def test_numbers_of_any_size_are_seen(low: float, high: float) -> None:
+    """Seen to fail: they came out between 1e8 and 1e9 (or 0 and 1e-4), and counted as kept."""
+    values = np.sign(low) * np.geomspace(abs(low), abs(high), 3000)
+    texts = [f"{x:.17g}" for x in values]
+    made, _ = learnt(pa.table({"x": texts}), FakeNoise(), 10.0)
+    codes = made.session.rows.reveal().codes[0]
+    assert np.bincount(codes).max() < 900
+    cuts = made.domain["x"].cuts
+    assert cuts[0] <= values.min() and cuts[-1] >= values.max()
+
+
+@pytest.mark.parametrize(("first", "days"), [("1600-01-01", 60_000), ("2190-01-01", 60_000)])
+def test_dates_of_any_year_are_seen(first: str, days: int) -> None:
+    """Seen to fail: what lay before 1800 or after 2199 came out there."""
+    rng = np.random.default_rng(2)
+    values = np.datetime64(first) + rng.integers(0, days, 3000)
+    made, _ = learnt(pa.table({"x": values.astype(str).tolist()}), FakeNoise(), 10.0)
+    codes = made.session.rows.reveal().codes[0]
+    assert np.bincount(codes).max() < 300
+
+
+def test_a_column_that_is_dropped_does_not_end_the_release() -> None:
+    """Seen to fail: one identifier among three columns hid a third of the mean column, dropped or not."""
+    table = pa.table({"id": [f"u{i}" for i in range(2000)], "a": [i % 3 for i in range(2000)]})
+    policy, source = Policy.of(epsilon=10.0, drop_unique=True), open_table(table)
+    session = Session(Accountant(policy.budget(learn_domain=True)), policy.unit, FakeNoise())
+    made = learn(session, source, None, policy)
+    assert (made.domain.names, made.dropped) == (("a",), ("id",))
+    with pytest.raises(NothingLearnt, match=r"value of id is its own: --drop-unique"):
+        learn(
+            Session(Accountant(policy.budget(learn_domain=True)), policy.unit, FakeNoise()),
+            source,
+            None,
+            Policy.of(epsilon=10.0),
+        )
+
+
+def test_bins_reach_the_ends_of_the_type() -> None:
+    """Seen to fail: cells that cross an end were left out whole, and 1 % of the rows squeezed into others."""
+    values = [Decimal(f"{x / 100:.2f}") for x in range(-999, 1000)]
+    made, _ = learnt(pa.table({"x": pa.array(values, pa.decimal128(3, 2))}), FakeNoise(), 10.0)
+    cuts = made.domain["x"].cuts
+    assert cuts[0] == pytest.approx(-9.99) and cuts[-1] >= 9.99
