@@ -63,7 +63,7 @@ def domain_learn(
     made, facts = job.learn(table, settings.model_copy(update={"output": output, "overwrite": overwrite}))
     print(json.dumps(facts), flush=True)
     if not json_only:
-        fates = {name: (made.domain[name].type, *fate) for name, fate in made.fates.items()}
+        fates = {name: (console.kind_in_words(made.domain[name]), *fate) for name, fate in made.fates.items()}
         console.say("\n".join([f"learnt for epsilon {made.spent_epsilon:.6g}", *console.fates_text(fates)]))
 
 

@@ -15,10 +15,12 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskProgressColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
+from factored_mwem.domain.domain import Domain
 from factored_mwem.pipeline.progress import measured, show_progress, visible
 
 if TYPE_CHECKING:
     from factored_mwem.cli.jobs import Done
+    from factored_mwem.domain.attribute import Attribute
     from factored_mwem.mechanisms.result import Progress
     from factored_mwem.pipeline.forecast import Forecast, LearningForecast
     from factored_mwem.verifier.verify import Verified
@@ -118,8 +120,9 @@ def summary(done: Done) -> str:
     }
     took = f"{time.monotonic() - STARTED:.1f} s, peak memory {peak_megabytes():.0f} MB (not in any file)"
     lines = [entry for word, text in facts.items() if text is not None for entry in lined(word, [text])]
+    domain = Domain.from_dict(manifest.domain)
     learnt_columns = {
-        a.name: (a.type, a.kept, a.clipped, a.other, a.missing)
+        a.name: (kind_in_words(domain[a.name]), a.kept, a.clipped, a.other, a.missing)
         for a in manifest.attributes
         if a.kept is not None
     }
@@ -190,6 +193,11 @@ def learning_text(found: LearningForecast, rows: int) -> str:
             "no row was read and nothing was spent",
         ]
     )
+
+
+def kind_in_words(attribute: Attribute) -> str:
+    """The type of a column; of numbers or moments with texts among them, which come back as text, "mixed"."""
+    return "mixed" if attribute.sentinels else attribute.type
 
 
 def fates_text(fates: Mapping[str, Any]) -> list[str]:

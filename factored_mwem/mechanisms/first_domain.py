@@ -69,6 +69,8 @@ class First:
         edges = edges_of(found, special)
         facts |= {"edges": edges_in_json(found, edges)}
         texts = sorted(text for text in found.texts if found.unit not in MOMENTS or not is_moment(text))
+        if found.mixed and not texts:  # the column is text in any case, though no text of its own was found
+            texts, facts["other"] = [OTHER], OTHER
         facts["specialValues"] = [*in_json(found, special), *texts] or None
         return cls(found, Attribute.model_validate(facts), edges, special)
 

@@ -166,4 +166,5 @@ def popular_counts(found: Found, attribute: Attribute) -> dict[int, int]:
         if float(u) in found.values
     }
     begin = attribute.size - attribute.nullable - len(attribute.sentinels)
-    return by_code | {begin + i: found.texts[text] for i, text in enumerate(attribute.sentinels)}
+    texts = enumerate(attribute.sentinels)
+    return by_code | {begin + i: found.texts[text] for i, text in texts if text in found.texts}

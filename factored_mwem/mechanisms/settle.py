@@ -75,7 +75,9 @@ def settle(first: First, noisy: np.ndarray, stddev: float) -> Settled:
         facts |= _categories(before, noisy, stddev)
     elif before.type != "boolean":
         facts |= _numbers(first, noisy, stddev)
-    if not nulls and before.type != "string":
+    if before.other == OTHER and before.type != "string":
+        facts["other"] = OTHER
+    elif not nulls and before.type != "string":
         facts["other"] = _most_frequent(first, noisy, facts)
     attribute = Attribute.model_validate(facts)
     codes, kept = _recoded(first, attribute)

@@ -56,7 +56,8 @@ class Found:
     the table's rows, of this column's values that are not null, and of those that are numbers or moments.
     `values`, `texts`: noisy counts of its popular numbers or moments (by unit) and of other popular texts, of
     standard deviation `stddev`, each of at least `threshold`. `edges`, `noisy`: cells of what is left and
-    their noisy counts, of `cell_stddev`; none where nothing stands out.
+    their noisy counts, of `cell_stddev`; none where nothing stands out. `mixed`: whether the votes say that
+    there are texts beside the numbers or moments of a column of text, found or not.
     """
 
     column: pa.Field
@@ -73,6 +74,7 @@ class Found:
     noisy: np.ndarray | None = None
     cell_stddev: float = 0.0
     numbers: float = 0.0
+    mixed: bool = False
 
     @property
     def unit(self) -> str:
@@ -131,6 +133,11 @@ class Votes:
         if numbers >= moments:
             return "number" if self.decimals() != 0 else "integer"
         return "datetime" if self.of(*MOMENTS[1:]) > INEXACT * moments else "date"
+
+    def mixed(self) -> bool:
+        """Whether clearly more than a few values are texts."""
+        texts = self.of("boolean", "string")
+        return texts >= TOLERANCE * (texts + self.of(*NUMBERS, *MOMENTS)) > 0
 
     def decimals(self) -> int | None:
         """The decimals that all but few numbers do with; None where many need more."""
@@ -191,6 +198,7 @@ def discover(
             numbers=seen.of(*(NUMBERS if kind in ("integer", "number") else MOMENTS)),
             decimals=seen.decimals() if kind == "number" else None,
             resolution=seen.resolution() if kind == "datetime" else None,
+            mixed=kind_of(column) == "string" and kind not in each and seen.mixed(),
         )
         reader = Reader(session, profiles[column.name], start)
         found.append(reader.read(part, delta))
