@@ -4,6 +4,7 @@ the noise; and noisy counts stay with the codes that they count.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 from dataclasses import replace
 from decimal import Decimal
@@ -13,7 +14,7 @@ from unittest import mock
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.fakes import FakeNoise
 
@@ -30,6 +31,7 @@ from factored_mwem.privacy.discover import INEXACT, Found
 from factored_mwem.privacy.session import Session
 from factored_mwem.tables.codec import encode_table, fit_columns
 from factored_mwem.tables.decode import own_type
+from factored_mwem.tables.kinds import MAX_DECIMALS
 from factored_mwem.tables.source import Table, open_table
 
 DAY = datetime.date(2019, 12, 25)
@@ -84,6 +86,20 @@ def drawn(rng: np.random.Generator, sure: bool) -> FakeNoise:
     return FakeNoise(offset=noisy, kept=kept)
 
 
+def both(made: Learnt, table: Table) -> tuple[list[int], list[int]]:
+    """The codes of the first column, as recoded and as the settled domain encodes them."""
+    return made.session.rows.reveal().codes[0].tolist(), encode_table(made.domain, table)[0].tolist()
+
+
+def finer(column: pa.ChunkedArray) -> int:
+    """How many numbers need more decimals than any column is learnt to have."""
+    numbers = []
+    for text in column.drop_null().to_pylist():
+        with contextlib.suppress(ValueError):
+            numbers.append(float(text))
+    return sum(number != round(number, MAX_DECIMALS) for number in numbers)
+
+
 def differing(made: Learnt, table: Table) -> list[str]:
     """The attributes whose recoded rows are not what the settled domain encodes."""
     ours, theirs = made.session.rows.reveal().codes, encode_table(made.domain, table)
@@ -104,6 +120,7 @@ tables = given(
 
 
 @settings(max_examples=150, deadline=None)
+@example(kind="number", seed=460, rows=60, epsilon=30.0, sure=False)
 @tables
 def test_recoded_rows_are_the_rows_of_the_settled_domain(
     kind: str, seed: int, rows: int, epsilon: float, sure: bool
@@ -112,7 +129,10 @@ def test_recoded_rows_are_the_rows_of_the_settled_domain(
     rng = np.random.default_rng(seed)
     table = pa.table({"x": _column(kind, rng, rows), "known": np.zeros(rows, bool)})
     made, source = learnt(table, drawn(rng, sure), epsilon)
-    assert not differing(made, source), made.domain.to_dict()
+    few = made.domain["x"].type == "number" and made.domain["x"].categorical
+    assert set(differing(made, source)) <= ({"x"} if few else set()), made.domain.to_dict()
+    if few:  # numbers finer than their column's decimals were rounded down to one that is listed now
+        assert sum(a != b for a, b in zip(*both(made, source), strict=True)) <= finer(table["x"])
     fit_columns(made.domain, source, None)  # a domain that the columns' types can hold
 
 
