@@ -116,7 +116,7 @@ def _numbers(first: First, noisy: np.ndarray, stddev: float) -> dict[str, Any]:
             clear[slice(*together) if together else int(np.argmax(counts))] = True
     if few is not None:
         listed = in_json(found, few)
-        if texts:
+        if texts or found.unit == "number":  # of any number of digits: nothing says how they are written
             return {"specialValues": [*listed, *texts]}
         return {"categories": listed, "categoriesOrdered": True, "decimals": None, "resolution": None}
     kept = np.flatnonzero(clear)

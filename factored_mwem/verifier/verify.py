@@ -26,7 +26,7 @@ import numpy as np
 from numpy.random import Generator
 
 from factored_mwem.domain.domain import Domain
-from factored_mwem.errors import Ambiguous, FmwemError, InputError
+from factored_mwem.errors import Ambiguous, FmwemError, InputError, NothingLearnt
 from factored_mwem.pipeline.release import make
 from factored_mwem.pipeline.result import Release
 from factored_mwem.policy import Choices, Policy
@@ -197,7 +197,13 @@ class _Search(Private):
         primed = False
         while self.pairs < pairs:
             base = based(self.sheet, self.rows, self.request.policy, self.rng, primed=primed)
-            transcript = self._begin(base, primed)
+            try:
+                transcript = self._begin(base, primed)
+            except NothingLearnt:  # with rows of ours in it: noisy answers say that hardly anything is known
+                if not primed:
+                    raise
+                primed = False
+                continue
             for _ in range(min(PAIRS_OF_A_BASE, pairs - self.pairs)):
                 if transcript is not None:
                     self._compare(transcript, base.sheet, edited(base, self.rng))
@@ -213,7 +219,7 @@ class _Search(Private):
         try:
             made = self._make(source, run)
         except Exception as error:
-            if not primed or isinstance(error, MemoryError):
+            if not primed or isinstance(error, MemoryError | NothingLearnt):
                 raise
             self._fail([Failure("reading", "the table with hostile rows in it", _refusal(error))])
             return None

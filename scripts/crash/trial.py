@@ -30,7 +30,7 @@ from .plants import PLANTS
 FILES = {"data": "out.parquet", "manifest": "out.manifest.json", "model": "out.fmwem"}
 CASES = {
     "declared": ["--epsilon", "2", "--engine", "mwem", "--rounds", "4"],
-    "learnt": ["--epsilon", "2", "--columns", "age,job,pay"],
+    "learnt": ["--epsilon", "20", "--columns", "age,job,pay"],
 }
 """Arguments by name: an engine of rounds over a declared domain; a domain that is learnt, and then the
 default engine.

@@ -103,6 +103,7 @@ def test_reading_flags_are_for_text(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="--lines says how the lines of a text file are read"):
         release(pa.table({"a": ["x"]}), 1, epsilon=1.0, records="lines")
     (tmp_path / "t.csv").write_text('a,b\n"x\ny",1\n')
+    (tmp_path / "t.domain.json").write_text('{"a": 2, "b": 2}')
     both = subprocess.run(
         ["fmwem", "release", "t.csv", "--marginals", "1", "--lines", "--multiline"],
         cwd=tmp_path,
@@ -134,6 +135,7 @@ def test_reading_flags_of_evaluate_and_files(tmp_path: Path) -> None:
     assert evaluate(tmp_path / "t.parquet", tmp_path / "r.csv", 1, records="multiline").by_order[1][0] == 0
     with pytest.raises(InputError, match="leave it out with typed tables"):
         evaluate(tmp_path / "t.parquet", tmp_path / "t.parquet", 1, records="lines")
+    (tmp_path / "r.domain.json").write_text('{"a": 2}')
     (tmp_path / "c.toml").write_text('records = "multiline"\nmarginals = 1\n')
     for flags, kind in (([], "multiline"), (["--lines"], "lines")):  # a flag wins over a file
         command = ["fmwem", "release", "r.csv", "--config", "c.toml", "--overwrite", "-q", *flags]

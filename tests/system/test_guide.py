@@ -32,7 +32,9 @@ SCRIPT = re.compile(r"`python (scripts/\w+)([^`]*)`")
 MADE = {
     "README": "adult.synthetic.parquet adult.synthetic.manifest.json half.fmwem more.parquet "
     "draft.domain.json monday.parquet",
-    "domain": "visits.synthetic.parquet domain.schema.json reviewed.parquet people.synthetic.parquet",
+    "domain": "visits.synthetic.parquet domain.schema.json reviewed.parquet",
+    "rules": "staff.synthetic.parquet",
+    "learning": "people.synthetic.parquet people.domain.json",
     "workloads": "answers.parquet workload.schema.json paper.parquet",
     "ledger": "monday.parquet books.json",
     "how-it-works": "half.fmwem more.parquet",

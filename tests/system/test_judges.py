@@ -72,6 +72,7 @@ def test_all_contenders_are_judged_and_none_saw_the_holdout(
         runner(tmp_path, "broken", BROKEN, stars="stars"),
     )
     told = ["--table", str(table), "--domain", str(tmp_path / "people.domain.json"), "--runs", "2"]
+    told += ["--epsilon", "100"]  # 450 rows: at 1 a release stops after learning
     kept = ["--environments", str(tmp_path / "env"), "-o", str(tmp_path / "figures.csv"), "--marginals", "1"]
     peers = (runner(tmp_path, "copies", COPIES), runner(tmp_path, "lost", BROKEN))
     assert main([*told, *kept], judges, peers) == 0

@@ -29,6 +29,8 @@ def test_a_killed_run_is_swept_by_the_next(signal_sent: signal.Signals, tmp_path
         "1",
         "--rounds",
         "1",
+        "--epsilon",
+        "60",
     ]
     environment = {**os.environ, "TMPDIR": str(folder)}
     with subprocess.Popen(

@@ -71,7 +71,7 @@ QUICK = (
     (configuration("tree", Person("replace", 3), "feather"), ("measure 1 attributes",)),
     (
         configuration("tree", Person("add-remove", 1, by_id=True), "pandas", learnt=True),
-        ("discover kind", "discover values", "measure total"),
+        ("discover kind", "discover values", "measure 1 attributes"),
     ),
     (configuration("mwem", Person("add-remove", 3), "arrow", "cube"), FIRST),
     (configuration("mwem", Person("replace", 1), "pandas", "parities"), ("measure 1 attributes",)),
@@ -79,7 +79,7 @@ QUICK = (
     (configuration("mwem", Person("add-remove", 1), "pandas", "mixture"), ("measure total",)),
     (configuration("tree", Person("add-remove", 1), "csv"), FIRST),
     (configuration("tree", Person("replace", 1, by_id=True), "csv.gz"), ()),
-    (configuration("mwem", Person("add-remove", 3), "quoted csv", learnt=True), ("measure total",)),
+    (configuration("mwem", Person("add-remove", 3), "quoted csv", learnt=True), ("discover kind",)),
     (at_once("replace", 1, "arrow"), ("measure 2 attributes",)),
     (at_once("add-remove", 3, "arrow", delta=0.0), ("measure total", "measure 2 attributes")),
     *((made, ()) for made in crowded()),

@@ -222,7 +222,7 @@ PURE = Configuration("", "arrow", choices={**REPLACE, "delta": 0.0})
 SIGNS = Configuration(
     "", "arrow", "parities", columns=("sex", "income"), choices={**REPLACE, "engine": "mwem"}
 )
-LEARNT = Configuration("", "arrow", learnt=True, columns=("race", "sex"), choices={"epsilon": 60.0})
+LEARNT = Configuration("", "arrow", learnt=True, columns=("race", "sex"), choices={"epsilon": 8.0})
 OPEN = Configuration("", "csv", columns=("age", "race", "sex"), choices={"records": "lines", "delta": 0.0})
 BY_ID = Configuration("", "arrow", by_id=True, choices={"delta": 0.0})
 CROWDED = replace(crowded()[0], choices={"delta": 0.0})
