@@ -30,7 +30,7 @@ from .plants import PLANTS
 FILES = {"data": "out.parquet", "manifest": "out.manifest.json", "model": "out.fmwem"}
 CASES = {
     "declared": ["--epsilon", "2", "--engine", "mwem", "--rounds", "4"],
-    "learnt": ["--epsilon", "20", "--columns", "age,job,pay"],
+    "learnt": ["--epsilon", "2", "--columns", "age,job,pay"],
 }
 """Arguments by name: an engine of rounds over a declared domain; a domain that is learnt, and then the
 default engine.
@@ -52,7 +52,7 @@ class Trial:
         with open(folder / "t.csv", "w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(["age", "job", "pay"])
-            writer.writerows([rng.randrange(80), rng.choice("abc"), rng.randrange(1000)] for _ in range(300))
+            writer.writerows([rng.randrange(80), rng.choice("abc"), rng.randrange(1000)] for _ in range(3000))
         if case == "declared":
             ages, pays = ({"minimum": 0, "maximum": most, "required": True} for most in (79, 999))
             fields = [
