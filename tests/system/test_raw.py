@@ -113,7 +113,8 @@ def test_every_kind_of_domain_is_released_and_judged(folder: Path, tmp_path: Pat
     assert [run["domain"] for run in runs] == ["", "", "learnt", "declared", "drafted"]
     assert {run["status"] for run in runs} == {"ok"}
     errors = {run["domain"] or run["program"]: float(run["e3"]) for run in runs}
-    assert errors["declared"] < 0.1 < errors["independent"] < 2.0  # epsilon 100: little but the codec is left
+    # epsilon 100: little but the codec and the scatter of the rows is left
+    assert 2 * errors["declared"] < errors["independent"] < 2.0
     assert errors["declared"] < errors["resampled"]
     assert printed.count("\n") == 2 + len(runs)
     assert "| tiny | 100 | now | declared |" in printed and "| 1.00 |" in printed
