@@ -12,6 +12,7 @@ it. What must be installed there:
     swift, swift-1000, dps-mst, dps-aim   dpsynth; swift-1000 fits with a tenth of the default iterations
     dpmm-mst, dpmm-aim, dpmm-privbayes    dpmm
     smartnoise-mwem                       smartnoise-synth; pure epsilon, delta is not used
+    aim-rule                              factored_mwem: AIM's rules on its engine, see aim_rule.py
 """
 
 from __future__ import annotations
@@ -135,6 +136,12 @@ def smartnoise_mwem(task: Task) -> Any:
     return made.sample(task.rows)
 
 
+def aim_rule(task: Task) -> Any:
+    """AIM's rules on our own engine: what selection and annealing are worth, apart from the engine."""
+    given = (task.table, task.sizes_file, task.epsilon, task.delta, task.rows)
+    return import_module("pandas").DataFrame(import_module("aim_rule").aim_rows(*given, order=ORDER))
+
+
 PEERS: dict[str, Callable[[Task], Any]] = {
     "mst": mst,
     "mwem+pgm": mwem_pgm,
@@ -147,7 +154,10 @@ PEERS: dict[str, Callable[[Task], Any]] = {
     "dpmm-aim": dpmm("AIMPipeline"),
     "dpmm-privbayes": dpmm("PrivBayesPipeline"),
     "smartnoise-mwem": smartnoise_mwem,
+    "aim-rule": aim_rule,
 }
+ON_OUR_ENGINE = ("aim-rule",)
+"""Run by our own Python where no other is named, and once unmeasured first, as our programs are."""
 
 
 def main() -> None:

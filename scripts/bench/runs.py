@@ -2,6 +2,7 @@
 reads the tables.
 
     python scripts/bench accuracy --data adult_discretised adultcat --epsilons 0.1 1 10 --runs 5 -o out.csv
+    python scripts/bench accuracy --epsilons 1 --peers aim-rule
     python scripts/bench speed --epsilons 1 --runs 1 --peers mst swift --peer-python mst=PY1 swift=PY2
     python scripts/bench scale --rows 50000 5000000 --attributes 10 1000 --cells 2 64
 
@@ -13,8 +14,8 @@ run once unmeasured on every table first, because numba compiles once per instal
 
 A table is a name in the folder FMWEM_DATASETS (adult_discretised, adultcat, brfss2015, nltcs) or the path of
 a CSV of codes with NAME.domain.json beside it. Peers are the drivers of peers.py, each run by the Python
-that `--peer-python` names. `--checkout` runs the program in another folder beside, or instead of, the
-installed one.
+that `--peer-python` names; aim-rule, AIM's rules on our own engine, needs none and runs once unmeasured, too.
+`--checkout` runs the program in another folder beside, or instead of, the installed one.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from bench.case import prepare
-from bench.peers import PEERS, Task
+from bench.peers import ON_OUR_ENGINE, PEERS, Task
 from bench.program import Program
 from bench.scale import BASE, scale, scale_table
 
@@ -46,7 +47,8 @@ def programs(options: argparse.Namespace) -> list[Program]:
     ours = [Program(name, sys.executable, os.path.abspath(path)) for name, path in checkouts.items()] or [
         Program("fmwem", sys.executable)
     ]
-    pythons = dict(entry.split("=", 1) for entry in options.peer_python)
+    pythons = dict.fromkeys(ON_OUR_ENGINE, sys.executable)
+    pythons |= dict(entry.split("=", 1) for entry in options.peer_python)
     wanted = options.peers or (list(pythons) if options.peers is not None else [])
     missing = [name for name in wanted if name not in pythons or name not in PEERS]
     if missing:
@@ -68,7 +70,7 @@ def measure(options: argparse.Namespace, folder: Path) -> Iterator[dict[str, Any
             for epsilon in options.epsilons
         ]
         for program in contenders:
-            if program.ours:
+            if program.ours or program.name in ON_OUR_ENGINE:
                 program.run(program.command(tasks[0], folder / "warm.csv"), options.limit)
         for task, program, run in itertools.product(tasks, contenders, range(options.runs)):
             out = folder / f"{case.name}.{program.name}.{task.epsilon:g}.{run}.csv"
