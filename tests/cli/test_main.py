@@ -318,6 +318,23 @@ def test_questions_by_flag_variable_or_file(here: Path, fmwem: Fmwem, engine: st
     assert [r["attributes"] for r in asked_for()["ranges"]] == [["seen"]]
 
 
+def test_labels_by_flag_variable_or_file(here: Path, fmwem: Fmwem) -> None:
+    """With every column of the release, whichever these are; `evaluate` says how each went."""
+    (here / "c.toml").write_text('label = ["zip@3", "pay"]\noverwrite = true\nrounds = 1\n')
+    for arguments, environment, labels in (
+        (["--label", "smoker"], {"FMWEM_LABEL": "pay"}, [("smoker", 10.0)]),
+        ([], {"FMWEM_LABEL": "pay@0.5"}, [("pay", 0.5)]),
+        (["--marginals", 2], {}, [("zip", 3.0), ("pay", 10.0)]),
+    ):
+        done = fmwem("release", "t.csv", "--config", "c.toml", "-q", *arguments, **environment)
+        assert done.code == 0, done.err
+        assert [(asked["column"], asked["weight"]) for asked in asked_for()["labels"]] == labels
+    few = fmwem("release", "t.csv", "--label", "pay", "--columns", "age,pay,zip", "-q", "--overwrite")
+    assert few.code == 0, few.err
+    shown = fmwem("evaluate", "t.csv", "t.synthetic.parquet", "--marginals", 1, "--label", "pay")
+    assert "pay with each other column (2): mean" in shown.out
+
+
 def test_parities_by_flag_variable_or_file(here: Path, fmwem: Fmwem) -> None:
     (here / "b.csv").write_text("p,q,r\n" + "true,false,1\nfalse,false,2\n" * 50)
     fields = [{"name": n, "type": "boolean", "constraints": {"required": True}} for n in "pq"]
