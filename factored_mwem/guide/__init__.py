@@ -16,7 +16,7 @@ TOPICS = {
     "domain": "which values may appear: declare them, or draft them and review the draft",
     "rules": "what everybody knows of how columns hang together, kept in every row",
     "learning": "a table that nobody described: what is found out, at what cost, and once for many releases",
-    "workloads": "what must come out right: marginals, cubes, ranges, parities",
+    "workloads": "what must come out right: marginals, labels, cubes, ranges, parities",
     "ledger": "one budget for all releases of a table, and runs that pay once",
     "python": "Python, data frames, every option, and jobs that run by themselves",
     "how-it-works": "from the table to the rows, step by step",

@@ -53,9 +53,8 @@ class Scope:
         """InputError or ResourceError for what can be refused by the names and types of the columns."""
         policy, domain, columns, visible = request.policy, request.declared, request.columns, request.private
         if request.workload.asked and policy.iterate == "average":
-            raise InputError(
-                "iterate='average' is for marginals alone; leave it out with cubes, ranges or parities"
-            )
+            what = "iterate='average' is for marginals alone"
+            raise InputError(f"{what}; leave it out with labels, cubes, ranges or parities")
         if domain is not None:  # whatever it says of itself, a domain that is handed in is declared
             fields = [a.model_copy(update={"learnt": False}) for a in domain]
             domain = Domain(fields, rules=domain.rules)

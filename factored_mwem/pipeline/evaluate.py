@@ -105,9 +105,9 @@ def evaluate(
 ) -> Errors:
     """NOT PRIVATE. How far a synthetic table is off: its values, and all marginals of up to `order` columns.
 
-    And the cubes, ranges and parities that `workload` asks for. Marginals are over bins that the real table
-    alone decides, or over the codes of `domain`: one, or the path of a domain file, a release's manifest or a
-    model file. `records` says what a record of a text file is, see Policy.
+    And what `workload` asks for besides: labels, cubes, ranges, parities. Marginals are over bins that the
+    real table alone decides, or over the codes of `domain`: one, or the path of a domain file, a release's
+    manifest or a model file. `records` says what a record of a text file is, see Policy.
 
     >>> import pyarrow as pa
     >>> from factored_mwem import evaluate

@@ -22,6 +22,7 @@ from factored_mwem.workload.candidates import Candidates
 from factored_mwem.workload.queries import KINDS
 from factored_mwem.workload.queries.base import QueryRequest, Span, made
 from factored_mwem.workload.queries.cuboids import CubeRequest
+from factored_mwem.workload.queries.labels import WEIGHT, LabelRequest
 from factored_mwem.workload.queries.parities import ParitiesRequest
 from factored_mwem.workload.queries.ranges import RangesRequest
 
@@ -30,7 +31,7 @@ MAX_CANDIDATES = 20_000_000
 MAX_INDEX = 10**8
 """And more members of all of them together, each listed as wide as the widest."""
 MAX_LISTED = 2**24
-"""Members of the marginals that are listed one by one: those named, and what cubes, ranges and parities need.
+"""Members of the marginals that are listed one by one: those named, and what the query kinds need.
 One of 20 attributes has 10 million.
 """
 MAX_ATTRIBUTES = 20
@@ -66,7 +67,7 @@ WorkloadFile: type[_Marginals] = create_model(
 class Workload:
     """What must come out right: marginals, and what other kinds of queries ask.
 
-    `orders`: all marginals of that many attributes; `named`: single ones; `asked`: cubes, ranges, parities.
+    `orders`: all marginals of that many attributes; `named`: single ones; `asked`: what the query kinds ask.
 
     >>> from factored_mwem import Workload
     >>> Workload.marginals(2) + Workload.of([("age", "sex", "race")])
@@ -95,6 +96,11 @@ class Workload:
         if any(not clique for clique in named):
             raise InputError("a workload lists an empty marginal; name at least one attribute")
         return cls(named=named)
+
+    @classmethod
+    def label(cls, column: str, *, weight: float = WEIGHT) -> Workload:
+        """The marginals of a column that is to be predicted with each other one of the release."""
+        return cls(asked=(made(LabelRequest, column=column, weight=weight),))
 
     @classmethod
     def cube(cls, *attributes: str, order: int | None = None, weight: float = 1.0) -> Workload:
@@ -179,7 +185,7 @@ class Workload:
         """
         self.check(domain.names)
         asked = [Span(clique, len(clique)) for clique in self.named]
-        asked += [request.spans(domain) for request in self.asked]
+        asked += [span for request in self.asked for span in request.spans(domain)]
         spans = [_modelled(span, domain) if domain.derived else span for span in asked]
         modelled = domain.modelled
         return Candidates.of(modelled, min(max(self.orders, default=0), len(modelled)), spans)
@@ -212,19 +218,19 @@ class Workload:
     def _check_size(self, attributes: int) -> None:
         """ResourceError where there are too many candidates to list, from their numbers alone."""
         top = max(self.orders, default=0)
-        inside = [(len(clique),) * 2 for clique in self.named]
+        inside = [(1, len(clique), len(clique)) for clique in self.named]
         inside += [request.breadth(attributes) for request in self.asked]
         count = members = 0
-        for listed, (width, order) in [(1, part) for part in inside] + [(0, (attributes, top))]:
+        for listed, (times, width, order) in [(1, part) for part in inside] + [(0, (1, attributes, top))]:
             for k in range(1, order + 1):
-                count += math.comb(width, k)
-                members += math.comb(width, k) * k * listed
+                count += times * math.comb(width, k)
+                members += times * math.comb(width, k) * k * listed
                 if count > MAX_CANDIDATES:
                     raise ResourceError(
                         f"the workload has more than {MAX_CANDIDATES:,} candidate marginals; lower "
                         "--marginals or use --columns"
                     )
-        widest = max([top, *(order for _, order in inside)])
+        widest = max([top, *(order for *_, order in inside)])
         if count * widest > MAX_INDEX or members > MAX_LISTED:
             raise ResourceError(
                 f"the workload has {count:,} candidate marginals of up to {widest} attributes, too many to "

@@ -1,4 +1,4 @@
-"""Domains, workloads, configurations, and what the command line takes for --cube and --ranges."""
+"""Domains, workloads, configurations, and what the command line takes for --label, --cube and --ranges."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ WORKLOADS: list[Any] = [
     {"marginals": 2},
     {"marginals": [1, 2], "cliques": [["a", "b"], ["c"]]},
     {
+        "labels": [{"column": "a", "weight": 5.0}],
         "cubes": [{"attributes": ["a", "b", "c"], "order": 2, "weight": 3.0}],
         "ranges": [{"attributes": ["a"], "count": 10}],
     },
@@ -62,6 +63,7 @@ CONFIGS: list[Any] = [
         "rows": 5,
     },
     {
+        "label": ["a@5"],
         "cube": ["a,b,c:2@3"],
         "ranges": ["a:10", "a,c:prefix"],
         "parities": 1,
@@ -131,13 +133,13 @@ def run_config(path: Path) -> bool:
 
 
 def run_specs(path: Path) -> bool:
-    """What the command line takes for --cube and --ranges; the command line's own text is valid, with any
-    character but NUL.
+    """What the command line takes for --label, --cube and --ranges; its own text is valid, with any character
+    but NUL.
     """
     text = path.read_bytes().decode("utf-8", "surrogateescape").replace("\x00", "")
     taken = [
         allowed(lambda option=option: job.workload_from(ReleaseSettings.of({option: [text]})))
-        for option in ("cube", "ranges")
+        for option in ("label", "cube", "ranges")
     ]
     return any(taken)
 

@@ -118,7 +118,8 @@ def test_quiet_verbose_and_json(here: Path, fmwem: Fmwem) -> None:
 REFUSED: list[tuple[int, str, list[Any]]] = [
     (
         2,
-        "nothing to keep: give --marginals K, --cube A,B,C, --ranges A:1000, --parities K or --workload FILE",
+        "nothing to keep: give --marginals K, --label A, --cube A,B,C, --ranges A:1000, --parities K or "
+        "--workload FILE",
         ["t.csv"],
     ),
     (2, "no file none.csv", ["none.csv", "--marginals", 1]),
@@ -211,6 +212,16 @@ WRONG_QUESTIONS: list[tuple[int, str, list[Any]]] = [
     (2, "a weight is above 0", ["--cube", "age@1e9"]),
     (2, "'much' is no weight", ["--cube", "age@much"]),
     (2, "the workload names 'wages'", ["--ranges", "wages:10"]),
+    (2, "the workload names 'wages'", ["--label", "wages"]),
+    (2, "the workload names 'age,pay'", ["--label", "age,pay"]),
+    (2, "the workload names 'age'", ["--label", "age", "--columns", "zip,pay"]),
+    (2, "--label age: there is no other column to predict it from", ["--label", "age", "--columns", "age"]),
+    (2, "--label @3: name a column, with a weight if wanted", ["--label", "@3"]),
+    (2, "--label age@: name a column, with a weight if wanted", ["--label", "age@"]),
+    (2, "--label age@0: a weight is above 0, at most 1000", ["--label", "age@0"]),
+    (2, "--label age@-1: a weight is above 0", ["--label", "age@-1"]),
+    (2, "--label age@nan: a weight is above 0", ["--label", "age@nan"]),
+    (2, "'much' is no weight; write for example age@2", ["--label", "age@much"]),
     (2, "the workload names 'age'", ["--ranges", "age:10", "--columns", "zip,pay"]),
     (2, "ranges over 'zip': its values have no order", ["--ranges", "zip:10"]),
     (2, "the order is a number from 1 to 2; for example age,zip:2", ["--cube", "age,zip:3"]),
@@ -305,6 +316,23 @@ def test_questions_by_flag_variable_or_file(here: Path, fmwem: Fmwem, engine: st
         fmwem("release", "t.csv", "--ranges", "seen:5", "--overwrite", "-q", FMWEM_RANGES="born:5").code == 0
     )
     assert [r["attributes"] for r in asked_for()["ranges"]] == [["seen"]]
+
+
+def test_labels_by_flag_variable_or_file(here: Path, fmwem: Fmwem) -> None:
+    """With every column of the release, whichever these are; `evaluate` says how each went."""
+    (here / "c.toml").write_text('label = ["zip@3", "pay"]\noverwrite = true\nrounds = 1\n')
+    for arguments, environment, labels in (
+        (["--label", "smoker"], {"FMWEM_LABEL": "pay"}, [("smoker", 10.0)]),
+        ([], {"FMWEM_LABEL": "pay@0.5"}, [("pay", 0.5)]),
+        (["--marginals", 2], {}, [("zip", 3.0), ("pay", 10.0)]),
+    ):
+        done = fmwem("release", "t.csv", "--config", "c.toml", "-q", *arguments, **environment)
+        assert done.code == 0, done.err
+        assert [(asked["column"], asked["weight"]) for asked in asked_for()["labels"]] == labels
+    few = fmwem("release", "t.csv", "--label", "pay", "--columns", "age,pay,zip", "-q", "--overwrite")
+    assert few.code == 0, few.err
+    shown = fmwem("evaluate", "t.csv", "t.synthetic.parquet", "--marginals", 1, "--label", "pay")
+    assert "pay with each other column (2): mean" in shown.out
 
 
 def test_parities_by_flag_variable_or_file(here: Path, fmwem: Fmwem) -> None:
@@ -923,7 +951,7 @@ class StripesRequest(QueryRequest):
         return f"stripes of {self.attribute}"
 
     def spans(self, domain):
-        return Span(self.names, 1, self.weight)
+        return [Span(self.names, 1, self.weight)]
 
     def questions(self, domain):
         return Stripes(domain.index(self.attribute), domain[self.attribute].size)

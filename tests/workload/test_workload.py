@@ -18,6 +18,7 @@ from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError, ResourceError
 from factored_mwem.workload.queries import KINDS
 from factored_mwem.workload.queries.cuboids import CubeRequest
+from factored_mwem.workload.queries.labels import WEIGHT, LabelRequest
 from factored_mwem.workload.queries.ranges import RangesRequest
 from factored_mwem.workload.workload import MAX_CANDIDATES, Workload
 
@@ -216,7 +217,8 @@ def some_workload(rng: np.random.Generator) -> Workload:
                 Workload.ranges(*some, count=count, which=which, seed=seed, weight=weight),  # type: ignore[arg-type]
                 Workload.parities(int(rng.integers(1, 21)), weight=weight),
                 Workload.of([some]),
-            )[rng.integers(4)]
+                Workload.label(some[0], weight=weight),
+            )[rng.integers(5)]
         )
     return found
 
@@ -240,6 +242,7 @@ def test_the_published_schema_names_every_field_of_what_is_written() -> None:
         + Workload.cube("a", "b", order=1)
         + Workload.ranges("a")
         + Workload.parities(2)
+        + Workload.label("a")
         + Workload.of([["a"]])
     ).to_dict()
     assert set(written) == set(schema["properties"]) and schema["additionalProperties"] is False
@@ -271,6 +274,11 @@ def test_the_published_schema_names_every_field_of_what_is_written() -> None:
         {"ranges": [{"attributes": ["a"], "which": "some"}]},
         {"ranges": [{"attributes": ["a"], "seed": -1}]},
         {"ranges": {"attributes": ["a"]}},
+        {"labels": [{"column": ""}]},
+        {"labels": [{"column": "a", "weight": 0}]},
+        {"labels": [{"column": "a", "weight": math.nan}]},
+        {"labels": [{"column": ["a", "b"]}]},
+        {"labels": ["a"]},
         {"parities": [{"order": 0}]},
         {"parities": [{"order": 21}]},
         {"parities": [3]},
@@ -344,6 +352,7 @@ def test_boxes_leave_missing_values_out() -> None:
         (Workload.cube("age", "nope"), "the workload names 'nope'"),
         (Workload.cube("age", "sex", order=3), "a cube over 2 attributes has no marginals of 3"),
         (Workload.parities(2), "only 1 attributes have two values"),
+        (Workload.label("nope"), "the workload names 'nope'"),
     ],
 )
 def test_what_kinds_ask_must_fit_the_domain(workload: Workload, message: str) -> None:
@@ -395,3 +404,81 @@ def test_the_short_form_of_cubes() -> None:
     assert CubeRequest.parse("A") == CubeRequest(attributes=("A",)) and CubeRequest.parse(
         "A,B@0.25"
     ) == CubeRequest(attributes=("A", "B"), weight=0.25)
+
+
+# ---- labels
+
+
+def weights_of(workload: Workload, domain: Domain) -> dict[tuple[str, ...], float]:
+    candidates = workload.candidates(domain)
+    weights = candidates.weights if candidates.weights is not None else np.ones(len(candidates))
+    return {candidates.clique(c): float(w) for c, w in enumerate(weights)}
+
+
+def test_a_label_is_asked_with_each_other_column_and_with_no_pair_of_others() -> None:
+    domain = domain_of(2, 3, 4, 5)
+    pairs = {("a0", "a2"), ("a1", "a2"), ("a2", "a3")}
+    assert set(weights_of(Workload.label("a2"), domain)) == {("a0",), ("a1",), ("a2",), ("a3",)} | pairs
+    assert LabelRequest(column="a2").targets(domain) == sorted(pairs)
+    questions = LabelRequest(column="a2").questions(domain)
+    assert {questions.positions(q) for q in range(len(questions.cells))} == {(0, 2), (1, 2), (2, 3)}
+    assert questions.cells.tolist() == [8, 12, 20]
+
+
+def test_a_label_weighs_more_than_plain_marginals_and_less_where_that_is_asked() -> None:
+    """Over the heaviest: what a label is in, 1; the rest, one over its weight. A weight below 1 leaves what
+    is asked anyway at 1; of two labels each pair has the heavier.
+    """
+    domain, names = domain_of(2, 3, 4, 5), [f"a{i}" for i in range(4)]
+    found = weights_of(Workload.marginals(3) + Workload.label("a2", weight=8.0), domain)
+    pairs = {pair for pair in itertools.combinations(names, 2) if "a2" in pair}
+    assert found == {
+        clique: 1.0 if len(clique) == 1 or clique in pairs else 1 / 8
+        for k in (1, 2, 3)
+        for clique in itertools.combinations(names, k)
+    }
+    assert set(weights_of(Workload.marginals(2) + Workload.label("a2", weight=0.5), domain).values()) == {1.0}
+    two = Workload.marginals(2) + Workload.label("a0", weight=4.0) + Workload.label("a1", weight=8.0)
+    found = weights_of(two, domain)
+    assert [found[c] for c in (("a0", "a1"), ("a0", "a2"), ("a1", "a3"), ("a2", "a3"))] == [1, 0.5, 1, 0.125]
+
+
+def test_the_short_form_of_labels() -> None:
+    """A name may hold what separates names elsewhere; the weight stands behind the last @."""
+    for text, column, weight in (
+        ("income", "income", WEIGHT),
+        ("income@3", "income", 3.0),
+        (" Q1: age, in years @0.5", "Q1: age, in years", 0.5),
+        ("a@b@2", "a@b", 2.0),
+    ):
+        assert LabelRequest.parse(text) == LabelRequest(column=column, weight=weight)
+    assert Workload.label("income").asked == (LabelRequest(column="income", weight=WEIGHT),)
+    assert Workload.from_dict({"labels": [{"column": "income"}]}) == Workload.label("income")
+
+
+def test_a_label_needs_another_column() -> None:
+    with pytest.raises(InputError, match="--label a0: there is no other column to predict it from"):
+        (Workload.marginals(1) + Workload.label("a0")).candidates(domain_of(2))
+
+
+def test_a_label_of_a_wide_table_is_listed_and_counted_as_its_pairs_alone() -> None:
+    """Of 9,000 columns as many pairs, not the 40 million of all; beyond the limit it is refused at once."""
+    names = [f"a{i}" for i in range(9000)]
+    candidates = (Workload.marginals(1) + Workload.label("a7")).candidates(domain_of(*[2] * 9000))
+    assert len(candidates) == 9000 + 8999
+    with pytest.raises(ResourceError, match="candidate marginals"):
+        (Workload.marginals(2) + Workload.label("a7")).check(names)
+
+
+def test_a_label_with_columns_that_follow_from_others_is_asked_with_their_sources() -> None:
+    """Each pair alone: a label that follows, one that others follow from, and a pair inside one source."""
+    fields = [
+        {"name": n, "type": "integer", "constraints": {"minimum": 0, "maximum": most, "required": True}}
+        for n, most in (("a", 2), ("b", 2), ("c", 2), ("d", 2), ("s", 4))
+    ]
+    domain = Domain.from_dict({"fields": fields, "rules": [{"sum": "s", "of": ["a", "b"]}]})
+    of_source = set(weights_of(Workload.label("a"), domain))
+    assert {c for c in of_source if len(c) > 1} == {("a", "b"), ("a", "c"), ("a", "d")}
+    derived = set(weights_of(Workload.label("s"), domain))
+    assert {c for c in derived if len(c) == 3} == {("a", "b", "c"), ("a", "b", "d")}
+    assert ("c", "d") not in derived and ("a", "b") in derived

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from factored_mwem.workload.queries.base import QueryRequest
 from factored_mwem.workload.queries.cuboids import CubeRequest
+from factored_mwem.workload.queries.labels import LabelRequest
 from factored_mwem.workload.queries.parities import ParitiesRequest
 from factored_mwem.workload.queries.ranges import RangesRequest
 
-KINDS: dict[str, type[QueryRequest]] = {k.key: k for k in (CubeRequest, RangesRequest, ParitiesRequest)}
+KINDS: dict[str, type[QueryRequest]] = {
+    k.key: k for k in (LabelRequest, CubeRequest, RangesRequest, ParitiesRequest)
+}
 """What a workload may ask besides marginals, by its name in files and manifests."""

@@ -111,12 +111,12 @@ class QueryRequest(BaseModel):
         """The attributes it names; none where it is about all of a type."""
         return ()
 
-    def breadth(self, attributes: int) -> tuple[int, int]:
-        """(width, order): the marginals over up to `order` of `width` attributes answer all of it.
-
-        As far as the number of a table's attributes tells.
+    def breadth(self, attributes: int) -> tuple[int, int, int]:
+        """(times, width, order): the marginals over up to `order` of `width` attributes, so many times over
+        different ones, answer all of it. As far as the number of a table's attributes tells.
         """
-        return (len(self.names) or attributes,) * 2
+        width = len(self.names) or attributes
+        return 1, width, width
 
     def check(self, attributes: int) -> None:
         """InputError for what cannot be asked of a table of so many columns, whatever their domain."""
@@ -129,13 +129,12 @@ class QueryRequest(BaseModel):
         """What is asked, on one short line."""
 
     @abstractmethod
-    def spans(self, domain: Domain) -> Span:
+    def spans(self, domain: Domain) -> list[Span]:
         """The marginals that answer it, and those inside them. InputError where the domain does not fit."""
 
     def targets(self, domain: Domain) -> list[Clique]:
         """The marginals that answer it, by names; InputError where the domain does not fit."""
-        span = self.spans(domain)
-        return list(itertools.combinations(span.names, span.order))
+        return [c for span in self.spans(domain) for c in itertools.combinations(span.names, span.order)]
 
     @abstractmethod
     def questions(self, domain: Domain) -> Questions:
@@ -163,15 +162,19 @@ def split_spec(text: str, option: str) -> tuple[Clique, str, float]:
     """(names, what follows the colon, weight) of `A,B:WHAT@WEIGHT`; the last two may be left out."""
     body, _, weight = text.partition("@")
     names, _, what = body.partition(":")
-    try:
-        factor = float(weight) if weight else 1.0
-    except ValueError:
-        raise InputError(
-            f"--{option} {shown(text)}: {weight!r} is no weight; write for example {shown(body)}@2"
-        ) from None
-    if not math.isfinite(factor) or not 0 < factor <= 1000:
-        raise InputError(f"--{option} {shown(text)}: a weight is above 0, at most 1000")
+    factor = weight_of(weight, f"--{option} {shown(text)}", f"{shown(body)}@2") if weight else 1.0
     attributes = tuple(name.strip() for name in names.split(","))
     if not all(attributes) or len(set(attributes)) < len(attributes):
         raise InputError(f"--{option} {shown(text)}: name each attribute once, separated by commas")
     return attributes, what.strip(), factor
+
+
+def weight_of(text: str, where: str, example: str) -> float:
+    """The weight that a flag's text says; InputError where it is none."""
+    try:
+        factor = float(text)
+    except ValueError:
+        raise InputError(f"{where}: {text!r} is no weight; write for example {example}") from None
+    if not math.isfinite(factor) or not 0 < factor <= 1000:
+        raise InputError(f"{where}: a weight is above 0, at most 1000")
+    return factor

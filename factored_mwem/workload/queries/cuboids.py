@@ -46,9 +46,9 @@ class CubeRequest(QueryRequest):
     def names(self) -> Clique:
         return self.attributes
 
-    def breadth(self, attributes: int) -> tuple[int, int]:
+    def breadth(self, attributes: int) -> tuple[int, int, int]:
         width = len(self.attributes)
-        return width, min(self.order or width, width)
+        return 1, width, min(self.order or width, width)
 
     def check(self, attributes: int) -> None:
         if self.order and self.order > len(self.attributes):
@@ -59,8 +59,8 @@ class CubeRequest(QueryRequest):
     def in_words(self) -> str:
         return f"cube over {', '.join(self.attributes)}" + (f", up to {self.order}-way" if self.order else "")
 
-    def spans(self, domain: Domain) -> Span:
-        return Span(domain.clique(self.attributes), self.order or len(self.attributes), self.weight)
+    def spans(self, domain: Domain) -> list[Span]:
+        return [Span(domain.clique(self.attributes), self.order or len(self.attributes), self.weight)]
 
     def questions(self, domain: Domain) -> Cuboids:
         at = sorted(domain.index(name) for name in self.attributes)

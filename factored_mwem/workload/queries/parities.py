@@ -38,8 +38,8 @@ class ParitiesRequest(QueryRequest):
             raise InputError(f"--parities {given}: a parity is over 1 to 20 attributes")
         return made(cls, order=given, weight=weight)
 
-    def breadth(self, attributes: int) -> tuple[int, int]:
-        return attributes, min(self.order, attributes)
+    def breadth(self, attributes: int) -> tuple[int, int, int]:
+        return 1, attributes, min(self.order, attributes)
 
     def check(self, attributes: int) -> None:
         if self.order > attributes:
@@ -48,8 +48,8 @@ class ParitiesRequest(QueryRequest):
     def in_words(self) -> str:
         return f"parities of up to {self.order} binary columns"
 
-    def spans(self, domain: Domain) -> Span:
-        return Span(tuple(domain.names[p] for p in self._binary(domain)), self.order, self.weight)
+    def spans(self, domain: Domain) -> list[Span]:
+        return [Span(tuple(domain.names[p] for p in self._binary(domain)), self.order, self.weight)]
 
     def questions(self, domain: Domain) -> Parities:
         return Parities.up_to(self._binary(domain), self.order)

@@ -59,7 +59,7 @@ class RangesRequest(QueryRequest):
     def check_kinds(self, kinds: Mapping[str, str]) -> None:
         self._ordered({name: kinds[name] not in ("string", "boolean") for name in self.attributes})
 
-    def spans(self, domain: Domain) -> Span:
+    def spans(self, domain: Domain) -> list[Span]:
         self._ordered({name: domain[name].ordered for name in self.attributes})
         sides = [domain[name].size - domain[name].nullable for name in self.attributes]
         boxes = math.prod(k if self.which == "prefix" else k * (k + 1) // 2 for k in sides)
@@ -69,7 +69,7 @@ class RangesRequest(QueryRequest):
                 f"{self.which} ranges over {over} are {boxes:,} boxes, more than {MAX_BOXES:,}; ask for a "
                 "number of them"
             )
-        return Span(domain.clique(self.attributes), len(self.attributes), self.weight, ordered=True)
+        return [Span(domain.clique(self.attributes), len(self.attributes), self.weight, ordered=True)]
 
     def _ordered(self, ordered: Mapping[str, bool]) -> None:
         for name, is_so in ordered.items():

@@ -35,6 +35,7 @@ WORKLOADS = {
     "cube": Workload(asked=(CubeRequest.parse("race,sex,income:2"),)),
     "ranges": Workload(asked=(RangesRequest.parse("age:all"), RangesRequest.parse("age,education-num:20"))),
     "parities": Workload.parities(2),
+    "label": Workload.marginals(2) + Workload.label("income"),
     "mixture": Workload(asked=(CubeRequest.parse("race,sex:2"), RangesRequest.parse("age:prefix")))
     + Workload.parities(2),
 }
@@ -202,12 +203,18 @@ def matrix() -> list[Configuration]:
             person = Person(relation, k, by_id)
             found.append(configuration(engine, person, next(sources), workload, learnt=learnt, delta=delta))
     for relation, delta, workload in itertools.product(
-        RELATIONS, (1e-9, 0.0), ("cube", "ranges", "parities", "mixture")
+        RELATIONS, (1e-9, 0.0), ("label", "cube", "ranges", "parities", "mixture")
     ):
         found.append(configuration("mwem", Person(relation, 3), "arrow", workload, delta=delta))
     for relation, k, delta in itertools.product(RELATIONS, (1, 3), (1e-9, 0.0)):
         found.append(at_once(relation, k, next(sources), delta=delta))
-    return [*found, configuration("tree", Person("replace", 3), "csv", "cube", rounds=None), *crowded()]
+    for relation, k, workload, source in (
+        ("replace", 3, "cube", "csv"),
+        ("replace", 3, "label", "csv"),
+        ("add-remove", 1, "label", "arrow"),
+    ):
+        found.append(configuration("tree", Person(relation, k), source, workload, rounds=None))
+    return [*found, *crowded()]
 
 
 def at_once(relation: str, k: int, source: str, *, delta: float = 1e-9) -> Configuration:
