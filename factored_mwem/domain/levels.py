@@ -91,6 +91,19 @@ class Levels:
             count *= int(self.sizes[v])
         return count
 
+    def coarse_enough(self, view: View, most: int) -> View | None:
+        """The view with its largest attributes at coarser levels until it has at most `most` cells; None where
+        it cannot, or is a single attribute.
+        """
+        axes = list(view)
+        while self.cells(axes) > most:
+            coarser = [int(self.coarser[v]) for v in axes]
+            at = max(range(len(axes)), key=lambda j: self.sizes[axes[j]] if coarser[j] >= 0 else 0)
+            if coarser[at] < 0:
+                return None
+            axes[at] = coarser[at]
+        return tuple(axes) if len(axes) > 1 else None
+
     def between(self, fine: int, coarse: int) -> np.ndarray:
         """int64[codes of `fine`]: for each the code of variable `coarse` of the same attribute."""
         codes = np.zeros(int(self.sizes[fine]), dtype=np.int64)

@@ -91,6 +91,12 @@ def multiply_by(weights, head, tail, ratio):
                 sink[t] = max(sink[t] * ratio[np.uint64(base + tail[t])], min(sink[t], FLOOR))
 
 
+@entry
+def multiply_into(weights: F8, head: I8, tail: I8, ratio: F8) -> None:
+    """`multiply_by` for calls from Python: multiply each weight by its marginal cell's `ratio`, in place."""
+    multiply_by(weights, head, tail, ratio)
+
+
 @compiled
 def replay(weights, measured, sweeps):
     """Sweep `sweeps` times over all measurements of a component, in place; weights keep sum 1.

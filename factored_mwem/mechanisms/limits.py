@@ -74,7 +74,8 @@ class Limits:
     """Cells of all trees together, bytes of the counts, rounds (the first division of the budget, where
     `adaptive`).
 
-    `seconds` is what the cost model predicts where a time was set, else 0.
+    `seconds` is what the cost model predicts where a time was set, else 0; `hurried`: that time
+    allows less than is wanted.
     """
 
     cells: int
@@ -82,6 +83,7 @@ class Limits:
     rounds: int
     adaptive: bool
     seconds: float = 0.0
+    hurried: bool = False
 
     def late(self, policy: Policy) -> str | None:
         """What to say where even the least that can be done takes longer than was asked."""
@@ -139,13 +141,14 @@ def limits_of(candidates: Candidates, policy: Policy, machine: Machine) -> Limit
         if isinstance(policy.rounds, int)
         else min(max(4, round(TUNED.rounds_each * len(domain))), TUNED.most_rounds)
     )
-    seconds = 0.0
+    seconds, wanted = 0.0, (cells, rounds)
     if policy.time_budget:
         cells, rounds = _in_time(candidates, cells, rounds, policy.time_budget, machine.step)
         cells = max(cells, codes)
         seconds = STARTUP_SECONDS + run_steps(candidates, cells, rounds) * machine.step
+    counts, hurried = FIXED_BYTES + (memory - index) / 2, (cells, rounds) != wanted
     return Limits(
-        cells, FIXED_BYTES + (memory - index) / 2, rounds, adaptive=policy.rounds is None, seconds=seconds
+        cells, counts, rounds, adaptive=policy.rounds is None, seconds=seconds, hurried=hurried
     )
 
 

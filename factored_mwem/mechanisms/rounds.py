@@ -28,9 +28,9 @@ class Learner(Protocol):
     def target(self, chosen: int) -> Any:
         """What to measure of a candidate: a view, or the number of a question."""
 
-    def add(self, chosen: int, measured: Measurement) -> tuple[float, float]:
+    def add(self, chosen: int, measured: Measurement) -> tuple[float, float] | None:
         """Learn from it. Returns the L1 gap it showed, and the gap that noise alone is expected to make
-        (records).
+        (records); None where the price of rounds is not to follow it.
         """
 
     def progress(self, schedule: Schedule) -> Progress:
@@ -48,7 +48,9 @@ def rounds(session: Session, learner: Learner, schedule: Schedule, report: Repor
             break
         chosen = session.select(learner.private, learner.answers(eligible), eligible, cost=step.select)
         measured = session.measure(learner.private, learner.target(chosen), cost=step.measure)
-        schedule.note(*learner.add(chosen, measured))
+        shown = learner.add(chosen, measured)
+        if shown is not None:
+            schedule.note(*shown)
         completed += 1
         report(learner.progress(schedule))
     return completed

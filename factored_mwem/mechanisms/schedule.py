@@ -33,20 +33,26 @@ class Schedule:
     select_share: Fraction
     adaptive: bool = False
     quiet: float = math.sqrt(2)
+    reserve: Fraction = Fraction(0)
     done: int = 0
     _price: Fraction = field(default=Fraction(0))
     _least: Fraction = field(default=Fraction(0))
 
     def __post_init__(self) -> None:
-        self._price = self._least = self.accountant.left / max(self.rounds, 1)
+        self._price = self._least = self.left / max(self.rounds, 1)
+
+    @property
+    def left(self) -> Fraction:
+        """What rounds may still spend; the `reserve` is for what comes after them."""
+        return max(self.accountant.left - self.reserve, Fraction(0))
 
     def __iter__(self) -> Iterator[Round]:
-        while self.done < self.rounds if not self.adaptive else self.accountant.left >= self._price:
+        while self.done < self.rounds if not self.adaptive else self.left >= self._price > 0:
             if self.adaptive:
                 # What would be left over after this round could not pay for another: spend it now.
-                price = self.accountant.left if self.accountant.left < 2 * self._price else self._price
+                price = self.left if self.left < 2 * self._price else self._price
             else:
-                price = self.accountant.left / (self.rounds - self.done)
+                price = self.left / (self.rounds - self.done)
             self.done += 1
             yield Round(select=price * self.select_share, measure=price * (1 - self.select_share))
 
@@ -67,4 +73,4 @@ class Schedule:
         if self.adaptive and signal <= noise * self.quiet:
             # Never below the first price: what rounding left over after the last round is no budget for
             # another.
-            self._price = min(self._price * 2, max(self.accountant.left, self._least))
+            self._price = min(self._price * 2, max(self.left, self._least))

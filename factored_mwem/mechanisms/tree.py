@@ -16,6 +16,7 @@ from factored_mwem.kernels.scoring import Answers
 from factored_mwem.mechanisms.eligible import FittingViews, worthwhile
 from factored_mwem.mechanisms.hierarchy import Hierarchy, hierarchy
 from factored_mwem.mechanisms.limits import Limits
+from factored_mwem.mechanisms.lone import LoneColumns, alone
 from factored_mwem.mechanisms.plan import Plan
 from factored_mwem.mechanisms.residuals import fit_at_once
 from factored_mwem.mechanisms.result import Fitted, Progress, Report
@@ -23,6 +24,7 @@ from factored_mwem.mechanisms.rounds import rounds
 from factored_mwem.mechanisms.rules import offered, rule_classes
 from factored_mwem.mechanisms.schedule import Round, Schedule
 from factored_mwem.mechanisms.shares import level_shares, signal, single_shares
+from factored_mwem.mechanisms.sweep import choose_sweep, measure_sweep
 from factored_mwem.mechanisms.total import Total, first_total
 from factored_mwem.model.answers import ModelAnswers
 from factored_mwem.model.estimation import Estimate
@@ -59,15 +61,17 @@ def fit(session: Session, plan: Plan, report: Report) -> Fitted:
     estimate.start(singles)
     for m in above:
         estimate.add(m)
-    schedule = Schedule(
-        session.accountant,
-        course.rounds,
-        Fraction(plan.policy.select_share),
-        adaptive=limits.adaptive,
-        quiet=1.0,
-    )
     completed = 0
     if course.rounds:
+        sweep = choose_sweep(plan, levels, total.records, session)
+        schedule = Schedule(
+            session.accountant,
+            course.rounds,
+            Fraction(plan.policy.select_share),
+            adaptive=limits.adaptive,
+            quiet=1.0,
+            reserve=sweep.cost,
+        )
         first = session.marginal_noise(schedule.price * (1 - schedule.select_share)).mean_abs
         scale = signal(session.accountant.budget, total.records)
         cells = most_cells(plan.policy, limits, own=estimate.forest.cells, scale=scale)
@@ -75,9 +79,13 @@ def fit(session: Session, plan: Plan, report: Report) -> Fitted:
         views = find_views(candidates, levels, most, limits.memory, offered(levels, classes))
         if len(views):
             completed = rounds(session, TreeLearner(session, estimate, views, cells), schedule, report)
-        _top_up(session, estimate, candidates)
+        if sweep:
+            measure_sweep(session, estimate, sweep, candidates)
+        else:
+            _top_up(session, estimate, candidates)
     estimate.finish()
-    return Fitted(estimate.forest, estimate.measurements, completed, total, notes=told(candidates, groups))
+    measured = [*estimate.measurements, *estimate.beyond]
+    return Fitted(estimate.forest, measured, completed, total, notes=told(candidates, groups))
 
 
 class TreeLearner:
@@ -87,11 +95,16 @@ class TreeLearner:
         self.private = session.rows.count(views)
         self._session, self._estimate, self._views = session, estimate, views
         self._offer, self._answers = FittingViews(views, max_cells), ModelAnswers(views)
+        self._lone, self._price = LoneColumns(views), 0.0
 
     def eligible(self, step: Round) -> Eligible:
         views, which = self._views, self._offer.which(self._estimate)
         if not len(which):
             return Eligible(which, np.zeros(0))
+        self._price = float((step.select + step.measure) / self._session.accountant.budget.amount)
+        if self._lone.seeking:
+            pairs = self._lone.of_pairs(which, self._estimate.forest)
+            which = pairs if len(pairs) else which
         noise = self._session.marginal_noise(step.measure).mean_abs
         which = worthwhile(which, views.cells[which] * noise, self._estimate.forest.total)
         return Eligible(
@@ -104,13 +117,15 @@ class TreeLearner:
     def target(self, chosen: int) -> tuple[int, ...]:
         return self._views.positions(chosen)
 
-    def add(self, chosen: int, measured: Measurement) -> tuple[float, float]:
+    def add(self, chosen: int, measured: Measurement) -> tuple[float, float] | None:
         estimate, view = self._estimate, measured.positions
         before = estimate.forest.marginal(view)
         estimate.add(measured)
         gap = float(np.abs(estimate.forest.marginal(view) - before).sum())
         self._offer.measured(view, estimate.forest)
-        return gap, measured.scale.mean_abs * len(before)
+        noise = measured.scale.mean_abs * len(before)
+        follow = self._lone.heard(estimate.forest, quiet=gap <= noise, price=self._price)
+        return (gap, noise) if follow else None
 
     def progress(self, schedule: Schedule) -> Progress:
         parts = self._estimate.forest.components

@@ -35,6 +35,7 @@ class Estimate:
         self.zeros = dict(zeros or {})
         self.measurements: list[Measurement] = []
         self.thetas: list[np.ndarray] = []
+        self.beyond: list[Measurement] = []
         self.steps: dict[int, float] = {}
         self.forest = Forest(levels, [], total)
 
@@ -63,11 +64,17 @@ class Estimate:
         touched = sorted({int(self.forest.levels.attribute[v]) for v in m.positions})
         self.fit(touched, iterations=MAX_ROUND_STEPS, enough=MIN_GAIN)
 
+    def take(self, measured: Sequence[Measurement]) -> None:
+        """Take in measurements that lie within cliques; `finish` fits them."""
+        self.measurements += measured
+        self.thetas += [np.zeros(len(m.noisy)) for m in measured]
+
     def finish(self) -> None:
         """Fit every component to the end."""
         for part in self.forest.components:
             if len(part.attributes) > 1:
                 self.fit(part.attributes[:1], iterations=MAX_FINAL_STEPS, enough=MIN_GAIN / 10)
+        self.forest.correct(self.beyond)
 
     def fit(self, attributes: Sequence[int], *, iterations: int, enough: float) -> None:
         """Fit the component that holds `attributes`, joined if they are several, to what lies inside it."""

@@ -15,9 +15,11 @@ from factored_mwem.domain.levels import Levels, View
 from factored_mwem.kernels.dense import marginal_into
 from factored_mwem.kernels.tree import CELLS, CHILD, HEAD, START, TAIL, Beliefs, TreeArrays, rebuild
 from factored_mwem.model.clique_tree import CliqueTree, arranged
+from factored_mwem.model.corrections import Corrections
 from factored_mwem.model.dense import ProductModel
 from factored_mwem.model.layout import lay_out
 from factored_mwem.model.marginals import MarginalReader
+from factored_mwem.privacy.session import Measurement
 
 
 class Component:
@@ -78,11 +80,14 @@ class Component:
 
 
 class Forest:
-    """Independent components over attributes at `levels`, scaled to `total` records."""
+    """Independent components over attributes at `levels`, scaled to `total` records, and `corrections` of what
+    they answer by marginals that none of them holds.
+    """
 
     def __init__(self, levels: Levels, components: Iterable[Component], total: float) -> None:
         self.levels, self.total = levels, total
         self.components_by_id = dict(enumerate(components))
+        self.corrections = Corrections(levels)
         self.part_of = np.empty(len(levels.shape), dtype=np.int64)
         self._next = len(self.components_by_id)
         for id_, part in self.components_by_id.items():
@@ -110,8 +115,21 @@ class Forest:
         self.part_of[list(component.attributes)] = self._next
         self._next += 1
 
+    def holds(self, view: View) -> bool:
+        """Whether a single clique fixes all of a view: a measurement of it can be fitted."""
+        ids = {int(self.part_of[self.levels.attribute[v]]) for v in view}
+        return len(ids) == 1 and self.components_by_id[ids.pop()].tree.clique_of(view) is not None
+
+    def correct(self, measured: Sequence[Measurement]) -> None:
+        """Correct answers by those of `measured` that no clique holds; the others were fitted."""
+        beyond = [m for m in measured if m.positions and not self.holds(m.positions)]
+        self.corrections = Corrections(self.levels)
+        if beyond:
+            answers = self.marginals([m.positions for m in beyond])
+            self.corrections = Corrections.of(self.levels, beyond, answers)
+
     def marginal(self, view: View) -> np.ndarray:
-        """float64[cells]: the marginal over `view`, in records; exact."""
+        """float64[cells]: the marginal over `view`, in records; exact but for corrections."""
         return self.marginals([view])[0]
 
     def marginals(self, views: Sequence[View]) -> list[np.ndarray]:
@@ -126,7 +144,9 @@ class Forest:
                 padded = np.array([view + (-1,) * (width - len(view)) for view in wanted], dtype=np.int64)
                 tables.update(zip(wanted, reader.shares(padded), strict=True))
         return [
-            self._product(view, {inside: tables[inside] for inside in by_id.values()})
+            self.corrections.applied(
+                view, self._product(view, {inside: tables[inside] for inside in by_id.values()})
+            )
             for view, by_id in zip(views, parts, strict=True)
         ]
 

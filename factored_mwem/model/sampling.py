@@ -113,38 +113,28 @@ def improved(
     return list(table)
 
 
-def aims_of(candidates: Candidates, levels: Levels, rows: int, memory: float = math.inf) -> list[View]:
+def aims_of(candidates: Candidates, model: Forest, rows: int, memory: float = math.inf) -> list[View]:
     """The marginals that rows are refined towards: the largest asked for, as fine as rows and `memory` allow,
     and all single attributes.
 
-    None where rows, or marginals, are so many that refinement brings nothing for its time.
+    Where rows, or marginals, are so many that refinement brings nothing for its time, those alone that
+    correct the model: rows drawn from its trees know nothing of them.
     """
-    largest = np.flatnonzero(candidates.orders == candidates.orders.max())
-    if rows > MAX_REFINED_ROWS or len(largest) > MAX_AIMS:
+    levels, largest = model.levels, np.flatnonzero(candidates.orders == candidates.orders.max())
+    wanted = [candidates.positions(c) for c in largest.tolist()] if len(largest) <= MAX_AIMS else []
+    if rows > MAX_REFINED_ROWS or not wanted:
+        wanted = sorted(model.corrections.views, key=len)[:MAX_AIMS]
+    if not wanted:
         return []
     singles = [(a,) for a in range(len(levels.shape))]
     most = min(max(CELLS_A_ROW * rows, 2**10), 2**17)
     while most >= 2**8:
-        coarse = (coarse_enough(levels, candidates.positions(c), most) for c in largest.tolist())
+        coarse = (levels.coarse_enough(view, most) for view in wanted)
         aims = [*singles, *(view for view in coarse if view)]
         if sum(levels.cells(view) for view in aims) <= min(memory / BYTES_A_CELL, MAX_AIM_CELLS):
             return aims
         most //= 2
     return []
-
-
-def coarse_enough(levels: Levels, view: View, most: int) -> View | None:
-    """The view with its largest attributes at coarser levels until it has at most `most` cells; None where it
-    cannot, or is a single attribute.
-    """
-    axes = list(view)
-    while levels.cells(axes) > most:
-        coarser = [int(levels.coarser[v]) for v in axes]
-        at = max(range(len(axes)), key=lambda j: levels.sizes[axes[j]] if coarser[j] >= 0 else 0)
-        if coarser[at] < 0:
-            return None
-        axes[at] = coarser[at]
-    return tuple(axes) if len(axes) > 1 else None
 
 
 def draw(model: Forest, rows: int, rng: np.random.Generator) -> list[np.ndarray]:

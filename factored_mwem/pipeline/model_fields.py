@@ -34,8 +34,10 @@ from factored_mwem.tables.decode import own_type
 from factored_mwem.tables.derive import check_rules
 from factored_mwem.workload.workload import Workload
 
-VERSION = 4
-"""Of what is written: 2 and 3 were zip files, 3 with the manifest's newer fields; 4 is a safetensors file."""
+VERSION, READ = 5, (4, 5)
+"""Of what is written: 2 and 3 were zip files, 3 with the manifest's newer fields; 4 is a safetensors file; in 5
+a measurement may lie beyond all cliques, and corrects what the trees answer.
+"""
 MAX_BYTES = 2**30
 """Of a file's arrays together, as they declare themselves: 200 measurements of the default's 2^19 cells are
 less. For what drawing rows lays out besides, the limit is that of a release, half of the machine's memory.
@@ -124,14 +126,16 @@ def put_together(kind: type[Kind], header: dict[str, Any], read: Read) -> Kind:
         raise ValueError("a number is out of range")
     if sorted(a for part in parts for a in part.attributes) != list(range(len(domain))):
         raise ValueError("trees do not cover the domain")
+    measurements = [
+        _measurement(levels, m, read(f"noisy_{i}", np.int64)) for i, m in enumerate(header["measurements"])
+    ]
+    model = Forest(levels, parts, total)
+    model.correct(measurements)
     return kind(
         domain=whole,
-        model=Forest(levels, parts, total),
+        model=model,
         schema=_schema(whole, read("schema", np.uint8)),
-        measurements=[
-            _measurement(levels, m, read(f"noisy_{i}", np.int64))
-            for i, m in enumerate(header["measurements"])
-        ],
+        measurements=measurements,
         residuals=[
             _residuals(
                 domain, r, read(f"residual_weights_{i}", np.int64), read(f"residual_noisy_{i}", np.int64)

@@ -22,6 +22,7 @@ from factored_mwem.errors import FmwemError, InputError
 from factored_mwem.files import IfExists, check_target, replacing
 from factored_mwem.pipeline import old_model_file as old
 from factored_mwem.pipeline.model_fields import (
+    READ,
     VERSION,
     Contents,
     Kind,
@@ -82,7 +83,7 @@ def load(path: Path, kind: type[Kind]) -> Kind:
             zipped = file.read(4) == old.BEGINNING
             read = (old.reader if zipped else _reader)(file, path)
             header = json.loads(read("header", np.uint8).tobytes())
-            if header.get("fmwem_model") not in (old.VERSIONS if zipped else (VERSION,)):
+            if header.get("fmwem_model") not in (old.VERSIONS if zipped else READ):
                 version = ascii(header.get("fmwem_model"))[:20]
                 raise InputError(
                     f"{path} is a model file of version {version}, this program reads version {VERSION}; "
