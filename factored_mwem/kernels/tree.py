@@ -60,8 +60,8 @@ class Targets(NamedTuple):
 
 
 class Pace(NamedTuple):
-    """The first step's length, the most steps, and the fall of the loss in the second half of all steps so far
-    below which to stop.
+    """The first step's length, the most steps, and the fall of the loss in the second half of all steps below
+    which to stop.
     """
 
     step: float
