@@ -133,6 +133,7 @@ def measured(case: str, seed: int) -> tuple[Levels, list[Measurement]]:
 def test_it_ends_at_the_optimum(case: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With patience: the loss of the best table there is, though the tree never looks at a table."""
     monkeypatch.setattr(module, "MIN_GAIN", 1e-9)
+    monkeypatch.setattr(module, "MIN_FINAL_GAIN", 1e-9)
     monkeypatch.setattr(module, "MAX_FINAL_STEPS", 20_000)
     levels, measurements = measured(case, seed)
     estimate = fitted(levels, measurements)
@@ -154,6 +155,35 @@ def test_the_patience_of_a_release_comes_close(case: str, seed: int) -> None:
     levels, measurements = measured(case, seed)
     found = loss_of(levels, measurements, whole(fitted(levels, measurements)))
     assert found <= optimum(levels, measurements)[0] + 0.05 * sum(len(m.noisy) for m in measurements)
+
+
+def test_an_early_stop_leaves_more_than_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: one step at the end, and none after rounds, where releases are held to a part of the noise."""
+    monkeypatch.setattr(module, "MAX_ROUND_STEPS", 0)
+    monkeypatch.setattr(module, "MAX_FINAL_STEPS", 1)
+    left = []
+    for case in CASES:
+        levels, measurements = measured(case, 0)
+        found = loss_of(levels, measurements, whole(fitted(levels, measurements)))
+        left.append((found - optimum(levels, measurements)[0]) / sum(len(m.noisy) for m in measurements))
+    assert max(left) > 0.05
+
+
+@every_case
+def test_few_steps_come_close_to_the_optimum(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hundred steps from the single attributes, without a stop."""
+    monkeypatch.setattr(module, "MIN_GAIN", -1.0)
+    for seed in range(4):
+        levels, measurements = measured(case, seed)
+        _, after, *_ = descent(case, seed, "singles", 100)
+        assert after <= optimum(levels, measurements)[0] + 0.01 * sum(len(m.noisy) for m in measurements)
+
+
+def test_the_loss_never_rises_with_more_steps() -> None:
+    """Whatever step a descent ends after, it stands where the loss was least."""
+    for case, seed in itertools.product(CASES, range(3)):
+        losses = [descent(case, seed, "singles", steps)[1] for steps in range(1, 40)]
+        assert all(later <= earlier * (1 + 1e-9) for earlier, later in itertools.pairwise(losses))
 
 
 def descent(
@@ -290,6 +320,7 @@ def test_repeated_measurements_are_averaged() -> None:
 def test_warm_and_cold_starts_end_alike(case: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fitted round by round, or all at once in the end, or in another order."""
     monkeypatch.setattr(module, "MIN_GAIN", 1e-9)
+    monkeypatch.setattr(module, "MIN_FINAL_GAIN", 1e-9)
     monkeypatch.setattr(module, "MAX_FINAL_STEPS", 20_000)
     levels, measurements = measured(case, seed)
     single, others = measurements[: len(levels.shape)], measurements[len(levels.shape) :]
