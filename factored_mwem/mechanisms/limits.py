@@ -147,9 +147,7 @@ def limits_of(candidates: Candidates, policy: Policy, machine: Machine) -> Limit
         cells = max(cells, codes)
         seconds = STARTUP_SECONDS + run_steps(candidates, cells, rounds) * machine.step
     counts, hurried = FIXED_BYTES + (memory - index) / 2, (cells, rounds) != wanted
-    return Limits(
-        cells, counts, rounds, adaptive=policy.rounds is None, seconds=seconds, hurried=hurried
-    )
+    return Limits(cells, counts, rounds, adaptive=policy.rounds is None, seconds=seconds, hurried=hurried)
 
 
 def _in_time(

@@ -69,7 +69,9 @@ class Release(Contents):
             return []
         workload = Workload.from_dict(self.manifest.workload)
         limit = self.manifest.policy["max_memory"]
-        return aims_of(workload.candidates(self.domain), self.model, rows, float(limit) if limit else math.inf)
+        return aims_of(
+            workload.candidates(self.domain), self.model, rows, float(limit) if limit else math.inf
+        )
 
     def sample(self, rows: int, *, seed: int | None = None) -> pa.Table:
         """`rows` fresh rows; the same ones for the same `seed`."""
