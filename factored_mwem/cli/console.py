@@ -165,6 +165,7 @@ def forecast_text(found: Forecast, rows: int, unit: str) -> str:
             f"({found.initial_share:.0%} of the {unit} budget); "
             f"chosen marginals: {found.round_noise:.1f} a cell"
             + (" in the first rounds, less later" if most else ""),
+            *([f"sweep       then about {found.swept:,} small marginals at once"] if found.swept else []),
         ]
     lines = [
         f"{len(found.attributes)} attributes (codes): {sizes}{more}",

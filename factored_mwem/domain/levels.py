@@ -92,8 +92,8 @@ class Levels:
         return count
 
     def coarse_enough(self, view: View, most: int) -> View | None:
-        """The view with its largest attributes at coarser levels until it has at most `most` cells; None where
-        it cannot, or is a single attribute.
+        """The view with its largest attributes at coarser levels until it has at most `most` cells; None
+        where it cannot, or is a single attribute.
         """
         axes = list(view)
         while self.cells(axes) > most:

@@ -1,5 +1,5 @@
-"""Lone columns: those that rounds have tied to no other. A rare flag is never what a model answers worst, for it
-moves few rows; so when rounds get quiet, and before they get dearer, its best partner is looked for.
+"""Lone columns: those that rounds have tied to no other. A rare flag is never what a model answers worst, for
+it moves few rows; so when rounds get quiet, and before they get dearer, its best partner is looked for.
 
 Which columns are alone is public, as the model is. A round for them offers fewer candidates and scores them
 as every round does, so its sensitivity is that of `Session.select`.

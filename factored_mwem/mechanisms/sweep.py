@@ -18,10 +18,9 @@ import numpy as np
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.domain.levels import Levels, View
 from factored_mwem.mechanisms.plan import Plan
-from factored_mwem.model.corrections import Corrections
 from factored_mwem.model.estimation import Estimate
 from factored_mwem.privacy.counts import bytes_of
-from factored_mwem.privacy.session import Measurement, Session
+from factored_mwem.privacy.session import Session, marginal_noise
 from factored_mwem.workload.candidates import Candidates
 
 SHARE, LITTLE = Fraction(1, 2), Fraction(3, 10)
@@ -31,8 +30,8 @@ of it: brfss2015 .0223, .0124 and .0111, discretised Adult .1010, .0896 and .088
 """
 ERROR = 0.02
 """Most mean L1 error (shares) that noise is predicted to make of a pair of attributes. Where it is less, a
-sweep lowered the error of rows by 7 to 50 % (.0077 on brfss2015 at epsilon 1, .02 on discretised Adult at 10);
-at .028 and .053 (Adult's categorical part and all of it at 1) it raised it by 3 %.
+sweep lowered the error of rows by 7 to 50 % (.0077 on brfss2015 at epsilon 1, .02 on discretised Adult at
+10); at .028 and .053 (Adult's categorical part and all of it at 1) it raised it by 3 %.
 """
 MIN_CELLS, MAX_CELLS = 2**6, 2**14
 """Of a marginal, the most that are tried: levels get coarser until the noise is bearable."""
@@ -42,8 +41,8 @@ MAX_VIEWS = 10_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sweep:
-    """The `views` to measure, what part of `cost` each gets, and the L1 error (shares) that noise is predicted
-    to make of a pair of attributes, the mean over all.
+    """The `views` to measure, what part of `cost` each gets, and the L1 error (shares) that noise is
+    predicted to make of a pair of attributes, the mean over all.
     """
 
     views: list[View]
@@ -58,25 +57,24 @@ class Sweep:
 NO_SWEEP = Sweep([], [], Fraction(0), 0.0)
 
 
-def choose_sweep(plan: Plan, levels: Levels, records: float, session: Session) -> Sweep:
+def choose_sweep(plan: Plan, levels: Levels, records: float, left: Fraction) -> Sweep:
     """The marginals of two and three attributes, or of two, at the finest levels at which their noise is
-    bearable; none where it is at no level. Public facts and noisy counts only.
+    bearable; none where it is at no level. `left`: what the rounds and the sweep may cost together. Public
+    facts and noisy counts only.
     """
     if plan.limits is None or not plan.limits.adaptive or plan.limits.hurried:
         return NO_SWEEP
     for share in (SHARE, LITTLE):
         for most_attributes in (3, 2):
-            cost = session.left * share
-            found = _finest(plan.candidates, levels, most_attributes, records, cost, session)
+            found = _finest(plan, levels, most_attributes, records, left * share)
             if found and bytes_of(_counted(found.views, plan.candidates, levels)) <= plan.limits.memory:
                 return found
     return NO_SWEEP
 
 
-def _finest(
-    candidates: Candidates, levels: Levels, attributes: int, records: float, cost: Fraction, session: Session
-) -> Sweep:
+def _finest(plan: Plan, levels: Levels, attributes: int, records: float, cost: Fraction) -> Sweep:
     """The sweep of the largest marginals whose predicted error is at most ERROR."""
+    candidates = plan.candidates
     which = np.flatnonzero((candidates.orders >= 2) & (candidates.orders <= attributes))
     if not len(which) or len(which) > MAX_VIEWS or not cost:
         return NO_SWEEP
@@ -85,7 +83,7 @@ def _finest(
         found = dict.fromkeys(
             view for c in which.tolist() if (view := _coarse(levels, candidates.positions(c), most))
         )
-        sweep = _priced(list(found), levels, records, cost, session)
+        sweep = _priced(list(found), levels, records, cost, plan)
         if sweep and sweep.error <= ERROR:
             return sweep
         most //= 2
@@ -98,18 +96,19 @@ def _coarse(levels: Levels, view: View, most: int) -> View | None:
     return found if found and all(levels.sizes[v] > 1 for v in found) else None
 
 
-def _priced(views: list[View], levels: Levels, records: float, cost: Fraction, session: Session) -> Sweep:
+def _priced(views: list[View], levels: Levels, records: float, cost: Fraction, plan: Plan) -> Sweep:
     """Parts of `cost` that make the summed error least: a marginal of c cells and part p errs by c / sqrt(p)
     under Gaussian noise, by c / p under Laplace noise.
     """
     if not views:
         return NO_SWEEP
-    power = 2 / 3 if session.composition is Composition.ZCDP else 1 / 2
+    unit, composition = plan.policy.unit, plan.request.budget.composition
+    power = 2 / 3 if composition is Composition.ZCDP else 1 / 2
     cells = np.array([levels.cells(view) for view in views], dtype=np.float64)
     weights = [Fraction(round(w * 64), 64) for w in (cells**power).tolist()]
     total = sum(weights)
     parts = [w / total for w in weights]
-    noise = [session.marginal_noise(cost * part).mean_abs for part in parts]
+    noise = [marginal_noise(cost * part, unit, composition).mean_abs for part in parts]
     return Sweep(views, parts, cost, _pair_error(views, noise, levels) / records)
 
 

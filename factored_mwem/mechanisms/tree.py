@@ -28,6 +28,7 @@ from factored_mwem.mechanisms.sweep import choose_sweep, measure_sweep
 from factored_mwem.mechanisms.total import Total, first_total
 from factored_mwem.model.answers import ModelAnswers
 from factored_mwem.model.estimation import Estimate
+from factored_mwem.model.forest import Forest
 from factored_mwem.policy import TUNED, Policy
 from factored_mwem.privacy.counts import bytes_of
 from factored_mwem.privacy.session import Eligible, Measurement, Session
@@ -63,7 +64,7 @@ def fit(session: Session, plan: Plan, report: Report) -> Fitted:
         estimate.add(m)
     completed = 0
     if course.rounds:
-        sweep = choose_sweep(plan, levels, total.records, session)
+        sweep = choose_sweep(plan, levels, total.records, session.left)
         schedule = Schedule(
             session.accountant,
             course.rounds,
@@ -85,7 +86,8 @@ def fit(session: Session, plan: Plan, report: Report) -> Fitted:
             _top_up(session, estimate, candidates)
     estimate.finish()
     measured = [*estimate.measurements, *estimate.beyond]
-    return Fitted(estimate.forest, measured, completed, total, notes=told(candidates, groups))
+    notes = (*told(candidates, groups), *told_alone(candidates, estimate.forest))
+    return Fitted(estimate.forest, measured, completed, total, notes=notes)
 
 
 class TreeLearner:
@@ -180,6 +182,14 @@ def told(candidates: Candidates, groups: dict[int, Hierarchy]) -> tuple[str, ...
         f"predicted squared error {h.gain:.1f} times less than of single values alone"
         for a, h in groups.items()
     )
+
+
+def told_alone(candidates: Candidates, forest: Forest) -> tuple[str, ...]:
+    """A line that names the columns that no other was found to go with, where pairs were asked for."""
+    names = [repr(candidates.domain.names[a]) for a in alone(forest)]
+    if not names or candidates.orders.max() < 2 or len(candidates.domain) < 2:
+        return ()
+    return (f"no other column was found to go with {', '.join(names)}: drawn on their own",)
 
 
 def most_cells(policy: Policy, limits: Limits, *, own: int, scale: float) -> int:

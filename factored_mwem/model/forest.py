@@ -80,8 +80,8 @@ class Component:
 
 
 class Forest:
-    """Independent components over attributes at `levels`, scaled to `total` records, and `corrections` of what
-    they answer by marginals that none of them holds.
+    """Independent components over attributes at `levels`, scaled to `total` records, and `corrections` of
+    what they answer by marginals that none of them holds.
     """
 
     def __init__(self, levels: Levels, components: Iterable[Component], total: float) -> None:

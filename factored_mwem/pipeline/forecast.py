@@ -9,12 +9,15 @@ from fractions import Fraction
 
 import numpy as np
 
+from factored_mwem.domain.levels import Levels, coarsen
 from factored_mwem.errors import InputError
 from factored_mwem.mechanisms.plan import Plan, Scope
 from factored_mwem.mechanisms.residuals import predicted_error
 from factored_mwem.mechanisms.shares import TOTAL_SHARE, discovery_share, initial_shares, level_shares
+from factored_mwem.mechanisms.sweep import NO_SWEEP, choose_sweep
 from factored_mwem.mechanisms.total import Total
 from factored_mwem.mechanisms.tree import hierarchies
+from factored_mwem.policy import TUNED
 from factored_mwem.privacy.counts import bytes_of
 from factored_mwem.privacy.discover import value_threshold
 from factored_mwem.privacy.session import marginal_noise
@@ -38,6 +41,7 @@ class Forecast:
     initial_share: float
     initial_noise: float
     round_noise: float
+    swept: int
     predicted_error: float | None
     warning: str | None
 
@@ -74,7 +78,11 @@ def forecast(plan: Plan, rows: int) -> Forecast:
     unit, composition = policy.unit, budget.composition
     course = plan.course(Total.assumed(float(rows), unit))
     left = budget.amount * (1 if unit.total_is_public else 1 - TOTAL_SHARE)
-    price = left * (1 - course.first_share) / max(course.rounds, 1)
+    after_first = left * (1 - course.first_share)
+    sweep = NO_SWEEP
+    if course.rounds and not course.at_once:
+        sweep = choose_sweep(plan, _likely_levels(plan), float(rows), after_first)
+    price = (after_first - sweep.cost) / max(course.rounds, 1)
     measure = price * (1 - Fraction(policy.select_share))
     initial = [
         marginal_noise(left * course.first_share * part, unit, composition).mean_abs
@@ -95,9 +103,19 @@ def forecast(plan: Plan, rows: int) -> Forecast:
         initial_share=1.0 if course.at_once else float(course.first_share),
         initial_noise=0.0 if course.at_once else float(np.mean(initial or [0.0])),
         round_noise=marginal_noise(measure, unit, composition).mean_abs if in_rounds else 0.0,
+        swept=len(sweep.views),
         predicted_error=predicted_error(candidates, budget, unit, float(rows)) if course.at_once else None,
         warning=plan.late,
     )
+
+
+def _likely_levels(plan: Plan) -> Levels:
+    """The levels that a release would find, were all values of a column alike frequent."""
+    found = [
+        coarsen(np.ones(a.size), 0.0, ordered=a.ordered, groups=TUNED.groups, rare=TUNED.rare)
+        for a in plan.candidates.domain
+    ]
+    return Levels.of(plan.candidates.domain.shape, found)
 
 
 def _first_shares(plan: Plan) -> list[Fraction]:
