@@ -115,7 +115,8 @@ def improved(
 
 def aims_of(candidates: Candidates, model: Forest, rows: int, memory: float = math.inf) -> list[View]:
     """The marginals that rows are refined towards: the largest asked for, as fine as rows and `memory` allow,
-    and all single attributes.
+    and the single attributes that none of those has in full. (One that stands by itself beside them holds
+    rows fast: what a move gains in one table it would lose in the attribute's own.)
 
     Where rows, or marginals, are so many that refinement brings nothing for its time, those alone that
     correct the model: rows drawn from its trees know nothing of them.
@@ -126,11 +127,12 @@ def aims_of(candidates: Candidates, model: Forest, rows: int, memory: float = ma
         wanted = sorted(model.corrections.views, key=len)[:MAX_AIMS]
     if not wanted:
         return []
-    singles = [(a,) for a in range(len(levels.shape))]
     most = min(max(CELLS_A_ROW * rows, 2**10), 2**17)
     while most >= 2**8:
         coarse = (levels.coarse_enough(view, most) for view in wanted)
-        aims = [*singles, *(view for view in coarse if view)]
+        aims = [view for view in coarse if view]
+        fine = {v for view in aims for v in view}
+        aims = [(a,) for a in range(len(levels.shape)) if a not in fine] + aims
         if sum(levels.cells(view) for view in aims) <= min(memory / BYTES_A_CELL, MAX_AIM_CELLS):
             return aims
         most //= 2
