@@ -48,7 +48,9 @@ many cells it has, at whatever level of its attributes: groups of codes are fixe
 public sizes, before the marginal is asked for. The accountant knows only addition. What is asked, at what
 price and how often may depend on earlier noisy answers; the accountant is a privacy filter, which refuses
 whatever would exceed a budget fixed beforehand, and that is sound for epsilon (Rogers, Roth, Ullman, Vadhan
-2016) as for approximate zCDP (Whitehouse, Ramdas, Rogers, Wu 2023).
+2016) as for approximate zCDP (Whitehouse, Ramdas, Rogers, Wu 2023). A sweep of small marginals after the
+rounds is as many measurements, each charged on its own: its list and prices follow from public facts and the
+noisy answers before it. That what trees cannot hold corrects answers and rows later is post-processing.
 
 Across releases. Each release of a dataset is entered in its owner's ledger file before the first noise is
 drawn: the accountant's first charge reserves the whole budget there, in one transaction with a look at the
@@ -60,8 +62,9 @@ nobody, so it is drawn again under the same charge; that assumes that a crash do
 drawn.
 
 Selecting. A score compares a true marginal with a model's. The model may be that of an earlier round, and
-only some candidates may be on offer; which ones is decided by public facts and earlier noisy answers, so
-given those every score is a fixed function of the table. It moves by no more than the answers behind it: k or
+only some candidates may be on offer (pairs that hold a lone column, where rounds look for its partner); which
+ones is decided by public facts and earlier noisy answers, so given those every score is a fixed function of
+the table. It moves by no more than the answers behind it: k or
 2 k for a marginal; where questions of several kinds compete, the largest of their kinds counts for all. A
 public weight of at most 1 makes a score move less, never more.
 

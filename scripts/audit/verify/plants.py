@@ -22,9 +22,11 @@ from audit.verify.matrix import Configuration, crowded
 from factored_mwem import request
 from factored_mwem.accounting.accountant import Accountant, Charge
 from factored_mwem.accounting.unit import Unit
-from factored_mwem.mechanisms import plan
+from factored_mwem.mechanisms import plan, tree
+from factored_mwem.mechanisms.sweep import Sweep
 from factored_mwem.privacy import counts, discover, noise
 from factored_mwem.privacy.noise import OpenDPNoise
+from factored_mwem.privacy.session import Session
 from factored_mwem.tables.contributions import without
 from factored_mwem.tables.source import Table, open_table
 
@@ -214,6 +216,19 @@ def lower_inside() -> AbstractContextManager[Any]:
     )
 
 
+def swept_by_the_table() -> AbstractContextManager[Any]:
+    """Whether the last of the small marginals is measured depends on a private row."""
+    honest = tree.measure_sweep
+
+    def measure(session: Session, estimate: Any, sweep: Sweep, candidates: Any) -> None:
+        kept = len(sweep.views) - int(session.rows._contents.codes[0].sum()) % 2
+        honest(
+            session, estimate, replace(sweep, views=sweep.views[:kept], parts=sweep.parts[:kept]), candidates
+        )
+
+    return mock.patch.object(tree, "measure_sweep", measure)
+
+
 REPLACE = {"neighbours": "replace", "epsilon": 1.0}
 ARROW = Configuration("", "arrow")
 THREE = Configuration("", "arrow", choices={"contributions": 3})
@@ -225,6 +240,7 @@ SIGNS = Configuration(
 LEARNT = Configuration("", "arrow", learnt=True, columns=("race", "sex"), choices={"epsilon": 8.0})
 OPEN = Configuration("", "csv", columns=("age", "race", "sex"), choices={"records": "lines", "delta": 0.0})
 BY_ID = Configuration("", "arrow", by_id=True, choices={"delta": 0.0})
+SWEPT = Configuration("", "arrow", "label", choices={"rounds": None, "epsilon": 8.0})
 CROWDED = replace(crowded()[0], choices={"delta": 0.0})
 
 PLANTS = (
@@ -253,6 +269,7 @@ PLANTS = (
     Plant("noise that is drawn past the ledger", past_the_ledger, ARROW, 10, "past the ledger"),
     Plant("noise at half scale", half_noise, ARROW, 25),
     Plant("noise whose scale depends on the data", noise_of_the_data, ARROW, 25, "the sampler"),
+    Plant("a sweep that looks at the table", swept_by_the_table, SWEPT, 25, "depend"),
     Plant("exact counts after the noise", exact_afterwards, ARROW, 10, "not what came back"),
     Plant("the exact number of rows", of_unit("total_is_public", lambda _: True), ARROW, 25, "depend"),
     Plant("a threshold too low for its delta", low_threshold, LEARNT, 25),
