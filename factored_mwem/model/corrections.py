@@ -90,7 +90,7 @@ def shrunk(answer: np.ndarray, noisy: np.ndarray, stddev: float) -> np.ndarray:
     The truth is taken to scatter about the answer with a variance in proportion to it; how much is what the
     differences show above their noise.
     """
-    gap, noise = noisy - answer, stddev**2
+    gap, noise = noisy - answer, max(stddev**2, 1e-300)  # of a file anything: no quotient may be of zeros
     spread = answer * max(float((gap**2 - noise).sum()), 0.0) / max(float(answer.sum()), 1e-9)
     found = np.maximum(answer + spread / (spread + noise) * gap, 0.0)
     total = float(found.sum())

@@ -115,8 +115,9 @@ def improved(
 
 def aims_of(candidates: Candidates, model: Forest, rows: int, memory: float = math.inf) -> list[View]:
     """The marginals that rows are refined towards: the largest asked for, as fine as rows and `memory` allow,
-    and the single attributes that none of those has in full. (One that stands by itself beside them holds
-    rows fast: what a move gains in one table it would lose in the attribute's own.)
+    and all single attributes. Where corrections move rows far, single attributes that a larger marginal has in
+    full are left out: what a move gains in one table it would lose in the attribute's own, which holds rows
+    fast.
 
     Where rows, or marginals, are so many that refinement brings nothing for its time, those alone that
     correct the model: rows drawn from its trees know nothing of them.
@@ -131,7 +132,7 @@ def aims_of(candidates: Candidates, model: Forest, rows: int, memory: float = ma
     while most >= 2**8:
         coarse = (levels.coarse_enough(view, most) for view in wanted)
         aims = [view for view in coarse if view]
-        fine = {v for view in aims for v in view}
+        fine = {v for view in aims for v in view} if model.corrections else set()
         aims = [(a,) for a in range(len(levels.shape)) if a not in fine] + aims
         if sum(levels.cells(view) for view in aims) <= min(memory / BYTES_A_CELL, MAX_AIM_CELLS):
             return aims

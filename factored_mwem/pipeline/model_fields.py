@@ -24,6 +24,7 @@ from factored_mwem.domain.levels import Levels, View
 from factored_mwem.errors import ResourceError
 from factored_mwem.mechanisms.limits import memory_limit
 from factored_mwem.mechanisms.registry import MECHANISMS
+from factored_mwem.mechanisms.sweep import MAX_CORRECTED
 from factored_mwem.model.clique_tree import CliqueTree
 from factored_mwem.model.forest import Component, Forest
 from factored_mwem.pipeline.manifest import Manifest
@@ -130,6 +131,8 @@ def put_together(kind: type[Kind], header: dict[str, Any], read: Read) -> Kind:
         _measurement(levels, m, read(f"noisy_{i}", np.int64)) for i, m in enumerate(header["measurements"])
     ]
     model = Forest(levels, parts, total)
+    if any(len(m.positions) > MAX_CORRECTED and not model.holds(m.positions) for m in measurements):
+        raise ValueError("a measurement that lies in no tree, of more attributes than a sweep has")
     model.correct(measurements)
     return kind(
         domain=whole,

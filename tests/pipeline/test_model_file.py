@@ -223,6 +223,10 @@ TREE_DAMAGE: dict[str, Any] = {
     "a level of another length": lambda header, arrays: arrays.update(level_5=arrays["level_5"][:-1]),
     "a level of another type": lambda header, arrays: arrays.update(level_5=arrays["level_5"].astype(float)),
     "a level with a negative group": lambda header, arrays: arrays.update(level_5=arrays["level_5"] - 1),
+    "a correction that no sweep measures": lambda header, arrays: (
+        header["measurements"][0].update(positions=[0, 1, 2, 3])
+        or arrays.update(noisy_0=np.zeros(40 * 30 * 3 * 2, dtype=np.int64))
+    ),
     "a level of no attribute": lambda header, arrays: header["levels"].__setitem__(0, 77),
 }
 
@@ -340,6 +344,11 @@ def test_model_files_of_before_are_read(version: int, tmp_path: Path) -> None:
     assert made.manifest.recompute() == pytest.approx(made.manifest.guarantee.spent_epsilon)
     made.save(tmp_path / "new")
     assert Release.load(tmp_path / "new").to_arrow().equals(made.to_arrow())
+
+
+def test_the_version_before_corrections_is_read(chained: Release, tree_path: Path) -> None:
+    changed(tree_path, lambda header, arrays: header.update(fmwem_model=4))
+    assert Release.load(tree_path).to_arrow().equals(chained.to_arrow())
 
 
 @pytest.mark.parametrize("version", [*OLD_ROWS, VERSION + 1])
