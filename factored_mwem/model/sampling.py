@@ -115,9 +115,8 @@ def improved(
 
 def aims_of(candidates: Candidates, model: Forest, rows: int, memory: float = math.inf) -> list[View]:
     """The marginals that rows are refined towards: the largest asked for, as fine as rows and `memory` allow,
-    and all single attributes. Where corrections move rows far, single attributes that a larger marginal has in
-    full are left out: what a move gains in one table it would lose in the attribute's own, which holds rows
-    fast.
+    and all single attributes. Where corrections move rows far, those that a larger marginal has in full are
+    left out: what a move gains in one table it would lose in the attribute's own, which holds rows fast.
 
     Where rows, or marginals, are so many that refinement brings nothing for its time, those alone that
     correct the model: rows drawn from its trees know nothing of them.
