@@ -38,7 +38,7 @@ from bench.case import Case, prepare, read_codes
 from bench.peers import ON_OUR_ENGINE, Task
 from bench.program import Program
 from bench.runs import earlier, programs, recorded
-from bench.utility import MEANS, Columns, Learners, Pairs, means, need_learners
+from bench.utility import MOST_GROUPS, Columns, Learners, Pairs, means, need_learners
 
 SCORES = ("logistic_auc", "logistic_f1", "boosting_auc", "boosting_f1")
 KEY = ("data", "epsilon", "program", "marginals", "label")
@@ -102,8 +102,8 @@ def split(case: Case, test: Path | None) -> tuple[Columns, Columns]:
 def asked_groups(given: Iterable[str], sizes: dict[str, int]) -> list[tuple[str, str]]:
     found = [tuple(entry.rpartition(":")[::2]) for entry in given]
     for flag, column in found:
-        if flag not in sizes or column not in sizes or sizes[flag] > MEANS:
-            sys.exit(f"--groups {flag}:{column}: name two columns, the first of at most {MEANS} codes")
+        if flag not in sizes or column not in sizes or sizes[flag] > MOST_GROUPS:
+            sys.exit(f"--groups {flag}:{column}: name two columns, the first of at most {MOST_GROUPS} codes")
     return found
 
 
