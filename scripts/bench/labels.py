@@ -37,12 +37,13 @@ import pyarrow.csv
 from bench.case import Case, prepare, read_codes
 from bench.peers import ON_OUR_ENGINE, Task
 from bench.program import Program
-from bench.runs import programs, recorded
-from bench.utility import MEANS, Columns, Learners, Pairs, means, need_learners
+from bench.runs import earlier, programs, recorded
+from bench.utility import MOST_GROUPS, Columns, Learners, Pairs, means, need_learners
 
 SCORES = ("logistic_auc", "logistic_f1", "boosting_auc", "boosting_f1")
 KEY = ("data", "epsilon", "program", "marginals", "label")
 FIELDS = (*KEY, "run", *SCORES, "v_mean", "v_worst", "e2", "lone", "groups", "cpu", "wall", "status")
+TEXTS = ("data", "program", "label", "groups", "status")
 HELD_BACK = 3
 """One row in so many is tested on, where no file is."""
 
@@ -101,8 +102,8 @@ def split(case: Case, test: Path | None) -> tuple[Columns, Columns]:
 def asked_groups(given: Iterable[str], sizes: dict[str, int]) -> list[tuple[str, str]]:
     found = [tuple(entry.rpartition(":")[::2]) for entry in given]
     for flag, column in found:
-        if flag not in sizes or column not in sizes or sizes[flag] > MEANS:
-            sys.exit(f"--groups {flag}:{column}: name two columns, the first of at most {MEANS} codes")
+        if flag not in sizes or column not in sizes or sizes[flag] > MOST_GROUPS:
+            sys.exit(f"--groups {flag}:{column}: name two columns, the first of at most {MOST_GROUPS} codes")
     return found
 
 
@@ -124,10 +125,10 @@ def measure(options: argparse.Namespace, folder: Path) -> Iterator[dict[str, Any
     for epsilon in options.epsilons:
         task = Task(str(case.table), str(case.sizes_file), epsilon, options.delta, len(real[label]))
         for variant in variants:
-            if variant.program.name in cold:  # numba compiles once per installation, not per run
-                variant.program.run(variant.command(task, folder / "cold.csv"), options.limit)
-                cold.remove(variant.program.name)
             for run in range(options.runs):
+                if variant.program.name in cold:  # numba compiles once per installation, not per run
+                    variant.program.run(variant.command(task, folder / "cold.csv"), options.limit)
+                    cold.remove(variant.program.name)
                 key = {**blank, "epsilon": epsilon, **variant.facts, "run": run}
                 yield {**key, **released(variant, task, judge, folder, options.limit, run)}
 
@@ -168,7 +169,7 @@ def report(rows: list[dict[str, Any]]) -> Iterator[str]:
     yield "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|"
     kinds: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in rows:
-        kinds.setdefault(tuple(row[key] for key in KEY), []).append(row)
+        kinds.setdefault(tuple(row.get(key, "") for key in KEY), []).append(row)
     for kind, runs in kinds.items():
         good = [run for run in runs if run["status"] == "ok"]
         if not good:
@@ -224,6 +225,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--peers", nargs="*", metavar="NAME", help="as `bench accuracy`")
     made.add_argument("--peer-python", nargs="+", default=[], metavar="NAME=PATH")
     made.add_argument("--peers-only", action="store_true")
+    made.add_argument("--beside", type=Path, nargs="+", default=[], help="as `bench accuracy`")
     made.add_argument("--limit", type=float, default=1800, help="seconds after which a run did not finish")
     made.add_argument("--keep", type=Path, metavar="FOLDER", help="default: a temporary one")
     made.add_argument("-o", "--output", type=Path, help="CSV of all runs")
@@ -237,4 +239,5 @@ def main() -> None:
         folder = options.keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         rows = list(recorded(measure(options, folder), FIELDS, options.output))
+    rows += [row for row in earlier(options.beside, TEXTS) if row["program"] != "real"]
     print("\n".join(report(rows)))

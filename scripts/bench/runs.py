@@ -37,6 +37,7 @@ from bench.program import Program
 from bench.scale import BASE, scale, scale_table
 
 FIELDS = ("data", "program", "epsilon", "run", "e1", "e2", "e3", "max3", "cpu", "wall", "peak_mb", "status")
+TEXTS = ("data", "program", "status")
 
 
 def programs(options: argparse.Namespace) -> list[Program]:
@@ -108,16 +109,12 @@ def recorded(
         yield row
 
 
-def earlier(paths: list[Path]) -> Iterator[dict[str, Any]]:
-    """Rows of CSV files that this script wrote before."""
+def earlier(paths: list[Path], texts: tuple[str, ...] = TEXTS) -> Iterator[dict[str, Any]]:
+    """Rows of CSV files that `recorded` wrote before; all but `texts` are numbers."""
     for path in paths:
         with open(path, encoding="utf-8", newline="") as lines:
             for row in csv.DictReader(lines):
-                yield {
-                    k: v if k in ("data", "program", "status") else float(v)
-                    for k, v in row.items()
-                    if v != ""
-                }
+                yield {k: v if k in texts else float(v) for k, v in row.items() if v != ""}
 
 
 Groups = dict[tuple[str, float], dict[str, list[dict[str, Any]]]]

@@ -15,8 +15,8 @@ from bench.case import distance
 Columns = dict[str, np.ndarray]
 """int64[row] of codes by column; the label is a column like the others."""
 
-MEANS = 4
-"""Most codes of a flag."""
+MOST_GROUPS = 4
+"""Most codes of a flag whose groups are shown."""
 
 
 def need_learners() -> None:

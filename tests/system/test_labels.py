@@ -116,6 +116,8 @@ def test_the_command_compares_releases_with_and_without_the_label(tmp_path: Path
     alone = sum(len(names) == 1 for names in manifest["components"])
     assert float(runs[-1]["lone"]) == alone
     assert "| tiny | 50 | fmwem | 2 | flag@3 |" in done.stdout and "| flag:a |" in done.stdout
+    again = bench("labels", *chosen, "--runs", "0", "--beside", tmp_path / "runs.csv")
+    assert again.stdout == done.stdout, again.stderr
 
 
 @pytest.mark.parametrize(
