@@ -101,11 +101,7 @@ class ModelAnswers:
         return self._sources[id_][1]
 
     def _reader(self, part: Component) -> MarginalReader:
-        """The way to a component's marginals: the one laid out already where only its beliefs changed."""
-        for old, source in self._sources.values():
-            if isinstance(old, Component) and old.tree is part.tree:
-                source.refresh(part.beliefs)
-                return source
+        """The way to a component's marginals."""
         attribute = self.candidates.levels.attribute
         variables = self._variables[np.isin(attribute[self._variables], part.attributes)]
         return part.reader(variables)

@@ -24,8 +24,8 @@ class MarginalReader:
     def __init__(
         self, tree: CliqueTree, layout: TreeArrays, beliefs: Beliefs, variables: Iterable[int]
     ) -> None:
-        self.tree, self.layout = tree, layout
-        self._finest_shared = _finest_shared(tree, {int(v) for v in variables})
+        self.tree, self.layout, self.asked = tree, layout, frozenset(int(v) for v in variables)
+        self._finest_shared = _finest_shared(tree, self.asked)
         self.variables = sorted({int(v) for v in self._finest_shared[self._finest_shared >= 0]})
         self._separator = {(c, p): s for c, p, s in tree.edges} | {(p, c): s for c, p, s in tree.edges}
         self._next_clique = _next_cliques(tree, self.variables)
@@ -34,7 +34,7 @@ class MarginalReader:
 
     def refresh(self, beliefs: Beliefs) -> None:
         """Take in other beliefs of the same tree."""
-        self._cells = beliefs.cliques
+        self.beliefs, self._cells = beliefs, beliefs.cliques
         fill_conditionals(beliefs, self._reader)
         self._within = {
             v: self._share(v, int(u)) for v, u in enumerate(self._finest_shared) if u not in (-1, v)
