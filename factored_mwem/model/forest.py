@@ -83,7 +83,7 @@ class Component:
 
     def reader(self, variables: Iterable[int]) -> MarginalReader:
         """For many marginals over these variables; kept, for laying it out takes longer than most readings.
-        It reads these beliefs until another component of the same tree asks for it.
+        It reads these beliefs, which must change no more, until another component of the same tree asks.
         """
         wanted, known = {int(v) for v in variables}, self._reader
         if known is None or not wanted <= known.asked:
