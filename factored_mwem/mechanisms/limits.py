@@ -24,8 +24,9 @@ from factored_mwem.model.forest import Component
 from factored_mwem.policy import TUNED, Policy
 from factored_mwem.workload.candidates import Candidates
 
-BYTES_A_CELL = 80.0
-"""Of a tree's cells: beliefs and their copies, index arrays, what scoring and sampling lay out beside them.
+BYTES_A_CELL = 208.0
+"""Of a tree's cells: 80 for beliefs and their copies, index arrays, what scoring and sampling lay out beside
+them; and 128 for what the fit remembers of each measured cell, for a tree may have no others.
 """
 FIXED_BYTES = 5e7
 """Of counting, whatever the candidates: blocks of rows and each thread's own tables."""

@@ -63,18 +63,19 @@ class MarginalReader:
         """All marginals one after the other, and where each begins (and the last ends)."""
         shared = np.append(self._finest_shared, -1)[views]
         tables, begins = self._flat(shared)
-        finer = np.flatnonzero((shared != views).any(axis=1))
-        if not len(finer):
+        same = (shared == views).all(axis=1)
+        if same.all():
             return tables, begins
         starts = self._starts(views)
         out = np.empty(int(starts[-1]))
-        same = (shared == views).all(axis=1)
-        shift = np.repeat((begins - starts)[:-1][same], np.diff(starts)[same])
-        place = np.flatnonzero(np.repeat(same, np.diff(starts)))
-        out[place] = tables[place + shift]
-        for i in finer.tolist():
-            table = tables[begins[i] : begins[i + 1]]
-            out[starts[i] : starts[i + 1]] = self._split_up(table, shared[i], views[i])
+        changes = np.flatnonzero(same[1:] != same[:-1]) + 1
+        for first, end in itertools.pairwise([0, *changes.tolist(), len(views)]):
+            if same[first]:
+                out[starts[first] : starts[end]] = tables[begins[first] : begins[end]]
+                continue
+            for i in range(first, end):
+                table = tables[begins[i] : begins[i + 1]]
+                out[starts[i] : starts[i + 1]] = self._split_up(table, shared[i], views[i])
         return out, starts
 
     def _split_up(self, table: np.ndarray, shared: np.ndarray, view: np.ndarray) -> np.ndarray:
@@ -107,8 +108,8 @@ class MarginalReader:
         return out, starts
 
     def _like_to_like(self, views: np.ndarray, meeting: np.ndarray) -> np.ndarray:
-        """int64[view]: an order in which views that meet in the same clique, from the same directions, and then
-        those that begin with the same variables, follow each other.
+        """int64[view]: an order in which views that meet in the same clique, from the same directions, and
+        then those that begin with the same variables, follow each other.
         """
         rows = np.where(views >= 0, self._reader.rows_of[meeting[:, None], views], -1)
         turned = np.take_along_axis(views, np.argsort(-rows, axis=1, kind="stable"), axis=1)
