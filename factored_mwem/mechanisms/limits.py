@@ -41,9 +41,9 @@ LATE_FACTOR = 1.5
 """A run may take this many times what was asked before it is called late."""
 ROUND_STEPS = (20.0, 400.0, 5e5)
 """A round's cost in steps over one cell: for each cell of the trees, for each candidate, and once. See
-`run_steps`. Fitted to whole runs of discretised Adult (14 columns, epsilon 10; 2^12, 2^15 and 2^19 cells:
-predicted 4.2, 5.0 and 20 s, 4.5, 6.1 and 16 to 22 s of CPU) and of a census table (41 columns, epsilon 1; 2^13
-cells: 26 s, 19 s), whose adaptive rounds were .4 to 1 times those planned.
+`run_steps`. Fitted to whole runs of discretised Adult (14 columns, epsilon 10; with 2^12, 2^15 and 2^19
+cells predicted 4.2, 5.0 and 20 s, measured 4.5, 6.1 and 16 to 22 s of CPU) and of a census table (41 columns,
+epsilon 1; with 2^13 cells 26 s and 19 s), whose adaptive rounds were .4 to 1 times those planned.
 """
 
 
