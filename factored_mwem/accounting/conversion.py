@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import threading
 from enum import StrEnum
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 LARGE_RHO = 64
@@ -101,13 +103,22 @@ def float_up(value: Fraction) -> float:
 _loading = threading.Lock()
 
 
+@functools.cache
 def load_opendp() -> Any:
-    """OpenDP, loaded at first use.
+    """OpenDP's functions, and its measurements as `m` and combinators as `c`; loaded at first use.
 
-    Its discrete samplers stand behind the flag `contrib`: proven here, not yet vetted by a committee.
+    Not its `prelude`, whose extras bring in whatever of polars, scikit-learn, pandas is installed: a second
+    of every run. Its discrete samplers stand behind the flag `contrib`: proven here, not yet vetted by a
+    committee.
     """
     with _loading:
-        import opendp.prelude as dp
+        from opendp import combinators, domains, measurements, measures, metrics, mod
 
-        dp.enable_features("contrib")
-    return dp
+        mod.enable_features("contrib")
+    public = {
+        name: value
+        for module in (domains, metrics, measures)
+        for name, value in vars(module).items()
+        if callable(value) and not name.startswith("_")
+    }
+    return SimpleNamespace(m=measurements, c=combinators, **public)

@@ -66,14 +66,17 @@ def fill_conditionals(beliefs: Beliefs, reader: Reader) -> None:
         out = conditionals[way[START] : way[START] + length * width]
         for c in range(len(out)):
             out[c] = 0.0
+        table, known = np.zeros(0), np.zeros(len(axes), dtype=np.bool_)
         for b in range(way[FIRST], way[LAST]):
             next_, columns = blocks[b, NEXT], blocks[b, COLUMNS]
             on = reader.steps[blocks[b, STEPS] : blocks[b, STEPS] + len(back)]
             needed = np.zeros(len(axes), dtype=np.bool_)
             mark(axes, back, needed)
             mark(axes, on, needed)
-            table = np.zeros(cells_over(axes, needed))
-            _reduce(beliefs.cliques, reader.cliques[k], axes, steps_onto(axes, needed), table)
+            if not len(table) or (needed != known).any():  # else as in the block before
+                table = np.zeros(cells_over(axes, needed))
+                _reduce(beliefs.cliques, reader.cliques[k], axes, steps_onto(axes, needed), table)
+                known = needed
             rows, codes = add_steps(axes, needed, back), add_steps(axes, needed, on)
             for u in range(len(table)):
                 base, weight = rows[u] * width + blocks[b, COLUMN], table[u]
@@ -117,72 +120,155 @@ def choose_meeting_cliques(next_clique: I8x2, cells: F8, sizes: I8, views: I8x2,
 
 
 @entry
-def joint_marginals(cells: F8, reader: Reader, views: I8x2, meeting_cliques: I8, starts: I8, out: F8) -> None:
-    """The marginal of each of `views: int64[view, slot]` (padded with -1), row-major, from `starts[view]` on
-    in `out`, in shares; `cells` are those of all cliques.
+def joint_marginals(
+    cells: F8, reader: Reader, views: I8x2, meeting_cliques: I8, starts: I8, order: I8, out: F8
+) -> None:
+    """The marginal of each of `views: int64[view, slot]` (padded with -1) that `order` lists, row-major, from
+    `starts[view]` on in `out`, in shares; `cells` are those of all cliques.
 
     `meeting_cliques: int64[view]` names a clique from which the view's variables lie in different directions
-    (or inside); views without one (-1) are left out.
+    (or inside); views without one (-1) are left out. What a view has in common with the one before it is not
+    worked out again: `order` should bring like to like.
     """
-    slots = np.empty(views.shape[1], dtype=np.int64)
-    for v in range(len(views)):
+    width = views.shape[1]
+    most = 1
+    for k in range(len(reader.cliques)):
+        most = max(most, reader.axis_of[k + 1] - reader.axis_of[k])
+    slots, known = np.empty(width, dtype=np.int64), np.full(width, -1)
+    needed, before = np.zeros((width + 1, most), dtype=np.bool_), np.zeros((width + 1, most), dtype=np.bool_)
+    begins, scratch = np.zeros(width + 2, dtype=np.int64), np.empty(1024)
+    last = np.int64(-1)
+    for v in order:
         k = meeting_cliques[v]
         if k < 0:
             continue
-        width = 0  # outside the clique first, those behind large separators before others
-        for j in range(views.shape[1]):
-            w = views[v, j]
-            if w < 0:
-                continue
-            at = width
-            while at > 0 and reader.rows_of[k, views[v, slots[at - 1]]] < reader.rows_of[k, w]:
-                slots[at] = slots[at - 1]
-                at -= 1
-            slots[at] = j
-            width += 1
-        _joint(cells, reader, k, views[v], slots[:width], out[starts[v] : starts[v + 1]])
+        count = _ordered(reader.rows_of[k], views[v], slots)
+        target = out[starts[v] : starts[v + 1]]
+        if reader.given_of[k, views[v, slots[0]]] < 0:  # the clique fixes all: one plain marginal
+            _plain(cells, reader, k, views[v], target)
+            continue
+        _mark_all(reader, k, views[v], slots[:count], needed)
+        same = _alike(views[v], slots[:count], known, needed, before) if k == last else 0
+        scratch = _joint(cells, reader, k, views[v], slots[:count], needed, begins, same, scratch)
+        _permute(scratch[begins[count] : begins[count + 1]], views[v], slots[:count], reader.sizes, target)
+        last, needed, before = k, before, needed
+        known[:] = -1
+        for j in range(count):
+            known[j] = views[v, slots[j]]
 
 
 @part
-def _joint(cells, reader, k, view, slots, out):
-    """One marginal, from clique k; `slots`: where in the view its variables stand, in the order they come."""
+def _ordered(rows_of, view, slots):
+    """Where in the view its variables stand, those outside the clique first and those behind large separators
+    before others, into `slots`; returns how many they are.
+    """
+    width = 0
+    for j in range(len(view)):
+        if view[j] < 0:
+            continue
+        at = width
+        while at > 0 and rows_of[view[slots[at - 1]]] < rows_of[view[j]]:
+            slots[at] = slots[at - 1]
+            at -= 1
+        slots[at] = j
+        width += 1
+    return width
+
+
+@part
+def _plain(cells, reader, k, view, out):
+    """The marginal of variables that the clique fixes."""
+    axes = reader.axes[reader.axis_of[k] : reader.axis_of[k + 1]]
+    combined = np.zeros(codes_of(axes), dtype=np.int64)
+    stride = 1
+    for j in range(len(view) - 1, -1, -1):
+        if view[j] >= 0:
+            for c in range(len(combined)):
+                combined[c] += reader.steps[reader.step_of[k, view[j]] + c] * stride
+            stride *= reader.sizes[view[j]]
+    _reduce(cells, reader.cliques[k], axes, combined, out)
+
+
+@part
+def _mark_all(reader, k, view, slots, needed):
+    """Which axes the slots from j on still need, into `needed[j]`."""
+    axes = reader.axes[reader.axis_of[k] : reader.axis_of[k + 1]]
+    codes = codes_of(axes)
+    needed[len(slots)] = False
+    for j in range(len(slots) - 1, -1, -1):
+        needed[j] = needed[j + 1]
+        at = reader.step_of[k, view[slots[j]]]
+        mark(axes, reader.steps[at : at + codes], needed[j])
+
+
+@part
+def _alike(view, slots, known, needed, before):
+    """How many tables of the view before this one are this one's too: those that need the same axes, after
+    the same variables.
+    """
+    same = 0
+    for j in range(len(slots)):
+        for a in range(needed.shape[1]):
+            if needed[j, a] != before[j, a]:
+                return same
+        same += 1
+        if view[slots[j]] != known[j]:
+            return same
+    for a in range(needed.shape[1]):
+        if before[len(slots), a]:
+            return same
+    return same + 1  # the same view, or one that the view before it began with
+
+
+@part
+def _joint(cells, reader, k, view, slots, needed, begins, same, scratch):
+    """One marginal, from clique k, with axes in the reverse order of `slots`: the last of the tables, which
+    begin at `begins` of `scratch`. The first `same` of them are there already. Returns `scratch`, or a longer
+    one.
+    """
     axes, clique = reader.axes[reader.axis_of[k] : reader.axis_of[k + 1]], reader.cliques[k]
     steps, step_of, given_of, sizes = reader.steps, reader.step_of[k], reader.given_of[k], reader.sizes
-    width, count, codes = len(slots), len(axes), codes_of(axes)
-    if given_of[view[slots[0]]] < 0:  # the clique fixes all: one plain marginal
-        combined = np.zeros(codes, dtype=np.int64)
-        stride = 1
-        for j in range(len(view) - 1, -1, -1):
-            if view[j] >= 0:
-                for c in range(codes):
-                    combined[c] += steps[step_of[view[j]] + c] * stride
-                stride *= sizes[view[j]]
-        _reduce(cells, clique, axes, combined, out)
-        return
-    needed = np.zeros((width + 1, count), dtype=np.bool_)  # which axes the slots from j on still need
-    for j in range(width - 1, -1, -1):
-        for a in range(count):
-            needed[j, a] = needed[j + 1, a]
-        at = step_of[view[slots[j]]]
-        mark(axes, steps[at : at + codes], needed[j])
-    table = np.zeros(cells_over(axes, needed[0]))
-    _reduce(cells, clique, axes, steps_onto(axes, needed[0]), table)
-    columns = 1
-    for j in range(width):
+    codes, columns, count = codes_of(axes), 1, len(axes)
+    if same == 0:
+        length = cells_over(axes, needed[0, :count])
+        begins[0], begins[1] = 0, length
+        scratch = _room(scratch, 0, length)
+        _reduce(cells, clique, axes, steps_onto(axes, needed[0, :count]), scratch[:length])
+        same = 1
+    for j in range(len(slots)):
         w = view[slots[j]]
-        at = add_steps(axes, needed[j], steps[step_of[w] : step_of[w] + codes])
+        columns *= sizes[w]
+        if j + 1 < same:
+            continue
+        at = add_steps(axes, needed[j, :count], steps[step_of[w] : step_of[w] + codes])
         given = reader.conditionals[:0]
         if given_of[w] >= 0:
             given = reader.conditionals[given_of[w] :]
             for u in range(len(at)):
                 at[u] *= reader.stride_of[k, w]
-        columns *= sizes[w]
-        fresh = np.zeros(cells_over(axes, needed[j + 1]) * columns)
+        length = cells_over(axes, needed[j + 1, :count]) * columns
+        begins[j + 2] = begins[j + 1] + length
+        scratch = _room(scratch, begins[j + 1], length)
         _contract(
-            table, at, add_steps(axes, needed[j], steps_onto(axes, needed[j + 1])), given, sizes[w], fresh
+            scratch[begins[j] : begins[j + 1]],
+            at,
+            add_steps(axes, needed[j, :count], steps_onto(axes, needed[j + 1, :count])),
+            given,
+            sizes[w],
+            scratch[begins[j + 1] : begins[j + 2]],
         )
-        table = fresh
-    _permute(table, view, slots, sizes, out)
+    return scratch
+
+
+@part
+def _room(scratch, used, length):
+    """`scratch`, or a longer copy of what is used of it, with zeros in the `length` cells after those."""
+    if used + length > len(scratch):
+        longer = np.empty(2 * (used + length))
+        longer[:used] = scratch[:used]
+        scratch = longer
+    scratch[used : used + length] = 0.0
+    return scratch
 
 
 @part

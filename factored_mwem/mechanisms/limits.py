@@ -24,21 +24,26 @@ from factored_mwem.model.forest import Component
 from factored_mwem.policy import TUNED, Policy
 from factored_mwem.workload.candidates import Candidates
 
-BYTES_A_CELL = 80.0
-"""Of a tree's cells: beliefs and their copies, index arrays, what scoring and sampling lay out beside them.
+BYTES_A_CELL = 208.0
+"""Of a tree's cells: 80 for beliefs and their copies, index arrays, what scoring and sampling lay out beside
+them; and 128 for what the fit remembers of each measured cell, for a tree may have no others.
 """
 FIXED_BYTES = 5e7
 """Of counting, whatever the candidates: blocks of rows and each thread's own tables."""
 BYTES_A_CANDIDATE = 250.0
 """Of a candidate's index, grouping and scores, beside its counts."""
-STARTUP_SECONDS = 2.0
-"""Seconds for start-up, reading and writing a table of some 50,000 rows, which no setting shortens."""
+STARTUP_SECONDS = 3.0
+"""Seconds for start-up, reading, refining and writing a table of some 50,000 rows, which no setting
+shortens.
+"""
 MIN_CELLS = 2**10
 LATE_FACTOR = 1.5
 """A run may take this many times what was asked before it is called late."""
-ROUND_STEPS = (1.4e4, 9e3, 2.5e4)
+ROUND_STEPS = (20.0, 400.0, 5e5)
 """A round's cost in steps over one cell: for each cell of the trees, for each candidate, and once. See
-`run_steps`.
+`run_steps`. Fitted to whole runs of discretised Adult (14 columns, epsilon 10; with 2^12, 2^15 and 2^19
+cells predicted 4.2, 5.0 and 20 s, measured 4.5, 6.1 and 16 to 22 s of CPU) and of a census table (41 columns,
+epsilon 1; with 2^13 cells 26 s and 19 s), whose adaptive rounds were .4 to 1 times those planned.
 """
 
 

@@ -110,7 +110,8 @@ def _priced(views: list[View], levels: Levels, records: float, cost: Fraction, p
     weights = [Fraction(round(w * 64), 64) for w in (cells**power).tolist()]
     total = sum(weights)
     parts = [w / total for w in weights]
-    noise = [marginal_noise(cost * part, unit, composition).mean_abs for part in parts]
+    mean_abs = {part: marginal_noise(cost * part, unit, composition).mean_abs for part in set(parts)}
+    noise = [mean_abs[part] for part in parts]
     return Sweep(views, parts, cost, _pair_error(views, noise, levels) / records)
 
 

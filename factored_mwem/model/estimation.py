@@ -92,7 +92,7 @@ class Estimate:
         part = forest.components_by_id[next(iter(old))] if len(old) == 1 else None
         if part is not None and part.tree.clique_of(views[-1]) is not None:
             copied = Beliefs(*(cells.copy() for cells in part.beliefs))
-            part = Component(part.tree, copied, lay_out(part.tree, views))
+            part = part.with_beliefs(copied, lay_out(part.tree, views))
         else:
             part = self._component(views, theta, inside)
         step = min((self.steps.get(id_, np.inf) for id_ in old), default=np.inf)

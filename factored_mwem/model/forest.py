@@ -21,12 +21,23 @@ from factored_mwem.model.layout import lay_out
 from factored_mwem.model.marginals import MarginalReader
 from factored_mwem.privacy.session import Measurement
 
+FEW = 4
+"""Marginals that are added up one by one, where a clique holds each: more are worth a reader's layout."""
+
 
 class Component:
     """One clique tree with calibrated beliefs: every clique sums to 1."""
 
-    def __init__(self, tree: CliqueTree, beliefs: Beliefs, layout: TreeArrays) -> None:
+    def __init__(
+        self, tree: CliqueTree, beliefs: Beliefs, layout: TreeArrays, reader: MarginalReader | None = None
+    ) -> None:
+        """`reader`: what another component of the same tree was read with."""
         self.tree, self.beliefs, self.layout = tree, beliefs, layout
+        self._reader = reader
+
+    def with_beliefs(self, beliefs: Beliefs, layout: TreeArrays) -> Component:
+        """Other beliefs of the same tree."""
+        return Component(self.tree, beliefs, layout, self._reader)
 
     @classmethod
     def log_linear(
@@ -71,12 +82,33 @@ class Component:
         return self.beliefs.cliques[start : start + heads * tails]
 
     def reader(self, variables: Iterable[int]) -> MarginalReader:
-        """For many marginals over these variables."""
-        return MarginalReader(self.tree, self.layout, self.beliefs, variables)
+        """For many marginals over these variables; kept, for laying it out takes longer than most readings.
+        It reads these beliefs, which must change no more, until another component of the same tree asks.
+        """
+        wanted, known = {int(v) for v in variables}, self._reader
+        if known is None or not wanted <= known.asked:
+            known = MarginalReader(
+                self.tree, self.layout, self.beliefs, wanted if known is None else wanted | known.asked
+            )
+        elif known.beliefs is not self.beliefs:
+            known.refresh(self.beliefs)
+        self._reader = known
+        return known
 
-    def shares(self, view: View) -> np.ndarray:
-        """float64[cells]: the marginal over `view`, whatever cliques its variables lie in, of sum 1."""
-        return self.reader(view).shares(np.array([view], dtype=np.int64))[0]
+    def marginals(self, views: Sequence[View]) -> list[np.ndarray]:
+        """The marginal of each of `views`, float64[cells] of sum 1, whatever cliques its variables lie in."""
+        homes = [self.tree.clique_of(view) for view in views] if len(views) <= FEW else [None]
+        if None not in homes:
+            return [self._inside(k, view) for k, view in zip(homes, views, strict=True) if k is not None]
+        width = max(len(view) for view in views)
+        padded = np.array([view + (-1,) * (width - len(view)) for view in views], dtype=np.int64)
+        return self.reader({v for view in views for v in view}).shares(padded)
+
+    def _inside(self, clique: int, view: View) -> np.ndarray:
+        """The marginal over a view that a clique fixes."""
+        out = np.zeros(self.tree.levels.cells(view))
+        marginal_into(self.table(clique), *self.tree.index(clique, view), out)
+        return out
 
 
 class Forest:
@@ -139,10 +171,7 @@ class Forest:
         for id_, part in self.components_by_id.items():
             wanted = list(dict.fromkeys(by_id[id_] for by_id in parts if id_ in by_id))
             if wanted:
-                reader = part.reader({v for view in wanted for v in view})
-                width = max(len(view) for view in wanted)
-                padded = np.array([view + (-1,) * (width - len(view)) for view in wanted], dtype=np.int64)
-                tables.update(zip(wanted, reader.shares(padded), strict=True))
+                tables.update(zip(wanted, part.marginals(wanted), strict=True))
         return [
             self.corrections.applied(
                 view, self._product(view, {inside: tables[inside] for inside in by_id.values()})

@@ -14,8 +14,10 @@ from factored_mwem.kernels.joint import Reader, choose_meeting_cliques, fill_con
 from factored_mwem.kernels.tree import CELLS, START, Beliefs, TreeArrays
 from factored_mwem.model.clique_tree import CliqueTree, arranged, grid
 
-MIN_THREADED_CELLS = 2**14
-"""Cells of all marginals together below which a second thread would only cost."""
+MIN_THREADED_CELLS, PIECES = 2**14, 8
+"""Cells of all marginals together below which a second thread would only cost; pieces that two threads share:
+views differ in what they take.
+"""
 
 
 class MarginalReader:
@@ -24,8 +26,8 @@ class MarginalReader:
     def __init__(
         self, tree: CliqueTree, layout: TreeArrays, beliefs: Beliefs, variables: Iterable[int]
     ) -> None:
-        self.tree, self.layout = tree, layout
-        self._finest_shared = _finest_shared(tree, {int(v) for v in variables})
+        self.tree, self.layout, self.asked = tree, layout, frozenset(int(v) for v in variables)
+        self._finest_shared = _finest_shared(tree, self.asked)
         self.variables = sorted({int(v) for v in self._finest_shared[self._finest_shared >= 0]})
         self._separator = {(c, p): s for c, p, s in tree.edges} | {(p, c): s for c, p, s in tree.edges}
         self._next_clique = _next_cliques(tree, self.variables)
@@ -34,7 +36,7 @@ class MarginalReader:
 
     def refresh(self, beliefs: Beliefs) -> None:
         """Take in other beliefs of the same tree."""
-        self._cells = beliefs.cliques
+        self.beliefs, self._cells = beliefs, beliefs.cliques
         fill_conditionals(beliefs, self._reader)
         self._within = {
             v: self._share(v, int(u)) for v, u in enumerate(self._finest_shared) if u not in (-1, v)
@@ -61,18 +63,19 @@ class MarginalReader:
         """All marginals one after the other, and where each begins (and the last ends)."""
         shared = np.append(self._finest_shared, -1)[views]
         tables, begins = self._flat(shared)
-        finer = np.flatnonzero((shared != views).any(axis=1))
-        if not len(finer):
+        same = (shared == views).all(axis=1)
+        if same.all():
             return tables, begins
         starts = self._starts(views)
         out = np.empty(int(starts[-1]))
-        same = (shared == views).all(axis=1)
-        shift = np.repeat((begins - starts)[:-1][same], np.diff(starts)[same])
-        place = np.flatnonzero(np.repeat(same, np.diff(starts)))
-        out[place] = tables[place + shift]
-        for i in finer.tolist():
-            table = tables[begins[i] : begins[i + 1]]
-            out[starts[i] : starts[i + 1]] = self._split_up(table, shared[i], views[i])
+        changes = np.flatnonzero(same[1:] != same[:-1]) + 1
+        for first, end in itertools.pairwise([0, *changes.tolist(), len(views)]):
+            if same[first]:
+                out[starts[first] : starts[end]] = tables[begins[first] : begins[end]]
+                continue
+            for i in range(first, end):
+                table = tables[begins[i] : begins[i + 1]]
+                out[starts[i] : starts[i + 1]] = self._split_up(table, shared[i], views[i])
         return out, starts
 
     def _split_up(self, table: np.ndarray, shared: np.ndarray, view: np.ndarray) -> np.ndarray:
@@ -91,18 +94,27 @@ class MarginalReader:
         starts = self._starts(views)
         out, meeting = np.zeros(int(starts[-1])), self.meeting_cliques(views)
 
-        def fill(rows: slice) -> None:
-            joint_marginals(self._cells, self._reader, views[rows], meeting[rows], starts[rows.start :], out)
+        def fill(order: np.ndarray) -> None:
+            joint_marginals(self._cells, self._reader, views, meeting, starts, order, out)
 
+        order = self._like_to_like(views, meeting)
         if len(out) > MIN_THREADED_CELLS and len(views) > 1:
-            middle = (len(views) + 1) // 2
             with ThreadPoolExecutor(max_workers=2) as pool:
-                list(pool.map(fill, [slice(0, middle), slice(middle, len(views))]))
+                list(pool.map(fill, np.array_split(order, min(len(order), PIECES))))
         else:
-            fill(slice(0, len(views)))
+            fill(order)
         for i in np.flatnonzero(meeting < 0):
             out[starts[i] : starts[i + 1]] = self._wide(tuple(int(v) for v in views[i] if v >= 0))
         return out, starts
+
+    def _like_to_like(self, views: np.ndarray, meeting: np.ndarray) -> np.ndarray:
+        """int64[view]: an order in which views that meet in the same clique, from the same directions, and
+        then those that begin with the same variables, follow each other.
+        """
+        rows = np.where(views >= 0, self._reader.rows_of[meeting[:, None], views], -1)
+        turned = np.take_along_axis(views, np.argsort(-rows, axis=1, kind="stable"), axis=1)
+        ways = self._reader.step_of[meeting[:, None], turned]
+        return np.lexsort((*turned.T[::-1], *ways.T[::-1], meeting)).astype(np.int64)
 
     def _starts(self, views: np.ndarray) -> np.ndarray:
         """int64[view + 1]: where each marginal begins when all are laid one after the other."""
@@ -172,6 +184,8 @@ class MarginalReader:
         tree, edges, sizes = self.tree, self.layout.edges, self.tree.levels.sizes
         steps, step_of, back = self._steps()
         given_of, stride_of, rows_of = (np.full(step_of.shape, fill, dtype=np.int64) for fill in (-1, 0, 0))
+        # levels of an attribute next to each other: the kernel adds up what they have in common once
+        by_attribute = sorted(self.variables, key=lambda v: (tree.levels.attribute[v], v))
         down = [(p, c, e) for e, (c, p, _) in enumerate(tree.edges)]
         ways = down[::-1] + [(c, p, e) for p, c, e in down]
         neighbours: dict[int, list[int]] = {}
@@ -182,9 +196,7 @@ class MarginalReader:
         made: dict[tuple[int, int], tuple[int, int, list[int]]] = {}
         end = 0
         for m, k, e in ways:
-            order = [
-                v for v in self.variables if self._next_clique[m, v] == k and self._next_clique[k, v] < 0
-            ]
+            order = [v for v in by_attribute if self._next_clique[m, v] == k and self._next_clique[k, v] < 0]
             first, columns = len(blocks), _columns(sizes, order)
             blocks += [(column, step_of[k, v], -1, 0) for column, v in zip(columns, order, strict=False)]
             for j in neighbours[k]:

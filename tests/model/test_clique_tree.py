@@ -154,7 +154,7 @@ def test_variables_that_no_clique_sees_in_different_directions(
     oracle = log_linear(levels.shape, [named(levels, view) for view in views], [t.tolist() for t in theta])
     for attributes in ((0, 1, 4, 5), (0, 1, 2, 4, 5), (0, 1, 3, 4, 5)):
         view = some(levels, attributes, rng)
-        close(part.shares(view), at_levels(oracle.shares, named(levels, view)))
+        close(part.marginals([view])[0], at_levels(oracle.shares, named(levels, view)))
     assert len(taken) >= 2
 
 
@@ -180,7 +180,7 @@ def test_a_long_chain_far_beyond_any_dense_table(order: int) -> None:
     for before, after in itertools.pairwise(at):
         transition = np.linalg.multi_dot([np.eye(3), *steps[before:after]])
         table = (table[:, :, None] * transition[None, :, :]).reshape(-1, 3)
-    close(part.shares(tuple(at)), table.ravel().tolist())
+    close(part.marginals([tuple(at)])[0], table.ravel().tolist())
 
 
 def test_a_product_of_dense_tables_is_a_forest() -> None:
@@ -401,7 +401,7 @@ def test_a_component_comes_back_from_its_cliques_tables(kind: str, seed: int) ->
         view = some(
             forest.levels, rng.choice(part.attributes, size=min(len(part.attributes), 4), replace=False), rng
         )
-        close(again.shares(view), part.shares(view).tolist())
+        close(again.marginals([view])[0], part.marginals([view])[0].tolist())
 
 
 def test_extreme_parameters_end_in_a_distribution() -> None:

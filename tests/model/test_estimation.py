@@ -204,12 +204,13 @@ def descent(
         single = np.concatenate(begun.thetas)
         theta[: len(single)] = single
     part = Component.log_linear(CliqueTree.of(levels, views), views, theta)
-    before = loss_of(levels, measurements, part.shares(every))
+    begin = Component.log_linear(part.tree, views, theta)  # a component that was read must stay as it is
+    before = loss_of(levels, measurements, begin.marginals([every])[0])
     pace = Pace(8 / float(weight.max()), iterations, module.MIN_GAIN * len(target))
     _, _, told = descend(part.beliefs, part.layout, Targets(target, weight), theta, pace)
     return (
         before,
-        loss_of(levels, measurements, part.shares(every)),
+        loss_of(levels, measurements, part.marginals([every])[0]),
         told,
         part,
         Component.log_linear(part.tree, views, theta),

@@ -27,6 +27,13 @@ def test_a_release_loads_no_pandas() -> None:
     assert loaded_by(modules, ("pandas", "opendp")) == "[]"
 
 
+def test_the_noise_library_comes_without_its_extras() -> None:
+    """Its prelude imports what is installed of these, a second or more."""
+    modules = "factored_mwem.accounting.conversion; factored_mwem.accounting.conversion.load_opendp()"
+    watched = ("opendp", "opendp.extras", "sklearn", "pandas", "polars", "scipy.stats")
+    assert loaded_by(modules, watched) == "['opendp']"
+
+
 RUN = """
 import numpy as np, pyarrow as pa
 from factored_mwem import release
