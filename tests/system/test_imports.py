@@ -36,7 +36,7 @@ def test_the_noise_library_comes_without_its_extras() -> None:
 
 RUN = """
 import numpy as np, pyarrow as pa
-from factored_mwem import release
+from factored_mwem import Workload, release
 from factored_mwem.kernels import counting, dense, graph, joint, rows, scoring, tree
 rng = np.random.default_rng(0)
 binary = pa.table({f"b{i}": pa.array(rng.random(500) < 0.5) for i in range(16)})
@@ -48,6 +48,9 @@ for table, choices in ((binary, {}), (mixed, {}), (binary, mwem), (mixed, paper)
     release(table, 2, epsilon=9.0, rounds=3, **choices).to_arrow()
 release(mixed, 3, epsilon=9.0, rounds=3, initial="none", replay=False, **mwem).to_arrow()
 release(mixed, 3, epsilon=9.0, time_budget=60.0).to_arrow()
+swept = Workload.marginals(3) + Workload.label("b0")
+assert release(binary, swept, epsilon=1000.0, max_cells=40).model.corrections
+release(binary, swept, epsilon=1000.0, max_cells=40).to_arrow()
 everything = {}
 for module in (counting, dense, graph, joint, rows, scoring, tree):
     everything |= vars(module)
