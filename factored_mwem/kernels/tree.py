@@ -215,18 +215,24 @@ def _propose(move, gap, moves, changes, tables, weights, step):
     """To where the remembered moves make the loss least, and from there one step of mirror descent."""
     rest = gap.copy()
     move[:] = 0.0
-    for k in range(len(moves)):
-        along = 0.0
-        for c in range(len(gap)):
-            along += changes[k, c] * gap[c]
-        if along != 0.0:
-            for c in range(len(gap)):
-                rest[c] -= along * changes[k, c]
-                move[c] -= along * moves[k, c]
+    _take_out(rest, move, moves, changes)
     for m in range(len(tables)):
         pace = step * math.sqrt(weights[m])
         for c in range(tables[m, VIEW_START], tables[m, VIEW_START] + tables[m, VIEW_CELLS]):
             move[c] -= pace * rest[c]
+
+
+@part
+def _take_out(gaps, move, moves, changes):
+    """Take out of `gaps` what the remembered changes make of them, and of `move` the moves that do so."""
+    for k in range(len(moves)):
+        along = 0.0
+        for c in range(len(gaps)):
+            along += changes[k, c] * gaps[c]
+        if along != 0.0:
+            for c in range(len(gaps)):
+                gaps[c] -= along * changes[k, c]
+                move[c] -= along * moves[k, c]
 
 
 @part
@@ -237,14 +243,7 @@ def _remember(move, gap, fresh, moves, changes, at):
     moves[at] = move
     for c in range(len(own)):
         before += own[c] * own[c]
-    for k in range(len(moves)):
-        along = 0.0
-        for c in range(len(own)):
-            along += changes[k, c] * own[c]
-        if along != 0.0:
-            for c in range(len(own)):
-                own[c] -= along * changes[k, c]
-                moves[at, c] -= along * moves[k, c]
+    _take_out(own, moves[at], moves, changes)
     for c in range(len(own)):
         after += own[c] * own[c]
     scale = 1.0 / math.sqrt(after) if after > 1e-12 * before else 0.0

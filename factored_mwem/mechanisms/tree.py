@@ -187,7 +187,7 @@ def told(candidates: Candidates, groups: dict[int, Hierarchy]) -> tuple[str, ...
 def told_alone(candidates: Candidates, forest: Forest) -> tuple[str, ...]:
     """A line that names the columns that no other was found to go with, where pairs were asked for."""
     names = [repr(candidates.domain.names[a]) for a in alone(forest)]
-    if not names or candidates.orders.max() < 2 or len(candidates.domain) < 2:
+    if not names or candidates.orders.max() < 2:
         return ()
     return (f"no other column was found to go with {', '.join(names)}: drawn on their own",)
 

@@ -83,6 +83,13 @@ def test_levels_get_coarser_until_the_noise_is_bearable() -> None:
     assert all(sweep.error <= ERROR for sweep in found.values()) and cells[1e4] <= 2 * MIN_CELLS
 
 
+def test_a_sweep_that_leaves_most_pairs_out_is_none() -> None:
+    """Half of the budget for the few pairs that are small enough would be lost to all others."""
+    mixed = (10,) * 12 + (2, 2)
+    assert not chosen(mixed, 1e5, epsilon=1.0)[0]
+    assert len(chosen(mixed, 1e7, epsilon=10.0)[0].views) > 12 * 11 // 2
+
+
 def test_what_a_user_fixes_leaves_no_room_for_a_sweep() -> None:
     """A number of rounds, or a time that allows less than is wanted; a longer time changes nothing."""
     assert not chosen(BITS, 2e5, epsilon=5.0, rounds=10)[0]
