@@ -1,0 +1,55 @@
+"""Places beyond the local disk: `s3://`, `gs://`, `abfs://`, `hdfs://` by Arrow's own file systems, any other
+(`https://`, `memory://`) by fsspec.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+from typing import Any
+
+import pyarrow as pa
+
+from factored_mwem.errors import InputError
+
+ARROW_SCHEMES = ("s3", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs", "file")
+"""Served by pyarrow.fs, without another package."""
+_SCHEME = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
+
+
+def is_uri(text: Any) -> bool:
+    """Whether a text names a place by a scheme, as `s3://bucket/key` does."""
+    return isinstance(text, str) and _SCHEME.match(text) is not None
+
+
+def place_of(uri: str) -> tuple[Any, str]:
+    """(pyarrow file system, path in it) of a URI. InputError where its scheme is unknown, or what it needs is
+    not installed; nothing is asked of the place itself.
+    """
+    import pyarrow.fs as pafs
+
+    match = _SCHEME.match(uri)
+    if match is None:
+        raise InputError(f"{uri} is no URI")
+    scheme = match.group(1).lower()
+    if scheme in ARROW_SCHEMES:
+        try:
+            return pafs.FileSystem.from_uri(uri)
+        except (pa.ArrowException, OSError, ValueError):
+            how = f"correct it, and see that what {scheme}:// needs (credentials, a driver) is in place"
+        raise InputError(f"cannot reach {uri}: {how}")
+    try:
+        import fsspec
+    except ImportError:
+        raise InputError(f"{scheme}:// needs fsspec: pip install 'factored-mwem[remote]'") from None
+    try:
+        system, path = fsspec.core.url_to_fs(uri)
+    except (ImportError, ValueError):
+        how = f"no package that knows {scheme}:// is installed; pip install 'factored-mwem[remote]' brings https"
+        raise InputError(f"cannot reach {uri}: {how}") from None
+    return pafs.PyFileSystem(pafs.FSSpecHandler(system)), path
+
+
+def name_of(uri: str) -> str:
+    """The last part of a URI's path: `s3://bucket/people/adult.csv` -> `adult.csv`."""
+    return PurePosixPath(uri.split("://", 1)[1].split("?", 1)[0]).name
