@@ -45,7 +45,7 @@ def place_of(uri: str) -> tuple[Any, str]:
     try:
         system, path = fsspec.core.url_to_fs(uri)
     except (ImportError, ValueError):
-        how = f"no package that knows {scheme}:// is installed; pip install 'factored-mwem[remote]' brings https"
+        how = f"no package knows {scheme}://; pip install 'factored-mwem[remote]' brings https"
         raise InputError(f"cannot reach {uri}: {how}") from None
     return pafs.PyFileSystem(pafs.FSSpecHandler(system)), path
 
