@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from factored_mwem.backends.codes import Codes
 from factored_mwem.domain.domain import Clique, Domain
 from factored_mwem.domain.levels import Levels
 from factored_mwem.errors import InputError
@@ -71,7 +72,9 @@ class CodedPair:
             Levels.fine(domain.shape),
             (self.ours, self.theirs),
         )
-        first, second = (questions.answers(Rows(codes, levels)) / len(codes[0]) for codes in tables)
+        first, second = (
+            questions.answers(Rows(Codes(codes, domain.shape), levels)) / len(codes[0]) for codes in tables
+        )
         starts = np.cumsum(questions.cells) - questions.cells
         errors = np.add.reduceat(np.abs(first - second), starts)
         return RequestErrors(request.in_words(), len(errors), float(errors.mean()), float(errors.max()))

@@ -84,8 +84,8 @@ def make_domain(request: Request, run: Run, *, noise: Noise | None = None) -> Le
     pinned = run.pin({"machine": [machine.memory, machine.step]})
     accountant = Accountant(request.budget, run.reserve)
     metered = run.noise(noise or OpenDPNoise(request.budget.composition), accountant)
-    session = Session(accountant, policy.unit, metered)
     scope = Scope.of(request, Machine(*pinned["machine"]))
+    session = Session(accountant, policy.unit, metered, scope.spill)
     table = scope.bounded()  # ---- private from here ...
     try:
         learnt: Learnt = learn_within(session, table, scope.columns, policy, alone=True)  # ---- ... to here

@@ -86,7 +86,7 @@ def test_every_kernel_has_one_compiled_signature_after_a_run() -> None:
 
 COUNTING = """
 import numpy as np
-from factored_mwem.privacy.counting import count_all
+from factored_mwem.backends.counting import count_all
 from factored_mwem.kernels import counting
 read_only = np.zeros(70, dtype=np.uint8)
 read_only.flags.writeable = False

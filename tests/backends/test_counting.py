@@ -14,8 +14,8 @@ from support.naive import count
 
 from factored_mwem.errors import ResourceError
 from factored_mwem.kernels.counting import CHUNK_ROWS, MAX_LOCAL_CELLS, MAX_SLICES
-from factored_mwem.privacy import counting
-from factored_mwem.privacy.counting import bytes_needed, count_all, facets_of
+from factored_mwem.backends import counting
+from factored_mwem.backends.counting import bytes_needed, count_all, facets_of
 
 Shape = tuple[int, ...]
 
