@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from support.naive import count
 
-from factored_mwem.errors import ResourceError
-from factored_mwem.kernels.counting import CHUNK_ROWS, MAX_LOCAL_CELLS, MAX_SLICES
 from factored_mwem.backends import counting
 from factored_mwem.backends.counting import bytes_needed, count_all, facets_of
+from factored_mwem.errors import ResourceError
+from factored_mwem.kernels.counting import CHUNK_ROWS, MAX_LOCAL_CELLS, MAX_SLICES
 
 Shape = tuple[int, ...]
 
