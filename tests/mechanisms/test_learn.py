@@ -98,7 +98,7 @@ def finer(column: pa.ChunkedArray) -> int:
     """How many numbers need more decimals than any column is learnt to have."""
     numbers = []
     for text in column.drop_null().to_pylist():
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, TypeError):
             numbers.append(float(text))
     return sum(number != round(number, MAX_DECIMALS) for number in numbers)
 
@@ -138,6 +138,7 @@ def test_recoded_rows_are_the_rows_of_the_settled_domain(
 
 
 @settings(max_examples=100, deadline=None)
+@example(kind="number", seed=322, rows=60, epsilon=30.0, sure=False)
 @tables
 def test_noisy_counts_stay_with_the_codes_that_they_count(
     kind: str, seed: int, rows: int, epsilon: float, sure: bool
@@ -159,7 +160,8 @@ def test_noisy_counts_stay_with_the_codes_that_they_count(
     ends = attribute.bin_codes[[0, -1]].tolist() if len(attribute.cuts) > 1 else []
     elsewhere = {attribute.fallback_code, *(() if attribute.categorical else ends)}
     same = [code for code in range(attribute.size) if code not in elsewhere]
-    cut_off = INEXACT * rows  # popular values were counted with what is finer than their decimals
+    # popular values were counted with what is finer than their decimals; one row of few is no share
+    cut_off = max(INEXACT * rows, finer(table["x"]) if attribute.type == "number" else 0)
     assert np.abs(measured.noisy - true)[same].max(initial=0) <= cut_off
     assert (measured.noisy <= true + cut_off).all()
     assert noisy[~settled.kept].max(initial=0) <= settling.CLEAR * measured.stddev  # nothing that is there
