@@ -21,9 +21,9 @@ from factored_mwem import Cap, LedgerFile, Neighbours, learn, release
 from factored_mwem.errors import BudgetExceeded, InputError
 from factored_mwem.ledger.run import Booking, Run
 from factored_mwem.mechanisms import mwem
-from factored_mwem.mechanisms import tree as engine
 from factored_mwem.pipeline.release import make
 from factored_mwem.request import Request
+from factored_mwem.tables import codec
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_the_log_of_a_job_that_dies_and_goes_on(books: Path, caplog: pytest.LogC
     spent = made.manifest.guarantee.spent_epsilon
     assert lines(caplog) == [
         "goes on as release 1 of dataset 't', run 'r' (failed): no noise is paid for twice",
-        "resumed: 1 draws came from the journal of an earlier attempt",
+        f"resumed: {len(made.manifest.attributes) + 1} draws came from the journal of an earlier attempt",
         f"measured in 4 rounds; spent epsilon {spent:.6g} of 1",
         f"wrote {str(data)!r}: 50 rows; then {str(books.with_name('o.manifest.json'))!r}",
         f"wrote {str(books.with_name('o.fmwem'))!r}: the model",
@@ -89,7 +89,7 @@ def test_a_refusal_before_the_first_charge_tells_nothing(
 
 def test_a_round_is_a_line_of_its_own_and_names_are_spelt_out(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, logger="factored_mwem")
-    odd = pa.table({"a\n\x1b[2J": [0, 1] * 20, "b": [0, 1] * 20})
+    odd = pa.table({name: [0, 1] * 20 for name in ("a\n\x1b[2J", "b", "c")})
     release(odd, 2, domain=dict.fromkeys(odd.column_names, 2), rounds=2, rows=5, engine="mwem")
     rounds = [line for line in lines(caplog) if line.startswith("round ")]
     assert len(rounds) == 2 and rounds[0].startswith("round 1: measured [")
@@ -101,7 +101,7 @@ def test_a_round_is_a_line_of_its_own_and_names_are_spelt_out(caplog: pytest.Log
 
 def blind() -> FakeNoise:
     """Noise that answers the same whatever it is asked of: epsilon 0."""
-    flat = lambda values, _: np.full(len(values), 100, dtype=np.int64)  # noqa: E731
+    flat = lambda values, _: 9999 - np.arange(len(values))  # noqa: E731
     return FakeNoise(winner=0, offset=flat, kept=["x", "y"])
 
 
@@ -137,15 +137,15 @@ def test_the_log_follows_from_noisy_answers_alone(
 def test_a_log_that_tells_of_rows_is_seen(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Planted: the engine tells how many rows it was given."""
+    """Planted: the coder tells how many rows it was given."""
     caplog.set_level(logging.DEBUG, logger="factored_mwem")
-    real = engine.first_total
+    real = codec._listed_codes
 
-    def telling(session: Any, *rest: Any) -> Any:
-        logging.getLogger("factored_mwem").debug("rows: %r", session.rows.reveal().rows)
-        return real(session, *rest)
+    def telling(attribute: Any, column: Any) -> Any:
+        logging.getLogger("factored_mwem").debug("coded %d values", len(column))
+        return real(attribute, column)
 
-    monkeypatch.setattr(engine, "first_total", telling)
+    monkeypatch.setattr(codec, "_listed_codes", telling)
     first, second = (heard(t, tmp_path / "b", caplog, domain=DECLARED) for t in TABLES)
     assert first != second
 
