@@ -103,13 +103,8 @@ def make(
     run.drawn(accountant)
     reach("after fit")
     manifest = describe(plan, fitted, accountant, run, created=pinned["created"])
-    promised = manifest.guarantee
-    log.info(
-        "measured in %d rounds; spent epsilon %.6g of %g",
-        fitted.rounds,
-        promised.spent_epsilon,
-        policy.epsilon,
-    )
+    spent = manifest.guarantee.spent_epsilon
+    log.info("measured in %d rounds; spent epsilon %.6g of %g", fitted.rounds, spent, policy.epsilon)
     rows = min(round(fitted.model.total), DEFAULT_MAX_ROWS) if request.rows is None else request.rows
     return Release(
         plan.domain,

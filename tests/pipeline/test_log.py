@@ -55,7 +55,7 @@ def test_the_log_of_a_job_that_dies_and_goes_on(books: Path, caplog: pytest.LogC
     assert lines(caplog) == [
         "goes on as release 1 of dataset 't', run 'r' (failed): no noise is paid for twice",
         f"resumed: {len(made.manifest.attributes) + 1} draws came from the journal of an earlier attempt",
-        f"measured in 4 rounds; spent epsilon {spent:.6g} of 1",
+        f"measured in {made.manifest.rounds} rounds; spent epsilon {spent:.6g} of 1",
         f"wrote {str(data)!r}: 50 rows; then {str(books.with_name('o.manifest.json'))!r}",
         f"wrote {str(books.with_name('o.fmwem'))!r}: the model",
     ]
@@ -106,11 +106,20 @@ def blind() -> FakeNoise:
 
 
 TABLES = (
-    pa.table({"a": ["x", "y"] * 30, "n": [1, 2] * 30}),
-    pa.table({"a": [f"person {i}" for i in range(500)], "n": range(500)}),
+    pa.table({"a": ["x", "y"] * 30, "n": [1, 2] * 30, "m": [0.5, None] * 30}),
+    pa.table({"a": [f"person {i}" for i in range(500)], "n": range(500), "m": np.arange(500) / 7}),
 )
-DECLARED = {"fields": [{"name": "a", "categories": ["x", "y"]}, {"name": "n", "type": "integer"}]}
-DECLARED["fields"][1]["constraints"] = {"minimum": 0, "maximum": 99}  # type: ignore[assignment]
+LIMITS = {"minimum": 0, "maximum": 99}
+DECLARED = {
+    "domain": {
+        "fields": [
+            {"name": "a", "categories": ["x", "y"]},
+            {"name": "n", "type": "integer", "constraints": LIMITS},
+            {"name": "m", "type": "number", "constraints": LIMITS},
+        ]
+    }
+}
+LEARNT = {"columns": ["n", "m"]}
 
 
 def heard(source: pa.Table, books: Path, caplog: pytest.LogCaptureFixture, **choices: Any) -> list[str]:
@@ -124,13 +133,13 @@ def heard(source: pa.Table, books: Path, caplog: pytest.LogCaptureFixture, **cho
     return lines(caplog)
 
 
-@pytest.mark.parametrize("domain", [DECLARED, None], ids=["declared", "learnt"])
+@pytest.mark.parametrize("domain", [DECLARED, LEARNT], ids=["declared", "learnt"])
 @pytest.mark.parametrize("choices", [{"engine": "mwem", "rounds": 2}, {}], ids=["mwem", "tree"])
 def test_the_log_follows_from_noisy_answers_alone(
-    domain: Any, choices: dict[str, Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
+    domain: dict[str, Any], choices: dict[str, Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, logger="factored_mwem")
-    first, second = (heard(t, tmp_path / "b", caplog, domain=domain, **choices) for t in TABLES)
+    first, second = (heard(t, tmp_path / "b", caplog, **domain, **choices) for t in TABLES)
     assert first == second and len(first) >= 3
 
 
@@ -146,7 +155,7 @@ def test_a_log_that_tells_of_rows_is_seen(
         return real(attribute, column)
 
     monkeypatch.setattr(codec, "_listed_codes", telling)
-    first, second = (heard(t, tmp_path / "b", caplog, domain=DECLARED) for t in TABLES)
+    first, second = (heard(t, tmp_path / "b", caplog, **DECLARED) for t in TABLES)
     assert first != second
 
 

@@ -150,7 +150,7 @@ def free_port() -> str:
 @dataclass(frozen=True)
 class Told:
     """What an orchestrator says: how often it tried the run that was killed, whether that ended well, and the
-    manifest that it shows; and the same of a run that the budget has no room for.
+    manifest that it shows; the same of a run that the budget has no room for; and its own log of the tasks.
     """
 
     tries: int
@@ -158,6 +158,7 @@ class Told:
     manifest: dict[str, Any] | None
     refused_tries: int
     refused: bool
+    log: str
 
 
 def airflow(place: Place) -> Told:
@@ -196,7 +197,8 @@ def airflow(place: Place) -> Told:
         shown = ask("SELECT extra FROM asset_event")
         refused_tries, refused = ended("tuesday")
     manifest = json.loads(shown[0][0])["manifest"] if shown else None
-    return Told(tries, state == "success", manifest, refused_tries, refused == "failed")
+    log = "".join(path.read_text() for path in sorted((place.folder / "logs").rglob("attempt=*.log")))
+    return Told(tries, state == "success", manifest, refused_tries, refused == "failed", log)
 
 
 DAGSTER = """
@@ -210,7 +212,9 @@ print(json.dumps(found.metadata["manifest"].value))
 def dagster(place: Place) -> Told:
     """Its command, whose executor starts a process for every step and retries it."""
     (place.folder / "home").mkdir()
-    (place.folder / "home" / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
+    (place.folder / "home" / "dagster.yaml").write_text(
+        "telemetry: {enabled: false}\npython_logs: {managed_python_loggers: [factored_mwem]}\n"
+    )
     settings = {"DAGSTER_HOME": str(place.folder / "home")}
 
     def materialize(day: str) -> tuple[int, int, str]:
@@ -223,7 +227,7 @@ def dagster(place: Place) -> Told:
     passed = "Asset check 'epsilon' on 'synthetic' passed" in said
     shown = json.loads(place.call("python", "-c", DAGSTER, **settings).stdout)
     refused, refused_tries, _ = materialize("2026-01-06")
-    return Told(tries, code == 0 and passed, shown, refused_tries, refused != 0)
+    return Told(tries, code == 0 and passed, shown, refused_tries, refused != 0, said)
 
 
 def prefect(place: Place) -> Told:
@@ -234,6 +238,7 @@ def prefect(place: Place) -> Told:
     api = f"http://127.0.0.1:{port}/api"
     settings = {"PREFECT_HOME": str(place.folder / "home"), "PREFECT_API_URL": api}
     settings |= {"PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
+    settings |= {"PREFECT_LOGGING_EXTRA_LOGGERS": "factored_mwem"}
 
     def ask(path: str, given: dict[str, Any]) -> list[Any]:
         asked = urllib.request.Request(
@@ -265,7 +270,7 @@ def prefect(place: Place) -> Told:
             refused = until("end of the second run", lambda: run(ends, newest=1))
     tries, refused_tries = tries_in(before), tries_in(log.read_text()[len(before) :])
     well, badly = done["state"]["type"] == ends[0], refused["state"]["type"] == ends[1]
-    return Told(tries, well, None, refused_tries, badly)
+    return Told(tries, well, None, refused_tries, badly, before)
 
 
 def dbt(place: Place) -> Told:
@@ -288,7 +293,7 @@ def dbt(place: Place) -> Told:
         done.append(dbt_run("monday"))
     refused = dbt_run("tuesday")
     asked = "(run it again)" in refused.stdout
-    return Told(len(done), done[-1].returncode == 0, None, 2 if asked else 1, refused.returncode == 1)
+    return Told(len(done), done[-1].returncode == 0, None, 2 if asked else 1, refused.returncode == 1, "")
 
 
 ORCHESTRATORS = {"airflow": airflow, "dagster": dagster, "dbt": dbt, "prefect": prefect}

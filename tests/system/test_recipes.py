@@ -41,6 +41,14 @@ RUN_ID = {
 TRIES = {"airflow": 3, "dagster": 3, "prefect": 3, "dbt": 3}
 """Killed, stopped by a full disk, done."""
 
+SAID = (
+    "entered as release 1 of dataset 'adult'",
+    "goes on as release 1 of dataset 'adult'",
+    "ended early, after noise was paid for: run the same command again",
+    "spent epsilon 0.5 of 0.5",
+)
+"""Of the job's log, by way of the orchestrator's."""
+
 
 def at_once(name: str) -> Callable[[str], str]:
     """The recipe without its wait."""
@@ -105,6 +113,7 @@ def test_a_job_that_is_killed_and_tried_again_pays_once(
     assert check_books(tmp_path / "budget.ledger", [data.with_suffix(".manifest.json")])["problems"] == []
     assert told.manifest in (None, json.loads(manifest.model_dump_json()))
     assert not list(tmp_path.glob(".*.tmp"))
+    assert name == "dbt" or all(line in told.log for line in SAID)  # dbt shows no log but its own
     assert (told.refused_tries, told.refused) == (1, True)
 
 
