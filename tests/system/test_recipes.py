@@ -42,12 +42,11 @@ TRIES = {"airflow": 3, "dagster": 3, "prefect": 3, "dbt": 3}
 """Killed, stopped by a full disk, done."""
 
 SAID = (
-    "entered as release 1 of dataset 'adult'",
     "goes on as release 1 of dataset 'adult'",
     "ended early, after noise was paid for: run the same command again",
     "spent epsilon 0.5 of 0.5",
 )
-"""Of the job's log, by way of the orchestrator's."""
+"""Of the job's log, by way of the orchestrator's; what was said just before the kill may be lost."""
 
 
 def at_once(name: str) -> Callable[[str], str]:
