@@ -8,7 +8,7 @@ profile.py (what `discover` counts). Where rows are, and that every place counts
 mechanisms/ says what is asked; ledger/ keeps count across releases and attempts.
 
 What reads private rows: the verbs of `backends.source.Source` (bounded, profile, encoded, fingerprint) and
-`Datavectors.exact_counts`. On this machine all of them go through `Table.batches` alone, for backends/codes.py,
+`Datavectors.exact_counts`. On this machine all go through `Table.batches` alone, for backends/codes.py,
 profile.py, contributions.py and tables/fingerprint.py, and, NOT PRIVATE, for draft.py, pipeline/readings.py
 (of `evaluate`) and verifier/. Counts are exact sums over rows of public functions of each row: order, parts,
 retries and threads cannot change them, and coarser ones are exact sums of finer ones.
