@@ -16,7 +16,7 @@ from factored_mwem.ledger.journal import Journals
 from factored_mwem.ledger.journal_folder import JournalFolder, keeps_locks, refuse_journals
 from factored_mwem.ledger.journal_table import JournalTable
 from factored_mwem.ledger.ledger import Ledger, key_in, now
-from factored_mwem.ledger.postgres import Session, clear, connect
+from factored_mwem.ledger.postgres import Link, clear, connect
 from factored_mwem.ledger.schema import VERSION, Connection
 
 
@@ -50,17 +50,17 @@ class LedgerDatabase(Ledger):
         return cls(address)
 
     @contextlib.contextmanager
-    def _connected(self, patience: float | None = None) -> Iterator[Session]:
+    def _connected(self, patience: float | None = None) -> Iterator[Link]:
         with contextlib.closing(connect(self._address, patience)) as db, clear(self.name):
             yield db
 
     @contextlib.contextmanager
-    def _reading(self) -> Iterator[Session]:
+    def _reading(self) -> Iterator[Link]:
         with self._connected() as db, db.transaction("ISOLATION LEVEL REPEATABLE READ READ ONLY"):
             yield db
 
     @contextlib.contextmanager
-    def _writing(self, patience: float | None = None) -> Iterator[Session]:
+    def _writing(self, patience: float | None = None) -> Iterator[Link]:
         with self._held(patience) as db:
             if check_form(db, self.name)[0] != place(db):
                 raise RolledBack(self.name, copied=True)
@@ -69,7 +69,7 @@ class LedgerDatabase(Ledger):
         reach("after commit")
 
     @contextlib.contextmanager
-    def _held(self, patience: float | None = None) -> Iterator[Session]:
+    def _held(self, patience: float | None = None) -> Iterator[Link]:
         """A transaction beside which no one else writes, and before which all others have ended."""
         with self._connected(patience) as db, db.transaction():
             db.execute("LOCK TABLE datasets, releases, events IN EXCLUSIVE MODE")
@@ -88,7 +88,7 @@ class LedgerDatabase(Ledger):
             chain.append(db, self.key, chain.accepted(now()))
 
     def _version(self, db: Connection) -> int:
-        assert isinstance(db, Session)
+        assert isinstance(db, Link)
         check_form(db, self.name)
         return VERSION
 

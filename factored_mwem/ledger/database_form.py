@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from factored_mwem.errors import InputError
-from factored_mwem.ledger.postgres import SCHEMA, Session, driver_of
+from factored_mwem.ledger.postgres import SCHEMA, Link, driver_of
 from factored_mwem.ledger.schema import BOOKS, CHAIN, IN_POSTGRES, SHARED, VERSION
 
 TABLES = (*SHARED, *BOOKS, CHAIN)
@@ -21,7 +21,7 @@ UNIQUE = {
 """What the tables refuse to hold, as PostgreSQL says it."""
 
 
-def lay_out(db: Session, key: bytes, folder: str | None, name: str) -> None:
+def lay_out(db: Link, key: bytes, folder: str | None, name: str) -> None:
     """The tables of a new ledger. InputError where there is one."""
     driver, problem = driver_of(), None
     try:
@@ -42,7 +42,7 @@ def lay_out(db: Session, key: bytes, folder: str | None, name: str) -> None:
     db.execute("INSERT INTO form VALUES (?, ?, ?)", (VERSION, place(db), folder))
 
 
-def place(db: Session) -> str:
+def place(db: Link) -> str:
     """Which copy of the ledger this is: another after it was restored, or its server failed over.
 
     The cluster and its timeline, the database and the tables; a copy of the server's files is the same.
@@ -57,7 +57,7 @@ def place(db: Session) -> str:
     return str(found)
 
 
-def check_form(db: Session, name: str) -> tuple[str, str | None]:
+def check_form(db: Link, name: str) -> tuple[str, str | None]:
     """(place, folder) of the form. InputError where it is a later one; ValueError where it has other tables.
 
     A trigger, for one, would change what is written; a policy would hide what was spent.

@@ -56,7 +56,7 @@ REFUSED = (
 """What a server says that will say the same again."""
 
 
-class Session:
+class Link:
     """A connection, which takes our statements."""
 
     def __init__(self, db: psycopg.Connection[Any]) -> None:
@@ -93,7 +93,7 @@ def driver_of() -> Any:
     raise InputError("a ledger in PostgreSQL needs psycopg: pip install 'factored-mwem[postgres]'")
 
 
-def connect(address: Address, patience: float | None = None) -> Session:
+def connect(address: Address, patience: float | None = None) -> Link:
     """A session of our own with the database, which waits `patience` seconds for others' locks.
 
     Busy where it cannot be reached now; InputError where it refuses, or would lose what it is told. The
@@ -107,7 +107,7 @@ def connect(address: Address, patience: float | None = None) -> Session:
         own = driver.conninfo.conninfo_to_dict(address.uri).get("options") or ""
         options = " ".join([own, *(f"-c {name}={value}" for name, value in session.items())]).strip()
         reaching = {**REACHING, **NETWORK, "connect_timeout": max(2, int(wait)), "options": options}
-        db = Session(driver.connect(address.uri, autocommit=True, prepare_threshold=None, **reaching))
+        db = Link(driver.connect(address.uri, autocommit=True, prepare_threshold=None, **reaching))
     except (driver.Error, UnicodeError) as error:
         problem = _not_reached(str(error), isinstance(error, driver.OperationalError), address.name)
     if problem is not None:
@@ -129,7 +129,7 @@ def _not_reached(said: str, operational: bool, name: str) -> FmwemError:
     return Busy(f"cannot reach the server of the ledger {name}; see that it runs, and try again")
 
 
-def _check_server(db: Session, name: str) -> None:
+def _check_server(db: Link, name: str) -> None:
     """InputError where what is committed there could be lost, or where a pooler shares sessions."""
     with clear(name):
         # Nor is a session cut off that waits for its next draw.

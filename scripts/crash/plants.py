@@ -10,8 +10,8 @@ from factored_mwem import crashpoints as faults
 from factored_mwem import files
 from factored_mwem.accounting.accountant import Accountant
 from factored_mwem.files import IfExists
-from factored_mwem.ledger import file as ledger_file
 from factored_mwem.ledger import journal, run
+from factored_mwem.ledger.ledger import Ledger
 from factored_mwem.pipeline import model_file
 from factored_mwem.tables import formats
 
@@ -24,16 +24,16 @@ def no_journal() -> None:
 
 def refund() -> None:
     """A run that fails is struck from the books."""
-    change = ledger_file.LedgerFile.change
+    change = Ledger.change
 
-    def forgiving(self: ledger_file.LedgerFile, number: int, state: str, **facts: object) -> None:
+    def forgiving(self: Ledger, number: int, state: str, **facts: object) -> None:
         if state == "failed":
             with self._writing() as db:
                 db.execute("DELETE FROM releases WHERE id = ?", (number,))
         else:
             change(self, number, state, **facts)  # type: ignore[arg-type]
 
-    ledger_file.LedgerFile.change = forgiving  # type: ignore[method-assign, assignment]
+    Ledger.change = forgiving  # type: ignore[method-assign, assignment]
 
 
 def late_books() -> None:

@@ -56,7 +56,15 @@ class Server:
     def start(self, *options: str) -> None:
         """Ready for connections when it returns."""
         given = ["-D", str(self.folder / "data"), "-k", str(self.folder), "-h", "127.0.0.1"]
-        command = [str(binary("postgres")), *given, "-p", str(self.port), "-c", "max_connections=60", *options]
+        command = [
+            str(binary("postgres")),
+            *given,
+            "-p",
+            str(self.port),
+            "-c",
+            "max_connections=60",
+            *options,
+        ]
         with open(self.folder / "log", "ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, cwd="/", **self.user)
         for _ in range(600):
