@@ -177,7 +177,7 @@ class JournalFile(Journal):
                 break
             records.append(record_of(body, str(path)))
             at += HEAD.size + len(body) + CODE_BYTES
-        later = data.find(MAGIC, at + 1)
+        later = data.find(MAGIC, at)  # at `at` itself may be a whole one of another number
         while later >= 0:
             if frame_at(self._key, data, later) is not None:
                 raise damaged(str(path))

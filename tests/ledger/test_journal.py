@@ -1,4 +1,4 @@
-"""Journals, in a folder and in a database: what was kept comes back, once, whole, and to one process alone."""
+"""Journals, in a folder and in a database: what was kept comes back, once, whole, to one process alone."""
 
 from __future__ import annotations
 
@@ -129,9 +129,9 @@ def test_a_full_store_is_said_and_leaves_no_record(new_place: Place, monkeypatch
 
     if new_place.folder is None:
         new_place.sql(
-            "CREATE FUNCTION full() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no space' USING ERRCODE "
-            "= 'disk_full'; END $$",
-            "CREATE TRIGGER full BEFORE INSERT ON journals FOR EACH ROW EXECUTE FUNCTION full()",
+            "CREATE FUNCTION no_room() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN RAISE 'no space' USING ERRCODE = 'disk_full'; END $$",
+            "CREATE TRIGGER no_room BEFORE INSERT ON journals FOR EACH ROW EXECUTE FUNCTION no_room()",
         )
     else:
         monkeypatch.setattr(os, "write", full)
@@ -139,7 +139,7 @@ def test_a_full_store_is_said_and_leaves_no_record(new_place: Place, monkeypatch
         journal.append({"draw": "add"}, np.arange(3))
     monkeypatch.undo()
     if new_place.folder is None:
-        new_place.sql("DROP FUNCTION full CASCADE")
+        new_place.sql("DROP FUNCTION no_room CASCADE")
     journal.close()
     assert read(new_place) == WHOLE
 
