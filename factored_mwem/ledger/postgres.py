@@ -182,8 +182,8 @@ def _explained(error: Any, name: str) -> FmwemError:
             f"cannot read or write the ledger {name}: its user lacks the right to; see the guide"
         )
     if state in ("3F000", "42P01"):
-        make = "if there never was one, `fmwem ledger init` makes it"
-        return InputError(f"no ledger in {name}; put it back, or, {make}")
+        make = "or, if there never was one, `fmwem ledger init` makes it"
+        return InputError(f"no ledger in {name} that its user may see; put it back (see the guide), {make}")
     if state[:2] == "53":
         return Busy(f"the server of the ledger {name} has no space or connection left; try again later")
     if state in ("55P03", "57014", "40P01"):

@@ -22,6 +22,22 @@ def no_journal() -> None:
     journal.Journal.waiting = property(lambda self: False)  # type: ignore[assignment, method-assign]
 
 
+def uncommitted() -> None:
+    """A draw is used before its record is committed."""
+    from factored_mwem.ledger import journal_table
+
+    def keep(self: journal_table.JournalRows, start: bytes, rest: bytes) -> None:
+        if self._db.db.info.transaction_status == 0:
+            self._db.execute("BEGIN")
+        values = (self._name, self._written, start + rest)
+        self._db.execute("INSERT INTO journals VALUES (?, ?, ?)", values)
+        faults.reach("half journalled")
+        if self._written == 0:
+            self._db.execute("COMMIT")
+
+    journal_table.JournalRows._keep = keep  # type: ignore[method-assign]
+
+
 def refund() -> None:
     """A run that fails is struck from the books."""
     change = Ledger.change
@@ -66,5 +82,11 @@ def in_place() -> None:
         home.replacing = straight
 
 
-PLANTS = {"no-journal": no_journal, "refund": refund, "late-books": late_books, "in-place": in_place}
+PLANTS = {
+    "uncommitted": uncommitted,
+    "no-journal": no_journal,
+    "refund": refund,
+    "late-books": late_books,
+    "in-place": in_place,
+}
 """Bugs of which each must be seen: what it does, by name."""
