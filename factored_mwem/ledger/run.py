@@ -25,7 +25,6 @@ from factored_mwem.files import ReleaseFiles, sha256
 from factored_mwem.ledger.address import Address
 from factored_mwem.ledger.admission import check_terms
 from factored_mwem.ledger.entries import MAX_NAME_LENGTH, Entry, Reservation
-from factored_mwem.ledger.fingerprint import fingerprint
 from factored_mwem.ledger.journal import Journal, Journaled, does_not_fit
 from factored_mwem.ledger.journals import journal_of, refuse_older
 from factored_mwem.ledger.ledger import Ledger
@@ -114,7 +113,7 @@ class Run:
         if run_id is None or file.find(name, run_id) is None:
             file.check(name, cost)  # early: the entry is made much later, at the first charge
         if run_id is not None:
-            asked = replace(asked, fingerprint=fingerprint(request.private, file.key))
+            asked = replace(asked, fingerprint=request.private.fingerprint(file.key))
             self._resume(file, asked, run_id)
         self._reservation = asked
 
