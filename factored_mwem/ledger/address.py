@@ -10,10 +10,11 @@ from urllib.parse import parse_qsl
 from factored_mwem.errors import InputError
 
 FORM = "postgresql://USER@HOST/DATABASE"
+_HOST = r"(?:\[[0-9a-f:.]+\]|[^:@/?#,\[\]\s]*)(?::[0-9]*)?"
 _DATABASE = re.compile(
     r"postgres(?:ql)?://"
     r"(?:(?P<user>[^:@/?#\s]*)(?::(?P<password>[^:@/?#\s]*))?@)?"
-    r"(?P<hosts>[^@/?#\s]*)(?:/(?P<name>[^@/?#\s]*))?(?:\?(?P<more>[^?#\s]*))?",
+    rf"(?P<hosts>{_HOST}(?:,{_HOST})*)(?:/(?P<name>[^@/?#\s]*))?(?:\?(?P<more>[^@?#\s]*))?",
     re.IGNORECASE,
 )
 SHOWN = ("host", "port", "dbname", "user")
