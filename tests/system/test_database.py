@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -594,3 +595,47 @@ def test_a_killed_command_is_run_again_elsewhere_and_pays_once(
     assert entry.state == "finished"
     manifest = next(elsewhere.glob("*.manifest.json"))
     assert check_books(uri, [manifest])["problems"] == []
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_is_heard_while_the_server_is_waited_for(
+    here: Path, server: Server, fmwem: Fmwem, number: int, code: int
+) -> None:
+    """A lock is held, so the run waits at its entry when the signal comes."""
+    import psycopg
+
+    uri = server.fresh()
+    create_ledger(uri).add("adult", *CAP)
+    job = [*map(str, JOB), "--run-id", "r", "--json"]
+    job[job.index("--ledger") + 1] = uri
+    pipe = subprocess.PIPE
+    with psycopg.connect(uri) as held:
+        held.execute("LOCK TABLE fmwem_ledger.datasets IN ROW EXCLUSIVE MODE")
+        running = subprocess.Popen(
+            [str(FMWEM), *job],
+            stdout=pipe,
+            stderr=pipe,
+            text=True,
+            cwd=here,
+            preexec_fn=listening,  # noqa: PLW1509 - no threads here
+        )
+        waits = "SELECT 1 FROM pg_locks WHERE NOT granted AND relation IS NOT NULL"
+        while running.poll() is None and not server.sql(waits, uri=uri):
+            time.sleep(0.05)
+        running.send_signal(number)
+        # the books are asked whether they hold an entry, and wait for the lock, too
+        time.sleep(1.0)
+    out, err = running.communicate(timeout=60)
+    told = json.loads(out)
+    assert running.returncode == told["exit_code"] == code and told["retryable"] and err.count("\n") == 1
+    assert fmwem(*job).code == 0 and len(entries_of(uri)) == 1
+
+
+def listening() -> None:
+    """A child that was started by one that ignores a signal ignores it, too."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def entries_of(uri: str) -> list[Any]:
+    return open_ledger(uri).entries("adult")
