@@ -75,7 +75,15 @@ HOME = {
     "numba": {"kernels"},
     "opendp": {"accounting.conversion", "privacy.noise", "verifier.tap"},
     "random": set(),
-    "secrets": {"pipeline.release", "pipeline.result", "ledger.file", "ledger.run", "cli.jobs"},
+    "secrets": {
+        "pipeline.release",
+        "pipeline.result",
+        "ledger.database",
+        "ledger.file",
+        "ledger.run",
+        "cli.jobs",
+    },
+    "psycopg": {"ledger.postgres"},
     "pickle": set(),
     "logging": {"ledger.run", "pipeline.release", "pipeline.learn_domain", "pipeline.result"},
 }

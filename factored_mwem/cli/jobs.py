@@ -55,9 +55,9 @@ def run(table: Path, settings: ReleaseSettings, report: Callable[[Progress], Non
     files = ReleaseFiles(output, manifest_path(output), settings.model)
     path = domain_path(table, settings.domain)
     booking = Booking(settings.ledger, settings.dataset, settings.run_id)
-    _check_paths(files.paths, [table, path, settings.workload, settings.ledger])
+    _check_paths(files.paths, [table, path, settings.workload, _ledger_file(settings)])
     exists = IfExists(settings.overwrite)
-    if not any(booking):
+    if booking == Booking():
         check_targets(files.paths, exists)
     request = Request.of(
         table,
@@ -96,6 +96,10 @@ def _facts(manifest: Manifest, files: ReleaseFiles, domain: Path | None) -> dict
         "rounds": manifest.rounds,
         "domain": str(domain) if domain else "learnt",
     }
+
+
+def _ledger_file(settings: ReleaseSettings) -> Path | None:
+    return None if settings.ledger is None else settings.ledger.path
 
 
 def _check_paths(targets: Sequence[Path], inputs: Sequence[Path | None]) -> None:
@@ -144,7 +148,7 @@ def learn(table: Path, settings: ReleaseSettings) -> tuple[LearntDomain, dict[st
 
     output = settings.output or table.with_name(f"{stem(table)}.domain.json")
     exists = IfExists(settings.overwrite)
-    _check_paths([output], [table, settings.ledger])
+    _check_paths([output], [table, _ledger_file(settings)])
     booking = Booking(settings.ledger, settings.dataset, settings.run_id)
     if settings.run_id is None:
         check_target(output, exists)

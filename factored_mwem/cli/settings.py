@@ -29,6 +29,7 @@ from pydantic import (
 from factored_mwem.accounting.unit import Neighbours
 from factored_mwem.errors import InputError
 from factored_mwem.files import read_text
+from factored_mwem.ledger.address import FORM, Address
 from factored_mwem.policy import Policy
 from factored_mwem.workload.queries import KINDS
 from factored_mwem.workload.queries.base import QueryRequest
@@ -80,6 +81,10 @@ Whole = Annotated[StrictInt, Field(ge=0)]
 OptionalPath = Annotated[Path | None, BeforeValidator(lambda given: None if given == "" else given)]
 
 
+def _address(given: Any) -> Any:
+    return Address(given) if isinstance(given, str | Path) else given
+
+
 class ReleaseSettings(BaseModel):
     """All settings of a release. `of` gives it a field for each query kind, too."""
 
@@ -121,7 +126,11 @@ class ReleaseSettings(BaseModel):
     sample_seed: Annotated[
         Whole | None, Flag(Group.SAMPLING, int, "Seed of the sampling only: noise has no seed.", least=0)
     ] = None
-    ledger: Annotated[Path | None, Flag(Group.BOOKS, Path, "Ledger file that the cost is entered in.")] = None
+    ledger: Annotated[
+        InstanceOf[Address] | None,
+        BeforeValidator(_address),
+        Flag(Group.BOOKS, str, f"Ledger that the cost is entered in: a file, or {FORM}."),
+    ] = None
     dataset: Annotated[Text | None, Flag(Group.BOOKS, str, "The table's name in the ledger.")] = None
     run_id: Annotated[
         Text | None,
