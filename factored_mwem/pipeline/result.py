@@ -6,6 +6,7 @@ import math
 import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from factored_mwem.crashpoints import reach
 from factored_mwem.domain.levels import View
 from factored_mwem.errors import InputError
 from factored_mwem.files import IfExists, check_target, remove, write_text
-from factored_mwem.model.sampling import aims_of, sample
+from factored_mwem.model.sampling import Rows, aims_of
 from factored_mwem.pipeline import model_file
 from factored_mwem.pipeline.manifest import Manifest, Output
 from factored_mwem.pipeline.marginal import Marginal, marginal_of
@@ -24,6 +25,15 @@ from factored_mwem.pipeline.model_fields import Contents
 from factored_mwem.pipeline.summary import facts_of, in_html
 from factored_mwem.tables.formats import check_format, manifest_path, write_batches
 from factored_mwem.workload.workload import Workload
+
+
+def generator(seed: int, batch: int) -> np.random.Generator:
+    """What batch `batch` of the rows of `seed` is drawn with: the same whoever draws it, and when.
+
+    A spawn key, not the list [seed, batch]: of lists numpy joins the words, so that batch b of a seed below
+    2^32 would be the first batch of seed + 2^32 * b.
+    """
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(batch,)))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -48,7 +58,7 @@ class Release(Contents):
 
     def _repr_html_(self) -> str:
         """The facts, and five rows drawn from the model in a moment, not refined as the release's own are."""
-        rows = sample(self.model, self.domain, self.schema, 5, rng=np.random.default_rng(self.seed))
+        rows = Rows(self.model, self.domain, self.schema, 5, partial(generator, self.seed))
         return in_html(facts_of(self), pa.Table.from_batches(rows, schema=self.schema))
 
     def marginal(self, *names: str) -> Marginal:
@@ -57,11 +67,15 @@ class Release(Contents):
 
     def batches(self, rows: int | None = None, *, seed: int | None = None) -> Iterator[pa.RecordBatch]:
         """Synthetic rows in batches: the release's own, or `rows` others. Free: the model is public."""
-        rng = np.random.default_rng(self.seed if seed is None else seed)
-        rows = self.rows if rows is None else rows
-        for batch in sample(self.model, self.domain, self.schema, rows, rng=rng, aims=self._aims(rows)):
+        for batch in self._drawn(rows, seed):
             reach("sampling")
             yield batch
+
+    def _drawn(self, rows: int | None = None, seed: int | None = None) -> Rows:
+        """The release's own rows, or others, as yet to be drawn."""
+        rows, seed = self.rows if rows is None else rows, self.seed if seed is None else seed
+        made = (self.model, self.domain, self.schema, rows, partial(generator, seed))
+        return Rows(*made, self._aims(rows))
 
     def _aims(self, rows: int) -> list[View]:
         """The marginals asked for, which rows are refined towards; engine mwem leaves them as drawn."""
