@@ -29,10 +29,10 @@ class Conditional(NamedTuple):
 def deal(table: Conditional, given: I8, begin: F8, luck: F8, hand: I8, dealt: I8) -> None:
     """Put a cell of its group, `given: int64[row]`, for each row into `dealt: int64[row]`.
 
-    Systematic sampling in each group: of its n rows a cell of conditional share p gets floor or ceil of p * n,
-    by a comb that starts at `begin: float64[group]`, in [0, 1). Which row gets which is a shuffle of each
-    group (Fisher and Yates, from the inside out) by `luck: float64[row]`, in [0, 1): else the codes of two
-    cliques below one parent would rise together. `hand: int64[row]` is scratch.
+    Systematic sampling in each group: of its n rows a cell of conditional share p gets floor or ceil of
+    p * n, by a comb that starts at `begin: float64[group]`, in [0, 1). Which row gets which is a shuffle of
+    each group (Fisher and Yates, from the inside out) by `luck: float64[row]`, in [0, 1): else the codes of
+    two cliques below one parent would rise together. `hand: int64[row]` is scratch.
     """
     groups, last = len(table.first) - 1, len(table.cells) - 1
     following = np.zeros(groups + 1, dtype=np.int64)

@@ -16,14 +16,16 @@ import pyarrow as pa
 from factored_mwem.crashpoints import reach
 from factored_mwem.domain.levels import View
 from factored_mwem.errors import InputError
-from factored_mwem.files import IfExists, check_target, remove, write_text
+from factored_mwem.files import IfExists
 from factored_mwem.model.sampling import Rows, aims_of
 from factored_mwem.pipeline import model_file
-from factored_mwem.pipeline.manifest import Manifest, Output
+from factored_mwem.pipeline.manifest import Manifest
 from factored_mwem.pipeline.marginal import Marginal, marginal_of
 from factored_mwem.pipeline.model_fields import Contents
 from factored_mwem.pipeline.summary import facts_of, in_html
-from factored_mwem.tables.formats import check_format, manifest_path, write_batches
+from factored_mwem.pipeline.writing import workers_of, write_release
+from factored_mwem.tables.formats import output_of
+from factored_mwem.tables.targets import target_of
 from factored_mwem.workload.workload import Workload
 
 
@@ -67,11 +69,11 @@ class Release(Contents):
 
     def batches(self, rows: int | None = None, *, seed: int | None = None) -> Iterator[pa.RecordBatch]:
         """Synthetic rows in batches: the release's own, or `rows` others. Free: the model is public."""
-        for batch in self._drawn(rows, seed):
+        for batch in self.drawn(rows, seed):
             reach("sampling")
             yield batch
 
-    def _drawn(self, rows: int | None = None, seed: int | None = None) -> Rows:
+    def drawn(self, rows: int | None = None, seed: int | None = None) -> Rows:
         """The release's own rows, or others, as yet to be drawn."""
         rows, seed = self.rows if rows is None else rows, self.seed if seed is None else seed
         made = (self.model, self.domain, self.schema, rows, partial(generator, seed))
@@ -103,32 +105,18 @@ class Release(Contents):
         """The synthetic table as a pandas data frame."""
         return self.to_arrow().to_pandas()
 
-    def write(self, path: str | Path, *, overwrite: bool | IfExists = False) -> Manifest:
-        """Write the synthetic table (.parquet, .csv, .feather) and, last, its manifest, which is returned."""
-        path, exists = Path(path), IfExists(overwrite)
-        check_format(path)
-        beside = manifest_path(path)
-        for target in (path, beside):
-            check_target(target, exists)
-        manifest = self.manifest.model_copy(update={"output": Output(file=path.name, rows=self.rows)})
-        inside = manifest.model_dump_json() if path.suffix != ".csv" else None
-        kept = exists is IfExists.VERIFY and path.exists()
+    def write(
+        self, path: str | Path, *, overwrite: bool | IfExists = False, workers: int | None = None
+    ) -> Manifest:
+        """Write the synthetic table (.parquet, .csv, .feather) and, last, its manifest, which is returned.
 
-        def gone() -> None:  # what an earlier release of this path said
-            if exists is not IfExists.REFUSE:
-                remove(beside)
-
-        digest = write_batches(path, self.schema, self.batches(), metadata=inside, exists=exists, before=gone)
-        output = Output(file=path.name, rows=self.rows, sha256=digest)
-        manifest = manifest.model_copy(update={"output": output})
-        try:
-            reach("before manifest")
-            write_text(beside, manifest.model_dump_json(indent=1) + "\n", exists)
-        except BaseException:
-            if not kept:
-                remove(path)  # data without its manifest is not a release
-            raise
-        return manifest
+        A `path` that ends in a slash, or is a folder, becomes a folder of Parquet parts, its manifest in
+        `_manifest.json`; one such as `s3://bucket/key` goes to that store. `workers`: how many draw and write
+        at a time, as many as there are processors by default; the rows are the same for any number.
+        """
+        return write_release(
+            self.drawn(), self.manifest, output_of(path), IfExists(overwrite), workers_of(workers)
+        )
 
     def save(
         self,
@@ -139,9 +127,9 @@ class Release(Contents):
     ) -> None:
         """Write the model file, from which `Release.load` and `fmwem sample` draw more rows at no cost.
 
-        `before()` is called just before the file appears.
+        `path` may be a URI, as of `write`. `before()` is called just before the file appears.
         """
-        model_file.save(self, Path(path), IfExists(overwrite), before)
+        model_file.save(self, target_of(path), IfExists(overwrite), before)
 
     @classmethod
     def load(cls, path: str | Path) -> Release:

@@ -19,8 +19,8 @@ from factored_mwem.domain.levels import Levels
 from factored_mwem.model import sampling as module
 from factored_mwem.model.clique_tree import CliqueTree, grid
 from factored_mwem.model.dense import Factor, ProductModel
-from factored_mwem.model.forest import Component, Forest
 from factored_mwem.model.drawing import draw
+from factored_mwem.model.forest import Component, Forest
 from factored_mwem.model.sampling import MAX_BATCH_ROWS, Rows
 
 CHANCE = 1e-9
@@ -202,9 +202,7 @@ def test_more_rows_than_a_batch_holds() -> None:
 
 def test_a_seed_gives_the_same_rows_and_another_gives_others() -> None:
     model = model_of((4, 3, 2), [(0, 1), (2,)], 9)
-    first, again, other = (
-        columns_of(list(batches_of(model, 500, seed))) for seed in (1, 1, 2)
-    )
+    first, again, other = (columns_of(list(batches_of(model, 500, seed))) for seed in (1, 1, 2))
     assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
     assert not all(np.array_equal(a, b) for a, b in zip(first, other, strict=True))
 
