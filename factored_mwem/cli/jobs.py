@@ -19,14 +19,15 @@ from factored_mwem.mechanisms.plan import Plan, Scope
 from factored_mwem.mechanisms.result import Progress
 from factored_mwem.pipeline.forecast import Forecast, LearningForecast, forecast, forecast_learning
 from factored_mwem.pipeline.manifest import Manifest, versions
-from factored_mwem.pipeline.publish import check_targets, load_manifest, publish
+from factored_mwem.pipeline.publish import load_manifest, publish
 from factored_mwem.pipeline.result import Release
 from factored_mwem.pipeline.writing import drawn_ahead, workers_of, write_release
 from factored_mwem.request import Request
-from factored_mwem.tables.formats import manifest_of, output_of, write_batches
+from factored_mwem.tables.formats import output_of, write_batches
 from factored_mwem.tables.parts import Folder
+from factored_mwem.tables.release_files import ReleaseFiles, manifest_of
 from factored_mwem.tables.source import stem
-from factored_mwem.tables.targets import Destination, ReleaseFiles, target_of, write_text
+from factored_mwem.tables.targets import Destination, target_of, write_text
 from factored_mwem.workload.queries import KINDS
 from factored_mwem.workload.workload import Workload
 
@@ -59,7 +60,7 @@ def run(table: Path, settings: ReleaseSettings, report: Callable[[Progress], Non
     _check_paths(files.all, [table, path, settings.workload, settings.ledger])
     exists = IfExists(settings.overwrite)
     if not any(booking):
-        check_targets(files.all, exists)
+        files.check(exists)
     request = Request.of(
         table,
         workload,
@@ -119,7 +120,7 @@ def _check_paths(outputs: Sequence[Destination], inputs: Sequence[Path | None]) 
         key = output.place.key if isinstance(output, Folder) else target_of(output).key
         inside = isinstance(output, Folder) and any(path.startswith(f"{key}/") for path in taken)
         if key in taken or inside:
-            raise InputError(f"{output} is an input, or holds one; choose another path")
+            raise InputError(f"{output} {'holds' if inside else 'is'} an input; choose another path")
 
 
 def domain_path(table: Path, given: Path | None) -> Path | None:
@@ -189,7 +190,7 @@ def draw(model: Path, rows: int, output: str, settings: ReleaseSettings) -> dict
         stated = made.manifest.model_copy(update={"sample_seed": seed})
         written = write_release(drawn, stated, where, exists, workers)
         assert written.output is not None  # as of every manifest that was written
-        facts = {"sha256": written.output.sha256, "manifest": str(where.manifest)}
+        facts = {"sha256": written.output.sha256, "manifest": str(manifest_of(where))}
     else:
         batches = drawn_ahead(drawn, workers)
         facts = {"sha256": write_batches(target_of(where), drawn.schema, batches, exists=exists)}

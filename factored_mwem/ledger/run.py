@@ -32,7 +32,8 @@ from factored_mwem.policy import BEARABLE, split_policy
 from factored_mwem.privacy.metered import Metered
 from factored_mwem.privacy.noise import Noise
 from factored_mwem.request import Request
-from factored_mwem.tables.targets import ReleaseFiles, Target
+from factored_mwem.tables.release_files import ReleaseFiles
+from factored_mwem.tables.targets import Target
 
 LAST_WORD_SECONDS = 5.0
 """How long a run that ends by an error waits to tell the books: they count it in full in any case."""

@@ -51,7 +51,7 @@ columns.
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class Batches:
     """`rows` rows of a model, by batches. `generator(b)`: that of batch b, a new one at each call. `aims`:
     the marginals that each batch is refined towards, by its share of the proposals.
 

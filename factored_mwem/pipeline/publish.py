@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
 
 from factored_mwem.errors import InputError, ResourceError
 from factored_mwem.files import IfExists
@@ -14,7 +13,8 @@ from factored_mwem.pipeline.model_file import save
 from factored_mwem.pipeline.release import make
 from factored_mwem.pipeline.writing import write_release
 from factored_mwem.request import Request
-from factored_mwem.tables.targets import Destination, ReleaseFiles, Target
+from factored_mwem.tables.release_files import ReleaseFiles
+from factored_mwem.tables.targets import Target
 
 
 def publish(
@@ -24,7 +24,7 @@ def publish(
     if run.goes_on and exists is IfExists.REFUSE:  # an earlier attempt wrote what this one will
         exists = IfExists.VERIFY
     same = exists is IfExists.VERIFY
-    check_targets(files.all, exists)
+    files.check(exists)
     if same and files.manifest.there() and not files.data.there() and not _is_ours(run, files):
         raise InputError(f"{files.manifest} exists and is not this run's; use --overwrite or another -o")
     for output in files.all if run.goes_on else ():
@@ -70,9 +70,3 @@ def _is_ours(run: Run, files: ReleaseFiles) -> bool:
 def load_manifest(target: Target) -> Manifest:
     """The manifest in a file; ValueError where it is none."""
     return Manifest.model_validate_json(target.read())
-
-
-def check_targets(targets: Iterable[Destination], exists: IfExists) -> None:
-    """InputError where one of them cannot be written."""
-    for target in targets:
-        target.check(exists)

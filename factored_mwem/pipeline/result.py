@@ -17,7 +17,7 @@ from factored_mwem.crashpoints import reach
 from factored_mwem.domain.levels import View
 from factored_mwem.errors import InputError
 from factored_mwem.files import IfExists
-from factored_mwem.model.sampling import Rows, aims_of
+from factored_mwem.model.sampling import Batches, aims_of
 from factored_mwem.pipeline import model_file
 from factored_mwem.pipeline.manifest import Manifest
 from factored_mwem.pipeline.marginal import Marginal, marginal_of
@@ -60,7 +60,7 @@ class Release(Contents):
 
     def _repr_html_(self) -> str:
         """The facts, and five rows drawn from the model in a moment, not refined as the release's own are."""
-        rows = Rows(self.model, self.domain, self.schema, 5, partial(generator, self.seed))
+        rows = Batches(self.model, self.domain, self.schema, 5, partial(generator, self.seed))
         return in_html(facts_of(self), pa.Table.from_batches(rows, schema=self.schema))
 
     def marginal(self, *names: str) -> Marginal:
@@ -73,11 +73,11 @@ class Release(Contents):
             reach("sampling")
             yield batch
 
-    def drawn(self, rows: int | None = None, seed: int | None = None) -> Rows:
+    def drawn(self, rows: int | None = None, seed: int | None = None) -> Batches:
         """The release's own rows, or others, as yet to be drawn."""
         rows, seed = self.rows if rows is None else rows, self.seed if seed is None else seed
         made = (self.model, self.domain, self.schema, rows, partial(generator, seed))
-        return Rows(*made, self._aims(rows))
+        return Batches(*made, self._aims(rows))
 
     def _aims(self, rows: int) -> list[View]:
         """The marginals asked for, which rows are refined towards; engine mwem leaves them as drawn."""
@@ -110,9 +110,9 @@ class Release(Contents):
     ) -> Manifest:
         """Write the synthetic table (.parquet, .csv, .feather) and, last, its manifest, which is returned.
 
-        A `path` that ends in a slash, or is a folder, becomes a folder of Parquet parts, its manifest in
-        `_manifest.json`; one such as `s3://bucket/key` goes to that store. `workers`: how many draw and write
-        at a time, as many as there are processors by default; the rows are the same for any number.
+        A `path` that ends in a slash, or is a folder, becomes a folder of Parquet parts, `NAME.manifest.json`
+        beside it; one such as `s3://bucket/key` goes to that store. `workers`: how many draw and write at a
+        time, as many as there are processors by default; the rows are the same for any number.
         """
         return write_release(
             self.drawn(), self.manifest, output_of(path), IfExists(overwrite), workers_of(workers)

@@ -19,11 +19,12 @@ import pyarrow as pa
 from factored_mwem.crashpoints import reach
 from factored_mwem.errors import InputError
 from factored_mwem.files import IfExists
-from factored_mwem.model.sampling import Rows
+from factored_mwem.model.sampling import Batches
 from factored_mwem.pipeline.manifest import VERSION as MANIFEST_VERSION
 from factored_mwem.pipeline.manifest import Manifest, Output, PartFile
-from factored_mwem.tables.formats import manifest_of, write_batches
+from factored_mwem.tables.formats import write_batches
 from factored_mwem.tables.parts import Folder, digest_of, part_name
+from factored_mwem.tables.release_files import ReleaseFiles, manifest_of
 from factored_mwem.tables.targets import Destination, target_of, write_text
 
 PART_ROWS = 2**20
@@ -57,14 +58,13 @@ def workers_of(asked: int | None) -> int:
 
 
 def write_release(
-    rows: Rows, manifest: Manifest, where: Destination, exists: IfExists, workers: int
+    rows: Batches, manifest: Manifest, where: Destination, exists: IfExists, workers: int
 ) -> Manifest:
     """Write the rows, then the manifest, which is returned as it stands in its file. Nothing is left of a
     failure: data without its manifest is not a release.
     """
     beside = manifest_of(where)
-    where.check(exists)
-    beside.check(exists)
+    ReleaseFiles(where, beside).check(exists)
     stated = Output(file=where.name, rows=rows.rows)
     update = {"output": stated, "manifest_version": MANIFEST_VERSION}
     manifest = manifest.model_copy(update=update)
@@ -91,7 +91,7 @@ def write_release(
 
 
 def _write_file(
-    rows: Rows,
+    rows: Batches,
     where: Destination,
     manifest: Manifest,
     exists: IfExists,
@@ -105,7 +105,7 @@ def _write_file(
     return Written(write_batches(target, rows.schema, batches, metadata=inside, exists=exists, before=gone))
 
 
-def drawn_ahead(rows: Rows, workers: int) -> Iterator[pa.RecordBatch]:
+def drawn_ahead(rows: Batches, workers: int) -> Iterator[pa.RecordBatch]:
     """All batches in their order, as many being drawn at a time as there are workers."""
     if min(workers, len(rows)) < 2:
         for batch in rows:
@@ -123,7 +123,7 @@ def drawn_ahead(rows: Rows, workers: int) -> Iterator[pa.RecordBatch]:
 
 
 def write_parts(
-    rows: Rows, folder: Folder, inside: str, exists: IfExists, workers: int, gone: Callable[[], None]
+    rows: Batches, folder: Folder, inside: str, exists: IfExists, workers: int, gone: Callable[[], None]
 ) -> Written:
     """Into a folder, which is made where it is not there. `inside`: what every part holds as its metadata.
 
@@ -163,7 +163,7 @@ def write_parts(
     return Written(digest_of((part.file, part.sha256) for part in parts), parts)
 
 
-def _until(halted: threading.Event, rows: Rows, numbers: range) -> Iterator[pa.RecordBatch]:
+def _until(halted: threading.Event, rows: Batches, numbers: range) -> Iterator[pa.RecordBatch]:
     for number in numbers:
         if halted.is_set():
             raise _Halted

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -29,14 +29,6 @@ def output_of(given: str | Path) -> Destination:
     target = target_of(given)
     check_format(target)
     return target
-
-
-def manifest_of(output: Destination) -> Target:
-    """`adult.synthetic.parquet` -> `adult.synthetic.manifest.json`; of a folder, a file inside."""
-    if isinstance(output, Folder):
-        return output.manifest
-    target = target_of(output)
-    return target.beside(PurePosixPath(target.name).stem + ".manifest.json")
 
 
 def check_format(target: Target) -> None:

@@ -11,9 +11,6 @@ from factored_mwem.errors import InputError
 from factored_mwem.files import IfExists
 from factored_mwem.tables.targets import Place, Target
 
-MANIFEST = "_manifest.json"
-"""What begins with `_` or `.` is no data to Spark, Hive, Arrow and Polars, as Spark's own `_SUCCESS`; so the
-manifest can lie in the folder, and goes where the folder goes."""
 _PART = re.compile(r"part-[0-9]{5,}\.parquet")
 _LEFT = re.compile(r"\.(.+)\.[0-9]{1,9}-[^.]+\.tmp")
 """What a killed writer of a part leaves."""
@@ -38,7 +35,7 @@ def digest_of(parts: Iterable[tuple[str, str]]) -> str:
 
 
 class Folder:
-    """A folder that holds nothing but the parts of one table, its manifest, and what readers pass over."""
+    """A folder that holds nothing but the parts of one table, and what readers pass over."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -49,15 +46,11 @@ class Folder:
 
     @property
     def name(self) -> str:
-        return str(self).partition("?")[0].rstrip("/").rpartition("/")[2] + "/"
+        return f"{self.place.name}/"
 
     def file(self, name: str) -> Target:
         """A file of it, the same object at every call: it knows what it was written with."""
         return self._files.setdefault(name, self.place.within(name))
-
-    @property
-    def manifest(self) -> Target:
-        return self.file(MANIFEST)
 
     def parts(self) -> list[str]:
         """The names of the parts that are there."""
@@ -70,9 +63,8 @@ class Folder:
         """InputError where it holds anything that a reader would take for rows, or a release that may not be
         replaced; or where nothing can be written into it.
         """
-        names = self.place.names()
-        found = [name for name in names if not name.startswith((".", "_"))]
-        if exists is IfExists.REFUSE and (found or MANIFEST in names):
+        found = [name for name in self.place.names() if not name.startswith((".", "_"))]
+        if exists is IfExists.REFUSE and found:
             raise InputError(f"{self} is not empty; use --overwrite or another -o")
         foreign = next((name for name in found if not _PART.fullmatch(name)), None)
         if foreign is not None:

@@ -11,7 +11,6 @@ import contextlib
 import errno
 import hashlib
 import os
-import secrets
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
@@ -124,7 +123,7 @@ class StoredFile(_Stored):
 
     def _temporary(self) -> str:
         path = PurePosixPath(self._path)
-        return str(path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp"))
+        return str(path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}.tmp"))
 
     @contextlib.contextmanager
     def replacing(
@@ -200,6 +199,15 @@ class StoredPlace(_Stored):
     def key(self) -> str:
         return f"{self._system.type_name}:{self._path}"
 
+    @property
+    def name(self) -> str:
+        return PurePosixPath(self._path).name
+
+    def beside(self, name: str) -> StoredFile:
+        start, mark, query = self._text.partition("?")
+        path = str(PurePosixPath(self._path).with_name(name))
+        return self._renamed(f"{start.rstrip('/').rpartition('/')[0]}/{name}{mark}{query}", path)
+
     def within(self, name: str) -> StoredFile:
         start, mark, query = self._text.partition("?")
         return self._renamed(f"{start}{name}{mark}{query}", f"{self._path}/{name}")
@@ -216,6 +224,8 @@ class StoredPlace(_Stored):
 
         if self._type() == FileType.File:
             raise InputError(f"{self} is a file; name a folder")
+        if "/" not in self._path.strip("/") and self._system.type_name in APPEAR_WHOLE:
+            raise InputError(f"{self} is all of a bucket; name a folder in it")
         made = self.make()  # elsewhere than in an object store a folder must be there to be written into
         try:
             self.within("part").check(IfExists.REPLACE)

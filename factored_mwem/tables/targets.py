@@ -71,6 +71,13 @@ class Place(Protocol):
     def key(self) -> str:
         """As of a target; the files inside have keys that begin with it and a slash."""
 
+    @property
+    def name(self) -> str:
+        """The last part of its path."""
+
+    def beside(self, name: str) -> Target:
+        """A file of the folder that it is in."""
+
     def within(self, name: str) -> Target:
         """A file of it."""
 
@@ -148,6 +155,13 @@ class LocalPlace:
     def key(self) -> str:
         return os.path.realpath(self.path)
 
+    @property
+    def name(self) -> str:
+        return Path(os.path.abspath(self.path)).name
+
+    def beside(self, name: str) -> LocalFile:
+        return LocalFile(self.path.parent / name if self.path.name == self.name else self.path / ".." / name)
+
     def within(self, name: str) -> LocalFile:
         return LocalFile(self.path / name)
 
@@ -162,6 +176,8 @@ class LocalPlace:
             raise InputError(f"cannot read the folder {self.path}: permission denied") from None
 
     def check(self) -> None:
+        if not self.name:
+            raise InputError(f"{self.path} is the root of this disk; name a folder")
         inside = self.path if self.path.is_dir() else self.path.parent
         files.check_target(inside / "part", IfExists.REPLACE)
 
@@ -219,26 +235,3 @@ def write_text(target: Target, text: str, exists: IfExists = IfExists.REFUSE) ->
     """Write a text file, whole or not at all."""
     with target.replacing(exists) as temporary:
         temporary.write_text(text, encoding="utf-8")
-
-
-@dataclass(frozen=True, slots=True)
-class ReleaseFiles:
-    """The files of a release: its rows may be a folder of parts."""
-
-    data: Destination
-    manifest: Target
-    model: Target | None = None
-
-    @property
-    def by_role(self) -> dict[str, Destination]:
-        """Those there are to be, by the names that the ledger keeps their digests under."""
-        model = {} if self.model is None else {"model": self.model}
-        return {"data": self.data, "manifest": self.manifest, **model}
-
-    @property
-    def all(self) -> list[Destination]:
-        return list(self.by_role.values())
-
-    def digests(self) -> dict[str, str]:
-        """sha256 by role."""
-        return {role: output.sha256() for role, output in self.by_role.items()}

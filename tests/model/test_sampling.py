@@ -21,7 +21,7 @@ from factored_mwem.model.clique_tree import CliqueTree, grid
 from factored_mwem.model.dense import Factor, ProductModel
 from factored_mwem.model.drawing import draw
 from factored_mwem.model.forest import Component, Forest
-from factored_mwem.model.sampling import MAX_BATCH_ROWS, Rows
+from factored_mwem.model.sampling import MAX_BATCH_ROWS, Batches
 
 CHANCE = 1e-9
 """A sound sampler fails a statistical test this often."""
@@ -50,7 +50,7 @@ def drawn(model: ProductModel, rows: int, rng: np.random.Generator) -> list[np.n
 
 
 def batches_of(model: ProductModel, rows: int, seed: int) -> Iterator[pa.RecordBatch]:
-    return iter(Rows(Forest.of(model), model.domain, schema_of(model), rows, generators(seed)))
+    return iter(Batches(Forest.of(model), model.domain, schema_of(model), rows, generators(seed)))
 
 
 def generators(seed: int) -> Callable[[int], np.random.Generator]:
@@ -358,7 +358,7 @@ def test_a_tree_is_sampled_through_its_codec() -> None:
     """Batches of a tree model: every column's shares, under the names of the domain."""
     forest, domain = tree_model(4, "below")
     schema = pa.schema([pa.field(name, pa.int64(), nullable=False) for name in domain.names])
-    codes = columns_of(list(Rows(forest, domain, schema, 5000, generators(0))))
+    codes = columns_of(list(Batches(forest, domain, schema, 5000, generators(0))))
     for a, size in enumerate(domain.shape):
         np.testing.assert_allclose(
             np.bincount(codes[a], minlength=size) / 5000, forest.marginal((a,)) / 50, atol=40 / 5000
