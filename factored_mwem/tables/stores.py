@@ -59,7 +59,7 @@ def _reason(error: BaseException) -> str:
 
 
 class _Stored:
-    """A place in a store. `text`: its URI, `path`: what the store knows it by."""
+    """A place in a store. `text`: its URI without secrets, `path`: what the store knows it by."""
 
     def __init__(self, text: str, system: Any, path: str) -> None:
         self._text, self._system, self._path = text, system, path
@@ -94,10 +94,8 @@ class StoredFile(_Stored):
         return f"{self._system.type_name}:{self._path}"
 
     def beside(self, name: str) -> StoredFile:
-        start, mark, query = self._text.partition("?")
-        return self._renamed(
-            f"{start.rpartition('/')[0]}/{name}{mark}{query}", str(PurePosixPath(self._path).with_name(name))
-        )
+        path = str(PurePosixPath(self._path).with_name(name))
+        return self._renamed(f"{self._text.rpartition('/')[0]}/{name}", path)
 
     def there(self) -> bool:
         from pyarrow.fs import FileType
@@ -105,7 +103,7 @@ class StoredFile(_Stored):
         return self._type(late=True) == FileType.File
 
     def check(self, exists: IfExists) -> None:
-        """Writes an empty file beside it and removes it: nothing else tells whether that is allowed."""
+        """Writes a file of a byte beside it and removes it: nothing else tells whether that is allowed."""
         from pyarrow.fs import FileType
 
         found = self._type()
@@ -115,7 +113,8 @@ class StoredFile(_Stored):
             raise self._taken()
         probe = self._temporary()
         with _asked(f"cannot write {self}"):
-            self._system.open_output_stream(probe).close()
+            with self._system.open_output_stream(probe) as stream:
+                stream.write(b"?")
             self._system.delete_file(probe)
 
     def _taken(self, more: str = "") -> InputError:
@@ -204,13 +203,11 @@ class StoredPlace(_Stored):
         return PurePosixPath(self._path).name
 
     def beside(self, name: str) -> StoredFile:
-        start, mark, query = self._text.partition("?")
         path = str(PurePosixPath(self._path).with_name(name))
-        return self._renamed(f"{start.rstrip('/').rpartition('/')[0]}/{name}{mark}{query}", path)
+        return self._renamed(f"{self._text.rstrip('/').rpartition('/')[0]}/{name}", path)
 
     def within(self, name: str) -> StoredFile:
-        start, mark, query = self._text.partition("?")
-        return self._renamed(f"{start}{name}{mark}{query}", f"{self._path}/{name}")
+        return self._renamed(f"{self._text}{name}", f"{self._path}/{name}")
 
     def names(self) -> list[str]:
         from pyarrow.fs import FileSelector

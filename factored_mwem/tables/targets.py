@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from factored_mwem import files
 from factored_mwem.errors import InputError
 from factored_mwem.files import IfExists
-from factored_mwem.tables.uris import is_uri, place_of
+from factored_mwem.tables.uris import is_uri, place_of, shown
 
 
 class Destination(Protocol):
@@ -210,22 +210,21 @@ def target_of(given: Any) -> Target:
         return LocalFile(Path(path))
     from factored_mwem.tables.stores import StoredFile
 
-    return StoredFile(str(given), system, path)
+    return StoredFile(shown(str(given)), system, path)
 
 
 def folder_of(given: str | Path) -> Place | None:
     """The folder that `given` names, by a slash at its end or because it is one on this disk; else None."""
     text = str(given)
     if is_uri(given):
-        start, _, _ = text.partition("?")
-        if not start.endswith("/"):
+        if not shown(text).endswith("/"):
             return None
         system, path = place_of(text)
         if system.type_name == "local":
             return LocalPlace(Path(path))
         from factored_mwem.tables.stores import StoredPlace
 
-        return StoredPlace(text, system, path.rstrip("/"))
+        return StoredPlace(shown(text), system, path.rstrip("/"))
     if text.endswith(("/", os.sep)) or os.path.isdir(text):
         return LocalPlace(Path(text))
     return None
