@@ -63,6 +63,7 @@ class Folder:
         """InputError where it holds anything that a reader would take for rows, or a release that may not be
         replaced; or where nothing can be written into it.
         """
+        self.place.check()
         found = [name for name in self.place.names() if not name.startswith((".", "_"))]
         if exists is IfExists.REFUSE and found:
             raise InputError(f"{self} is not empty; use --overwrite or another -o")
@@ -71,7 +72,6 @@ class Folder:
             raise InputError(
                 f"{self} holds {foreign!r}, which a reader would take for rows; choose another -o"
             )
-        self.place.check()
 
     def sha256(self) -> str:
         """Over all that is there, see `digest_of`."""

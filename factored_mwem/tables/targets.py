@@ -170,14 +170,14 @@ class LocalPlace:
             return sorted(os.listdir(self.path))
         except FileNotFoundError:
             return []
-        except NotADirectoryError:
-            raise InputError(f"{self.path} is a file; name a folder") from None
         except PermissionError:
             raise InputError(f"cannot read the folder {self.path}: permission denied") from None
 
     def check(self) -> None:
         if not self.name:
             raise InputError(f"{self.path} is the root of this disk; name a folder")
+        if self.path.exists() and not self.path.is_dir():
+            raise InputError(f"{self.path} is a file; name a folder")
         inside = self.path if self.path.is_dir() else self.path.parent
         files.check_target(inside / "part", IfExists.REPLACE)
 
