@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from factored_mwem.accounting.accountant import Budget
+from factored_mwem.backends.source import Source, open_source
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError, shown
 from factored_mwem.policy import Choices, Policy
-from factored_mwem.tables.source import Table, open_table
 from factored_mwem.workload.workload import Workload
 
 OWN = ("domain", "columns", "rows", "sample_seed")
@@ -36,13 +36,15 @@ class Options(Choices, total=False):
 class Request:
     """A private table, what must come out right, and at what price."""
 
-    private: Table = field(repr=False)
+    private: Source = field(repr=False)
     workload: Workload
     policy: Policy
     declared: Domain | None
     columns: list[str] | None
     rows: int | None
     sample_seed: int | None
+    spill: Path | None = None
+    """Folder for codes that memory does not hold."""
 
     @classmethod
     def of(
@@ -61,7 +63,7 @@ class Request:
         assert isinstance(workload, Workload)  # as the check has found
         rows, sample_seed = (None if n is None else int(n) for n in numbers)
         policy = policy if policy is not None else Policy.of(**choices)
-        private = open_table(table, policy.records)
+        private = open_source(table, policy.records)
         columns = None if columns is None else list(columns)
         return cls(private, workload, policy, _declared(domain), columns, rows, sample_seed)
 

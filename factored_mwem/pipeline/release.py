@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from factored_mwem.accounting.accountant import Accountant
+from factored_mwem.backends.source import Source
 from factored_mwem.crashpoints import reach
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import NothingLearnt
@@ -25,7 +26,6 @@ from factored_mwem.policy import DEFAULT_MAX_ROWS, Choices, Policy
 from factored_mwem.privacy.noise import Noise, OpenDPNoise
 from factored_mwem.privacy.session import Session
 from factored_mwem.request import Request
-from factored_mwem.tables.source import Table
 from factored_mwem.workload.workload import Workload
 
 
@@ -84,10 +84,9 @@ def make(
     pinned = run.pin({"machine": [machine.memory, machine.step], "seed": seed, "created": today()})
     accountant = Accountant(request.budget, run.reserve)
     noise = run.noise(noise or OpenDPNoise(request.budget.composition), accountant)
-    session = Session(accountant, policy.unit, noise)
-    scope = Scope.of(
-        request, Machine(*pinned["machine"])
-    )  # public facts: what can be refused is refused here
+    # Public facts: what can be refused is refused here.
+    scope = Scope.of(request, Machine(*pinned["machine"]))
+    session = Session(accountant, policy.unit, noise, scope.spill)
     plan = Plan.of(scope, scope.domain) if scope.domain is not None else None
     if policy.engine == "tree":
         warm_up()
@@ -96,6 +95,7 @@ def make(
         session = session.encode(plan.modelled, table)
     else:
         session, plan = _learnt(session, table, scope, run)
+    session = session.foresee(plan.candidates)
     fitted = MECHANISMS[policy.engine](session, plan, report)  # ---- ... to here
     run.drawn(accountant)
     reach("after fit")
@@ -113,7 +113,7 @@ def make(
     )
 
 
-def _learnt(session: Session, table: Table, scope: Scope, run: Run) -> tuple[Session, Plan]:
+def _learnt(session: Session, table: Source, scope: Scope, run: Run) -> tuple[Session, Plan]:
     """The session and the plan under a learnt domain. Where it ends there, because hardly anything could be
     learnt, the books hear what was spent until then; a refusal that other limits mend leaves the run open.
     """
