@@ -48,8 +48,10 @@ def domain_learn(
     table: TablePath,
     settings: ReleaseSettings,
     output: Annotated[
-        Optional[Path],
-        typer.Option("-o", "--output", help="Domain file.  [default: NAME.domain.json beside the table]"),
+        Optional[str],
+        typer.Option(
+            "-o", "--output", help="Domain file, or a URI.  [default: NAME.domain.json beside the table]"
+        ),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
     json_only: Json = False,

@@ -134,10 +134,11 @@ def write_parts(
     names = [part_name(number) for number in range(max(-(-len(rows) // each), 1))]
     kept = exists is IfExists.VERIFY and folder.there()
     folder.place.make()
+    placed: list[str] = []  # another job's, which were there first, stay
     try:
         if exists is IfExists.REPLACE:
             gone()
-            folder.remove_parts()
+            folder.remove_parts(folder.parts())
         elif not set(folder.parts()) <= set(names):
             raise InputError(f"{folder} holds more than this run would write; use --overwrite or another -o")
         halted = threading.Event()
@@ -152,13 +153,14 @@ def write_parts(
                 exists=exists,
                 before=gone,
             )
+            placed.append(names[number])
             size = sum(rows.length(batch) for batch in own)
             return PartFile(file=names[number], rows=size, sha256=digest)
 
         parts = tuple(_side_by_side(write, len(names), workers, halted))
     except BaseException:
         if not kept:
-            folder.remove()
+            folder.remove(placed)
         raise
     return Written(digest_of((part.file, part.sha256) for part in parts), parts)
 

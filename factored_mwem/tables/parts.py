@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from factored_mwem.errors import InputError
@@ -77,13 +77,13 @@ class Folder:
         """Over all that is there, see `digest_of`."""
         return digest_of((name, self.file(name).sha256()) for name in self.parts())
 
-    def remove(self) -> None:
-        """Remove the parts, and the folder if nothing else is in it."""
-        self.remove_parts()
+    def remove(self, names: Sequence[str] | None = None) -> None:
+        """Remove these parts, or all, and the folder if nothing else is in it."""
+        self.remove_parts(self.parts() if names is None else names)
         self.place.remove()
 
-    def remove_parts(self) -> None:
-        for name in self.parts():
+    def remove_parts(self, names: Sequence[str]) -> None:
+        for name in names:
             self.file(name).remove()
 
     def sweep(self) -> None:

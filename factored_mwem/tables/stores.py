@@ -157,11 +157,16 @@ class StoredFile(_Stored):
         whole = self._system.type_name in APPEAR_WHOLE
         path = self._path if whole else self._temporary()
         with _asked(f"cannot write {self}", late=True):
-            copy_files(
-                str(made), path, source_filesystem=LocalFileSystem(), destination_filesystem=self._system
-            )
-            if not whole:
-                self._system.move(path, self._path)
+            try:
+                copy_files(
+                    str(made), path, source_filesystem=LocalFileSystem(), destination_filesystem=self._system
+                )
+                if not whole:
+                    self._system.move(path, self._path)
+            except BaseException:
+                with contextlib.suppress(Exception):
+                    self._system.delete_file(path)
+                raise
             info = self._system.get_file_info(self._path)
             if info.size != made.stat().st_size:
                 raise OSError("another size than was sent")

@@ -50,7 +50,7 @@ def make_table(folder: Path) -> Path:
         elif kind == 2:
             columns[name] = pa.array(code + 0.25)
             ends = {"minimum": 0, "maximum": size, "required": True}
-            field |= {"type": "number", "constraints": ends, "bins": size, "decimals": 2}
+            field |= {"type": "number", "constraints": ends, "bins": size}
         else:
             columns[name] = pa.array((days + 7 * code).astype("datetime64[D]"))
             ends = {"minimum": str(days), "maximum": str(days + 7 * size - 1), "required": True}

@@ -15,6 +15,7 @@ import pytest
 from support.commands import Fmwem
 
 from factored_mwem import Release, release
+from factored_mwem import crashpoints as faults
 from factored_mwem.errors import Busy, InputError
 from factored_mwem.pipeline import writing
 from factored_mwem.tables import uris
@@ -115,7 +116,22 @@ def test_half_a_file_is_never_under_its_name(
     with pytest.raises(Busy, match=r"cannot write memory://.*does not answer") as caught:
         made.write(where, workers=1)
     assert caught.value.retryable and "password" not in str(caught.value)
-    assert [path for path in paths(store) if not path.rpartition("/")[2].startswith(".")] == []
+    assert all(path.rpartition("/")[2].startswith(".") for path in sent)  # as long as they are half
+    assert paths(store) == []
+
+
+@pytest.mark.parametrize("where", ["memory://out/part-00000.parquet", "memory://out/"])
+def test_a_file_that_came_in_between_stays(
+    made: Release, store: Any, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """Another job wrote it while this one drew: that is refused, were it the same file, and it stays."""
+    made.write(where)
+    same = store.cat(NAMES[0])
+    store.rm("/", recursive=True)
+    monkeypatch.setattr(faults, "hook", lambda point: point == "sampling" and store.pipe(NAMES[0], same))
+    with pytest.raises(InputError, match=r"part-00000.parquet exists; use --overwrite or another -o"):
+        made.write(where)
+    assert paths(store) == NAMES[:1] and store.cat(NAMES[0]) == same
 
 
 def test_a_file_that_arrives_short_is_noticed(
