@@ -49,9 +49,7 @@ def domain_learn(
     settings: ReleaseSettings,
     output: Annotated[
         Optional[str],
-        typer.Option(
-            "-o", "--output", help="Domain file, or a URI.  [default: NAME.domain.json beside the table]"
-        ),
+        typer.Option("-o", "--output", help="Domain file.  [default: NAME.domain.json beside the table]"),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
     json_only: Json = False,

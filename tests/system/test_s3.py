@@ -54,7 +54,9 @@ def bucket(port: int, monkeypatch: pytest.MonkeyPatch) -> pafs.FileSystem:
         "AWS_EC2_METADATA_DISABLED": "true",
     }.items():
         monkeypatch.setenv(name, value)
-    store = pafs.S3FileSystem(allow_bucket_creation=True, allow_bucket_deletion=True)
+    store = pafs.S3FileSystem(
+        endpoint_override=f"127.0.0.1:{port}", scheme="http", allow_bucket_creation=True
+    )
     store.create_dir("bucket")
     store.delete_dir_contents("bucket")
     return store
