@@ -75,7 +75,7 @@ def test_every_format_holds_the_same_rows(tmp_path: Path, made: Release, suffix:
 
 
 def test_columns_whose_values_repeat_have_dictionaries(tmp_path: Path) -> None:
-    """Others do not, for theirs would only cost: by the first batch, and the values are the same either way."""
+    """Others do not, for theirs would only cost. The values are the same either way."""
     numbers = np.random.default_rng(0).random(10_000)
     columns = {"few": np.round(numbers, 2), "many": numbers, "text": numbers.astype(str)}
     batch = pa.RecordBatch.from_pydict(columns)
