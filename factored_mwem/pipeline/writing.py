@@ -7,6 +7,7 @@ there are: a part is a fixed number of batches.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections import deque
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from factored_mwem.crashpoints import reach
-from factored_mwem.errors import InputError
+from factored_mwem.errors import FmwemError, InputError
 from factored_mwem.files import IfExists
 from factored_mwem.model.sampling import Batches
 from factored_mwem.pipeline.manifest import VERSION as MANIFEST_VERSION
@@ -85,7 +86,8 @@ def write_release(
         write_text(beside, manifest.model_dump_json(indent=1) + "\n", exists)
     except BaseException:
         if not kept:
-            where.remove()
+            with contextlib.suppress(FmwemError):  # what failed first is what to say
+                where.remove()
         raise
     return manifest
 
@@ -160,7 +162,8 @@ def write_parts(
         parts = tuple(_side_by_side(write, len(names), workers, halted))
     except BaseException:
         if not kept:
-            folder.remove(placed)
+            with contextlib.suppress(FmwemError):
+                folder.remove(placed)
         raise
     return Written(digest_of((part.file, part.sha256) for part in parts), parts)
 
