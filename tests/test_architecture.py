@@ -171,6 +171,7 @@ INSIDERS = (
     "Sealed.reveal",
     "PrivateRows.count",
     "PrivateRows.recode",
+    "PrivateRows.foresee",
     "PrivateRows.answer",
     "PrivateRows.public_total",
 )
@@ -284,7 +285,7 @@ WHO_SAYS = {
     "recode": {"privacy.counts", "privacy.session", "mechanisms.learn"},
     "encode_table": {"backends.codes", "backends.source"},
     "encoded": {"backends.source", "privacy.counts", "pipeline.readings", "tables.decode"},
-    "exact_counts": {"backends.datavectors", "backends.codes", "privacy.counts"},
+    "exact_counts": {"backends.datavectors", "backends.codes", "backends.held", "privacy.counts"},
     "bounded": {"backends.source", "mechanisms.plan", "pipeline.release", "pipeline.learn_domain"},
     "bound_contributions": {"tables.contributions", "backends.source"},
     "OpenDPNoise": {"privacy.noise", "pipeline.release", "pipeline.learn_domain", "verifier.watch"},
