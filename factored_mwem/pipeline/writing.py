@@ -8,6 +8,7 @@ there are: a part is a fixed number of batches.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import threading
 from collections import deque
@@ -28,6 +29,7 @@ from factored_mwem.tables.parts import Folder, digest_of, part_name
 from factored_mwem.tables.release_files import ReleaseFiles, manifest_of
 from factored_mwem.tables.targets import Destination, target_of, write_text
 
+log = logging.getLogger("factored_mwem")
 PART_ROWS = 2**20
 """Rows of a part, rounded down to whole batches: some 15 MB of twenty columns, so that a few million rows
 occupy all workers, and what a store must take again after a failure is little.
@@ -89,6 +91,7 @@ def write_release(
             with contextlib.suppress(FmwemError):  # what failed first is what to say
                 where.remove()
         raise
+    log.info("wrote %r: %d rows; then %r", str(where), rows.rows, str(beside))
     return manifest
 
 

@@ -39,7 +39,8 @@ MADE = {
     "ledger": "monday.parquet books.json",
     "how-it-works": "half.fmwem more.parquet",
     "accuracy": "one.parquet",
-    "python": "adult.fmwem duckdb.feather small.parquet task-monday.parquet",
+    "jobs": "2026-11-22.parquet tuesday.parquet task-monday.parquet task-wednesday.manifest.json",
+    "python": "adult.fmwem duckdb.feather small.parquet",
 }
 """What the examples of a page must leave behind."""
 SAID = {
