@@ -19,7 +19,6 @@ from factored_mwem.tables.arrow_input import (
     UNREADABLE,
     DatasetFiles,
     read_arrow,
-    read_parquet,
     readable,
     reason,
     sound_batches,
@@ -27,6 +26,7 @@ from factored_mwem.tables.arrow_input import (
 )
 from factored_mwem.tables.delimited import read_delimited
 from factored_mwem.tables.input_file import InputFile, Origin
+from factored_mwem.tables.parquet_input import parquet_schema, read_parquet
 from factored_mwem.tables.text_form import Form, Records, read_form
 
 TEXT_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
@@ -66,7 +66,10 @@ class Private:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Table(Private):
-    """`schema` (names and types: public) and `read`, which starts a fresh pass over some columns' rows."""
+    """`schema` (names and types: public) and `read`, which starts a fresh pass over some columns' rows.
+
+    A column of text may come as a dictionary, from batch to batch another one.
+    """
 
     schema: pa.Schema
     text: bool
@@ -134,8 +137,9 @@ def _nulls_as_text(table: Table) -> Table:
     schema = pa.schema(fields)
 
     def read(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        wanted = pa.schema([schema.field(name) for name in columns])
-        return (batch.cast(wanted) for batch in table.read(columns))
+        for batch in table.read(columns):
+            found = (c.cast(pa.string()) if pa.types.is_null(c.type) else c for c in batch.columns)
+            yield pa.RecordBatch.from_arrays(list(found), names=list(columns))
 
     return replace(table, schema=schema, read=read)
 
@@ -182,13 +186,9 @@ def _open_path(path: Path, records: Records) -> Table:
             schema = pa.ipc.open_file(file.arrow()).schema
             return Table(schema, False, _typed(path, lambda columns: read_arrow(file, columns)), origin=file)
         if suffix in PARQUET_SUFFIXES:
-            import pyarrow.parquet as pq
-
             file = InputFile(path, footer=True)
-            schema = pq.ParquetFile(file.arrow()).schema_arrow
-            return Table(
-                schema, False, _typed(path, lambda columns: read_parquet(file, columns)), origin=file
-            )
+            passes = _typed(path, lambda columns: read_parquet(file, columns))
+            return Table(parquet_schema(file), False, passes, origin=file)
     except UNREADABLE as error:
         raise InputError(f"cannot read {path}: {reason(error)}") from None
     raise InputError(f"{path}: unknown kind of file; use .csv, .csv.gz, .tsv, .parquet, .feather or .arrow")

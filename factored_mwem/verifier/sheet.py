@@ -15,6 +15,7 @@ import pyarrow as pa
 from numpy.random import Generator
 
 from factored_mwem.request import Request
+from factored_mwem.tables.arrow_input import without_dictionaries
 from factored_mwem.tables.input_file import InputFile
 from factored_mwem.tables.source import is_text_file
 from factored_mwem.tables.text_form import read_form
@@ -49,7 +50,8 @@ def sheet_of(source: Any, request: Request, folder: Path) -> Sheet:
             form = read_form(InputFile(Path(source)), request.policy.records)
         return Lines.read(Path(source), form, by_id, folder)
     schema = request.private.schema
-    table = pa.Table.from_batches(list(request.private.batches(schema.names)), schema)
+    batches = (without_dictionaries(batch, schema) for batch in request.private.batches(schema.names))
+    table = pa.Table.from_batches(list(batches), schema)
     suffix = Path(source).suffix.lower() if isinstance(source, str | Path) else ""
     types = source.dtypes if type(source).__module__.split(".")[0] == "pandas" else None
     return Rows.of(table, by_id, folder, suffix, types)
