@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from factored_mwem.cli.inputs import Given, domain_beside, domain_path, local_paths, title
 from factored_mwem.cli.settings import ReleaseSettings
 from factored_mwem.errors import InputError
 from factored_mwem.files import IfExists, ReleaseFiles, check_target, write_text
@@ -23,7 +24,6 @@ from factored_mwem.pipeline.publish import check_targets, load_manifest, publish
 from factored_mwem.pipeline.result import Release
 from factored_mwem.request import Request
 from factored_mwem.tables.formats import check_format, manifest_path, write_batches
-from factored_mwem.tables.source import stem
 from factored_mwem.workload.queries import KINDS
 from factored_mwem.workload.workload import Workload
 
@@ -47,15 +47,15 @@ class Done:
     reused: bool
 
 
-def run(table: Path, settings: ReleaseSettings, report: Callable[[Progress], None]) -> Done:
+def run(table: Given, settings: ReleaseSettings, report: Callable[[Progress], None]) -> Done:
     """Release `table` and write its files. What can be refused is so before a row is read."""
     policy, workload = settings.policy, workload_from(settings)
-    output = settings.output or Path(f"{stem(table)}.synthetic.parquet")
+    output = settings.output or Path(f"{title(table)}.synthetic.parquet")
     check_format(output)
     files = ReleaseFiles(output, manifest_path(output), settings.model)
     path = domain_path(table, settings.domain)
     booking = Booking(settings.ledger, settings.dataset, settings.run_id)
-    _check_paths(files.paths, [table, path, settings.workload, settings.ledger])
+    _check_paths(files.paths, [*local_paths(table), path, settings.workload, settings.ledger])
     exists = IfExists(settings.overwrite)
     if not any(booking):
         check_targets(files.paths, exists)
@@ -101,18 +101,11 @@ def _check_paths(targets: Sequence[Path], inputs: Sequence[Path | None]) -> None
     if len({os.path.realpath(target) for target in targets}) < len(targets):
         raise InputError("the output, its manifest and the model need three different paths")
     for target in targets:
-        if os.path.realpath(target) in {os.path.realpath(path) for path in inputs if path}:
-            raise InputError(f"{target} is an input; choose another path")
-
-
-def domain_path(table: Path, given: Path | None) -> Path | None:
-    """The domain file: the one given, else NAME.domain.json beside the table, else none."""
-    if given:
-        return given
-    if not table.name:  # "." or "/", which opening will refuse
-        return None
-    beside = table.with_name(f"{stem(table)}.domain.json")
-    return beside if beside.exists() else None
+        for path in (os.path.realpath(path) for path in inputs if path):
+            if os.path.realpath(target) == path:
+                raise InputError(f"{target} is an input; choose another path")
+            if os.path.isdir(path) and os.path.realpath(target).startswith(path + os.sep):
+                raise InputError(f"{target} lies in the folder that is the table; choose another path")
 
 
 def workload_from(settings: ReleaseSettings, order: int | None = None) -> Workload:
@@ -126,7 +119,7 @@ def workload_from(settings: ReleaseSettings, order: int | None = None) -> Worklo
     return workload
 
 
-def dry_run(table: Path, settings: ReleaseSettings, rows: int) -> tuple[Forecast | LearningForecast, str]:
+def dry_run(table: Given, settings: ReleaseSettings, rows: int) -> tuple[Forecast | LearningForecast, str]:
     """The forecast of a release, and the budget's unit; reads the table's header or schema, no row."""
     policy, workload = settings.policy, workload_from(settings)
     path = domain_path(table, settings.domain)
@@ -137,13 +130,13 @@ def dry_run(table: Path, settings: ReleaseSettings, rows: int) -> tuple[Forecast
     return forecast(Plan.of(scope, scope.domain), rows), request.budget.unit
 
 
-def learn(table: Path, settings: ReleaseSettings) -> tuple[LearntDomain, dict[str, Any]]:
+def learn(table: Given, settings: ReleaseSettings) -> tuple[LearntDomain, dict[str, Any]]:
     """Learn a domain and write its file; it and the line for scripts."""
     from factored_mwem.pipeline.learn_domain import make_domain
 
-    output = settings.output or table.with_name(f"{stem(table)}.domain.json")
+    output = settings.output or domain_beside(table) or Path(f"{title(table)}.domain.json")
     exists = IfExists(settings.overwrite)
-    _check_paths([output], [table, settings.ledger])
+    _check_paths([output], [*local_paths(table), settings.ledger])
     booking = Booking(settings.ledger, settings.dataset, settings.run_id)
     if settings.run_id is None:
         check_target(output, exists)
@@ -170,7 +163,7 @@ def draw(model: Path, rows: int, output: Path, settings: ReleaseSettings) -> dic
     return {"output": str(output), "rows": rows, "sha256": digest, "spent_epsilon": 0}
 
 
-def compare(real: Path, synthetic: Path, order: int, settings: ReleaseSettings) -> Errors:
+def compare(real: Given, synthetic: Path, order: int, settings: ReleaseSettings) -> Errors:
     """NOT PRIVATE: the errors of a synthetic file.
 
     A domain file beside the table is not taken: errors of all its releases are in the same bins.
@@ -185,10 +178,11 @@ def compare(real: Path, synthetic: Path, order: int, settings: ReleaseSettings) 
         columns=settings.columns,
         workload=workload_from(settings, order),
         records=settings.policy.records,
+        dialect=settings.policy.dialect,
     )
 
 
-def verified(table: Path, settings: ReleaseSettings, pairs: int, report: Callable[[int], None]) -> Verified:
+def verified(table: Given, settings: ReleaseSettings, pairs: int, report: Callable[[int], None]) -> Verified:
     """NOT PRIVATE: what neighbours of the table say of a release with these settings."""
     from factored_mwem.verifier.verify import verify
 

@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from factored_mwem.errors import Changed, InputError
-from factored_mwem.tables.input_file import InputFile
 from factored_mwem.tables.parsing import plain, value_type
 
 UNREADABLE = (pa.ArrowException, OSError, EOFError, zlib.error)
@@ -103,8 +102,8 @@ def _parts(data: Any) -> Iterator[Any]:
         yield from _parts(child)
 
 
-def read_arrow(file: InputFile, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """An Arrow file batch by batch on one thread.
+def read_arrow(file: Any, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """An Arrow file, an InputFile or what else gives `arrow()`, batch by batch on one thread.
 
     The library's dataset reader died of damaged files (24 of 1,500, by a segmentation fault).
     """

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
-from factored_mwem.tables.decode import Grid, as_string, from_units, listed_values, own_type, typed
+from factored_mwem.tables.decode import OWN_TYPE, Grid, as_string, from_units, listed_values, own_type, typed
 from factored_mwem.tables.kinds import tick_of
 from factored_mwem.tables.parsing import (
     check_writable,
@@ -53,8 +53,11 @@ def fit_columns(domain: Domain, table: Table, columns: Sequence[str] | None) -> 
     fields = []
     for name in [n for n in table.schema.names if n in set(wanted)]:
         attribute = domain[name]
-        arrow = own_type(attribute) if table.text else table.schema.field(name).type
-        if not table.text:
+        told = table.text or name in table.said
+        arrow = own_type(attribute) if told else table.schema.field(name).type
+        if told and table.zone is not None and attribute.type == "datetime":
+            arrow = pa.timestamp(OWN_TYPE["datetime"].unit, table.zone)
+        if not told:
             check_type(attribute, arrow)
             arrow = _released(attribute, arrow)
         fields.append(pa.field(name, arrow, nullable=attribute.nullable))

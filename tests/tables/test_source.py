@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from factored_mwem.errors import InputError
+from factored_mwem.tables import opened as opened_module
 from factored_mwem.tables import parquet_input
-from factored_mwem.tables import source as table_module
 from factored_mwem.tables.contributions import bound_contributions
 from factored_mwem.tables.source import Table, open_table
 
@@ -75,8 +75,8 @@ def test_text_tables_come_as_text(
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("header.csv", "a,\xe9\n1,2\n".encode("latin1"), "not UTF-8 text; convert it first"),
-        ("utf16.csv", f"a,b\n1,{CANARY}\n".encode("utf-16"), "not UTF-8 text; convert it first"),
+        ("header.csv", "a,\xe9\n1,2\n".encode("latin1"), "not UTF-8 text; say --encoding"),
+        ("utf16.csv", f"a,b\n1,{CANARY}\n".encode("utf-16"), "not UTF-8 text; say --encoding"),
         (
             "open.csv",
             f'a,b\n"{CANARY},2\n3,4\n'.encode(),
@@ -113,7 +113,11 @@ def test_text_tables_come_as_text(
         ("fake.parquet", b"PAR1 nonsense PAR1", "damaged, or not what its name says"),
         ("empty.parquet", b"", "damaged, or not what its name says"),
         ("fake.feather", b"nonsense", "damaged, or not what its name says"),
-        ("table.txt", b"a,b\n1,2\n", "unknown kind of file; use .csv"),
+        ("table.dat", b"a,b\n1,2\n", "unknown kind of file; use .csv"),
+        ("table.xlsx", b"PK", ".xlsx files are not read; save the sheet as CSV"),
+        ("table.json", b"[]", ".json files are not read; write one object a line"),
+        ("table.zip", b"PK", ".zip files are not read; unpack it"),
+        ("table.sas7bdat", b"", ".sas7bdat files are not read; read it with pandas.read_sas"),
     ],
 )
 def test_bad_files_are_refused_in_one_line_without_a_value(
@@ -132,7 +136,7 @@ def test_bad_files_are_refused_in_one_line_without_a_value(
 def test_paths_that_are_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="no file"):
         open_table(tmp_path / "none.csv")
-    with pytest.raises(InputError, match="is a folder; name a file in it"):
+    with pytest.raises(InputError, match="holds no file of a table"):
         open_table(tmp_path)
     with pytest.raises(InputError, match="cannot read"):
         open_table(tmp_path / ("x" * 300 + ".csv"))
@@ -142,7 +146,7 @@ def test_paths_that_are_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
     (tmp_path / "t.csv").write_text("a\n1\n")
     monkeypatch.setattr(
-        table_module, "read_form", denied
+        opened_module, "read_form", denied
     )  # root may read everything, so no real file can show this
     with pytest.raises(InputError, match="permission denied"):
         open_table(tmp_path / "t.csv")
