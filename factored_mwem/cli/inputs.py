@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from factored_mwem.tables.places import WILD, fixed_part
+from factored_mwem.tables.places import WILD, fixed_part, without_query
 from factored_mwem.tables.suffixes import stem
 from factored_mwem.tables.uris import is_uri, place_of
 
@@ -38,8 +38,8 @@ def local_paths(table: Given) -> list[Path]:
 def title(table: Given) -> str:
     """The table's name without suffixes: of a folder or a glob the folder's, of several the first's."""
     if isinstance(table, str):
-        base = fixed_part(table) if WILD.search(table.split("?", 1)[0]) else table.rstrip("/")
-        return stem(base)
+        address = without_query(table)[0]
+        return stem(fixed_part(address) if WILD.search(address) else address.rstrip("/"))
     if isinstance(table, Path):
         return stem(local_paths(table)[0].resolve())
     return title(table[0])

@@ -26,8 +26,9 @@ PARTITION = re.compile(r"([^=]+)=(.*)", re.DOTALL)
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 """How Hive writes a null into the name of a folder."""
 WILD = re.compile(r"[*?[]")
-GLOBBED_SCHEMES = ("http", "https")
-"""Whose servers list no folders; and `?` is no wildcard there."""
+QUERY = re.compile(r"\?[A-Za-z_][A-Za-z0-9_.-]*=.*$")
+SINGLE_SCHEMES = ("http", "https")
+"""Whose servers list no folders: every sign of their addresses is a sign."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,7 +43,7 @@ class Place:
 
     @property
     def suffix(self) -> str:
-        return suffix_of(Path(self.path))
+        return suffix_of(self.label)
 
     def open(self) -> InputFile | RemoteFile:
         footer = self.suffix in PARQUET_SUFFIXES
@@ -71,7 +72,7 @@ def places_of(source: str | Path | Sequence[str | Path]) -> list[Place]:
         found = list(_local(path))
     seen = set[Any]()
     for place in found:
-        check_known(Path(place.path), place.label)
+        check_known(place.label, place.label)
         which = place.path if place.system is not None else os.path.realpath(place.path)
         if which in seen:
             raise InputError(f"{place.label} is given twice; its rows would count twice")
@@ -141,28 +142,35 @@ def _check_no_log(folder: str, names: set[str]) -> None:
 
 
 def _remote(uri: str) -> Iterator[Place]:
-    scheme = uri.split("://", 1)[0].lower()
-    label = uri.split("://", 1)[0] + "://" + uri.split("://", 1)[1].split("@")[-1].split("?", 1)[0]
-    if scheme in GLOBBED_SCHEMES:
+    address, query = without_query(uri)
+    scheme, rest = address.split("://", 1)
+    label = f"{scheme}://{rest.split('@')[-1]}"  # without what may be a key
+    if scheme.lower() in SINGLE_SCHEMES:
         system, path = place_of(uri)
-        yield Place(label, path, system)
+        yield Place(label.split("?", 1)[0], path, system)
         return
-    wild = WILD.search(uri) is not None
-    base_uri = fixed_part(uri) if wild else uri.rstrip("/")
-    system, base = place_of(base_uri)
-    facts = answered(label, lambda: system.get_file_info(base))
-    if facts.is_file and not wild:
+    wild = WILD.search(rest) is not None
+    folder = fixed_part(address) if wild else address.rstrip("/")
+    system, base = place_of(folder + query)
+    if not wild and answered(label, lambda: system.get_file_info(base)).is_file:
         yield Place(label, base, system)
         return
     names = [name for name in _listed(system, base, label) if not _hidden(name)]
     if wild:
-        pattern = uri[len(base_uri) :].strip("/").split("/")
+        pattern = address[len(folder) :].strip("/").split("/")
         names = [name for name in names if _matches(name.split("/"), pattern)]
     if not names:
         raise InputError(f"no file {label}")
+    shown = fixed_part(label) if wild else label.rstrip("/")
     for name in sorted(names, key=os.fsencode):
-        shown = f"{base_uri.split('?', 1)[0].rstrip('/')}/{_masked(name)}"
-        yield Place(shown, f"{base.rstrip('/')}/{name}", system, _partitions(name))
+        path = f"{base.rstrip('/')}/{name}"
+        yield Place(f"{shown}/{_masked(name)}", path, system, _partitions(name))
+
+
+def without_query(uri: str) -> tuple[str, str]:
+    """(address, query) of a URI: what its last `?NAME=` opens; any other `?` is a wildcard."""
+    found = QUERY.search(uri)
+    return (uri[: found.start()], found.group()) if found else (uri, "")
 
 
 def _listed(system: Any, base: str, label: str) -> list[str]:

@@ -50,7 +50,7 @@ class RemoteFile:
         facts = answered(self.path, lambda: self._system.get_file_info(self._place))
         if not facts.is_file:
             raise InputError(f"no file {self.path}")
-        footer = self._footer_digest() if self._footer else b""
+        footer = answered(self.path, self._footer_digest) if self._footer else b""
         return facts.size, facts.mtime_ns, self._marks(), footer
 
     def _marks(self) -> tuple[str, ...]:
