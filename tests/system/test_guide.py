@@ -37,6 +37,7 @@ MADE = {
     "learning": "people.synthetic.parquet people.domain.json",
     "workloads": "answers.parquet workload.schema.json paper.parquet",
     "ledger": "monday.parquet books.json",
+    "inputs": "people.synthetic.parquet again.parquet shop.synthetic.parquet",
     "how-it-works": "half.fmwem more.parquet",
     "accuracy": "one.parquet",
     "python": "adult.fmwem duckdb.feather small.parquet task-monday.parquet",

@@ -141,7 +141,7 @@ def test_the_index_that_a_frame_left_is_no_column(tmp_path: Path) -> None:
 @pytest.mark.parametrize("encoding", sorted({*ENCODINGS.values()} - {*UTF_8}))
 def test_no_bytes_of_a_record_reach_beyond_its_line_feed(encoding: str) -> None:
     """Whatever is before a line feed, what is behind it comes out as if it stood alone. Seen to fail where
-    iso-2022-jp, utf-7 or hz are let in.
+    iso-2022-jp is let in.
     """
     wide = encoding.startswith("utf-16")
     end = "\n".encode("utf-16-be" if encoding.endswith("be") else "utf-16-le") if wide else b"\n"
@@ -355,7 +355,7 @@ def test_no_cell_makes_respelling_fail(zone: str) -> None:
 def test_of_a_declared_domain_each_column_by_its_type(tmp_path: Path) -> None:
     path = written(
         tmp_path / "t.csv",
-        b'text;n;d;t;who\n1,5;1,5;31.12.2023;2023-07-01T12:00;1,5\n"NA,0";NA,0;x;2023-07-01T12:00+05:00;1.5\n',
+        b'text;n;d;t;who\n1,5;1,5;31.12.2023;2023-07-01T12:00;1,5\n"NA,0";-9,9;x;2023-07-01T12:00+05:00;1.5\n',
     )
     fields = [
         {"name": "text", "categories": ["1,5", "NA,0"]},
@@ -363,7 +363,7 @@ def test_of_a_declared_domain_each_column_by_its_type(tmp_path: Path) -> None:
             "name": "n",
             "type": "number",
             "constraints": {"minimum": 0, "maximum": 9},
-            "missingValues": ["NA,0"],
+            "missingValues": ["-9,9"],
         },
         {"name": "d", "type": "date", "constraints": {"minimum": "2023-12-01", "maximum": "2023-12-31"}},
         {"name": "t", "type": "datetime", "constraints": {"minimum": "2023-07-01", "maximum": "2023-07-02"}},
@@ -375,7 +375,7 @@ def test_of_a_declared_domain_each_column_by_its_type(tmp_path: Path) -> None:
     rows = [r for b in request.private.batches(request.private.schema.names) for r in b.to_pylist()]
     assert [tuple(row.values()) for row in rows] == [
         ("1,5", "1.5", "2023-12-31", "2023-07-01 10:00:00.000000", "1,5"),
-        ("NA,0", "NA,0", "x", "2023-07-01T12:00+05:00", "1.5"),
+        ("NA,0", "-9,9", "x", "2023-07-01T12:00+05:00", "1.5"),
     ]
     made = release(path, 1, domain=domain, epsilon=50.0, columns=["t", "n"], rows=3)
     assert made.schema.field("t").type == pa.timestamp("us", "Europe/Berlin")
@@ -426,7 +426,7 @@ def test_each_line_is_read_by_itself(tmp_path: Path) -> None:
         b"[1]",
         b'{"a": "\\ud800"}',
         b'{"a": "\xff"}',
-        b"{" * 5000,
+        b'{"a":' * 50_000,
         b'{"a": 1e999, "b": NaN}',
         b'{"a": ' + b"9" * 9000 + b"}",
         b'{"a": 1, "a": 2}',
