@@ -1,4 +1,4 @@
-"""Kernels that count rows, see privacy/counting.py."""
+"""Kernels that count rows, see backends/counting.py."""
 
 from __future__ import annotations
 

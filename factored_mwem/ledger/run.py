@@ -25,7 +25,6 @@ from factored_mwem.files import ReleaseFiles, sha256
 from factored_mwem.ledger.admission import check_terms
 from factored_mwem.ledger.entries import MAX_NAME_LENGTH, Entry, Reservation
 from factored_mwem.ledger.file import LedgerFile
-from factored_mwem.ledger.fingerprint import fingerprint
 from factored_mwem.ledger.journal import Journal, Journaled, does_not_fit
 from factored_mwem.ledger.journal_folder import key_of, place_of, refuse_older
 from factored_mwem.ledger.outlook import outlook
@@ -107,7 +106,7 @@ class Run:
         if run_id is None or file.find(name, run_id) is None:
             file.check(name, cost)  # early: the entry is made much later, at the first charge
         if run_id is not None:
-            asked = replace(asked, fingerprint=fingerprint(request.private, file.key))
+            asked = replace(asked, fingerprint=request.private.fingerprint(file.key))
             self._resume(file, asked, run_id)
         self._reservation = asked
 

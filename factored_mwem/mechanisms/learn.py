@@ -13,6 +13,7 @@ from functools import partial
 
 import numpy as np
 
+from factored_mwem.backends.source import Source
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import NothingLearnt, some_names
@@ -22,7 +23,6 @@ from factored_mwem.mechanisms.shares import discovery_share, initial_shares, one
 from factored_mwem.policy import Policy
 from factored_mwem.privacy.discover import Found, discover
 from factored_mwem.privacy.session import Measurement, Session
-from factored_mwem.tables.source import Table
 
 RARE = 0.9
 """A column of text is an identifier, or free text, when more of its values than this become `other`."""
@@ -45,7 +45,7 @@ class Learnt:
 
 def learn(
     session: Session,
-    table: Table,
+    table: Source,
     columns: Sequence[str] | None,
     policy: Policy,
     *,

@@ -10,12 +10,21 @@ from fractions import Fraction
 
 import pyarrow as pa
 
+from factored_mwem.backends.source import Source, Spill
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError, ResourceError
 from factored_mwem.mechanisms.first_domain import OTHER
 from factored_mwem.mechanisms.learn import Learnt
-from factored_mwem.mechanisms.limits import Limits, Machine, check_attributes, limits_of, memory_limit
+from factored_mwem.mechanisms.limits import (
+    CODES_SHARE,
+    Limits,
+    Machine,
+    check_attributes,
+    limits_of,
+    memory_limit,
+    whole_memory,
+)
 from factored_mwem.mechanisms.queries import Queries
 from factored_mwem.mechanisms.residuals import one_shot_suits
 from factored_mwem.mechanisms.rules import check_rules
@@ -26,10 +35,8 @@ from factored_mwem.privacy.counts import check_memory
 from factored_mwem.privacy.session import Measurement
 from factored_mwem.request import Request
 from factored_mwem.tables.codec import fit_columns
-from factored_mwem.tables.contributions import bound_contributions, without
 from factored_mwem.tables.derive import check_rules as check_types
 from factored_mwem.tables.kinds import kind_of
-from factored_mwem.tables.source import Table
 from factored_mwem.workload.candidates import Candidates
 from factored_mwem.workload.workload import Workload
 
@@ -44,9 +51,15 @@ class Scope:
 
     request: Request
     machine: Machine
-    visible: Table
+    visible: Source
     columns: Sequence[str] | None
     domain: Domain | None
+
+    @property
+    def spill(self) -> Spill:
+        """Where the rows' codes go, and how many stay in memory."""
+        memory = whole_memory(self.request.policy, self.machine)
+        return Spill(memory * CODES_SHARE, self.request.spill)
 
     @classmethod
     def of(cls, request: Request, machine: Machine) -> Scope:
@@ -62,7 +75,7 @@ class Scope:
             if domain is not None and policy.privacy_id in domain:
                 domain = domain.project([name for name in domain.names if name != policy.privacy_id])
             columns = None if columns is None else [name for name in columns if name != policy.privacy_id]
-            visible = without(visible, policy.privacy_id)
+            visible = visible.without(policy.privacy_id)
         scope = cls(request, machine, visible, columns, domain)
         if domain is None:
             scope._check_learnable()
@@ -80,7 +93,7 @@ class Scope:
             least = Domain(Attribute.model_validate({"name": name, **fixed}) for name in names)
             fitting(workload, least, self.request.policy, self.machine)
 
-    def bounded(self) -> Table:
+    def bounded(self) -> Source:
         """The private table with at most `contributions` rows of each person, where a column names them.
         Reads rows.
         """
@@ -90,7 +103,7 @@ class Scope:
         missing: Sequence[str] = ()
         if declared is not None and policy.privacy_id in declared:
             missing = declared[policy.privacy_id].missing_values or ()
-        return bound_contributions(self.request.private, policy.privacy_id, policy.contributions, missing)
+        return self.request.private.bounded(policy.privacy_id, policy.contributions, missing)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

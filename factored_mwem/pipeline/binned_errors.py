@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 from factored_mwem.domain.domain import Clique, Domain
-from factored_mwem.domain.levels import Levels
 from factored_mwem.errors import InputError
 from factored_mwem.privacy.counts import Rows
 from factored_mwem.workload.queries.base import QueryRequest
@@ -66,12 +65,10 @@ class CodedPair:
         if cells > MAX_CELLS:
             what = f"a question over {cells:,} cells is too large to evaluate"
             raise InputError(f"{what}; {MAX_CELLS:,} is the most")
-        questions, levels, tables = (
-            request.questions(domain),
-            Levels.fine(domain.shape),
-            (self.ours, self.theirs),
+        questions, tables = request.questions(domain), (self.ours, self.theirs)
+        first, second = (
+            questions.answers(Rows.coded(codes, domain.shape)) / len(codes[0]) for codes in tables
         )
-        first, second = (questions.answers(Rows(codes, levels)) / len(codes[0]) for codes in tables)
         starts = np.cumsum(questions.cells) - questions.cells
         errors = np.add.reduceat(np.abs(first - second), starts)
         return RequestErrors(request.in_words(), len(errors), float(errors.mean()), float(errors.max()))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from factored_mwem.accounting.accountant import Accountant
+from factored_mwem.backends.source import Source
 from factored_mwem.crashpoints import reach
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import NothingLearnt
@@ -25,7 +26,6 @@ from factored_mwem.policy import DEFAULT_MAX_ROWS, Choices, Policy
 from factored_mwem.privacy.noise import Noise, OpenDPNoise
 from factored_mwem.privacy.session import Session
 from factored_mwem.request import Request
-from factored_mwem.tables.source import Table
 from factored_mwem.workload.workload import Workload
 
 
@@ -38,6 +38,7 @@ def release(
     columns: Sequence[str] | None = None,
     rows: int | None = None,
     sample_seed: int | None = None,
+    spill: str | Path | None = None,
     ledger: str | Path | None = None,
     dataset: str | None = None,
     run_id: str | None = None,
@@ -50,8 +51,8 @@ def release(
     publish. `workload` may be the order K of all K-way marginals. Without `domain` a share of the budget
     learns one. `choices` are fields of Policy, where no policy is given. With `ledger`, a ledger file, the
     cost is entered under `dataset` before it is spent; the same `run_id` again gives the same release for
-    nothing. Raises InputError, BudgetExceeded or ResourceError before anything is spent, wherever that can be
-    known from public facts.
+    nothing. `spill`: a folder for what memory does not hold of the rows. Raises InputError, BudgetExceeded or
+    ResourceError before anything is spent, wherever that can be known from public facts.
 
     >>> import pyarrow as pa
     >>> from factored_mwem import release
@@ -63,7 +64,15 @@ def release(
     (1000, 2)
     """
     request = Request.of(
-        table, workload, policy, domain=domain, columns=columns, rows=rows, sample_seed=sample_seed, **choices
+        table,
+        workload,
+        policy,
+        domain=domain,
+        columns=columns,
+        rows=rows,
+        sample_seed=sample_seed,
+        spill=spill,
+        **choices,
     )
     with Run.begin(request, Booking(ledger, dataset, run_id), version=versions()) as run:
         made = make(request, run, report)
@@ -84,10 +93,9 @@ def make(
     pinned = run.pin({"machine": [machine.memory, machine.step], "seed": seed, "created": today()})
     accountant = Accountant(request.budget, run.reserve)
     noise = run.noise(noise or OpenDPNoise(request.budget.composition), accountant)
-    session = Session(accountant, policy.unit, noise)
-    scope = Scope.of(
-        request, Machine(*pinned["machine"])
-    )  # public facts: what can be refused is refused here
+    # Public facts: what can be refused is refused here.
+    scope = Scope.of(request, Machine(*pinned["machine"]))
+    session = Session(accountant, policy.unit, noise, scope.spill)
     plan = Plan.of(scope, scope.domain) if scope.domain is not None else None
     if policy.engine == "tree":
         warm_up()
@@ -96,6 +104,7 @@ def make(
         session = session.encode(plan.modelled, table)
     else:
         session, plan = _learnt(session, table, scope, run)
+    session = session.foresee(plan.candidates)
     fitted = MECHANISMS[policy.engine](session, plan, report)  # ---- ... to here
     run.drawn(accountant)
     reach("after fit")
@@ -113,7 +122,7 @@ def make(
     )
 
 
-def _learnt(session: Session, table: Table, scope: Scope, run: Run) -> tuple[Session, Plan]:
+def _learnt(session: Session, table: Source, scope: Scope, run: Run) -> tuple[Session, Plan]:
     """The session and the plan under a learnt domain. Where it ends there, because hardly anything could be
     learnt, the books hear what was spent until then; a refusal that other limits mend leaves the run open.
     """

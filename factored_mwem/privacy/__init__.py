@@ -8,7 +8,7 @@ profile.py (what `discover` counts). mechanisms/ says what is asked; ledger/ kee
 attempts.
 
 What reads private rows: `Table.batches` alone, for codec.py, profile.py, contributions.py and the fingerprint
-of ledger/fingerprint.py, and, NOT PRIVATE, for draft.py, pipeline/readings.py (of `evaluate`) and verifier/.
+of tables/fingerprint.py, and, NOT PRIVATE, for draft.py, pipeline/readings.py (of `evaluate`) and verifier/.
 
 Neighbours. Two inputs are neighbours when one has the records of one person more (add-remove), or another
 person's records in place of one's (replace); a person has at most k. A record of a text file is a line, as it

@@ -16,14 +16,17 @@ import numpy as np
 
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit
+from factored_mwem.backends.codes import Codes
+from factored_mwem.backends.counting import bytes_needed
+from factored_mwem.backends.datavectors import Axis, Datavectors
+from factored_mwem.backends.held import Held
+from factored_mwem.backends.source import Source, Spill
 from factored_mwem.domain.domain import Domain
-from factored_mwem.domain.levels import Levels
+from factored_mwem.domain.levels import Levels, View
 from factored_mwem.errors import ResourceError
 from factored_mwem.kernels.counting import MAX_COUNT
 from factored_mwem.kernels.scoring import Answers, Coarser, Counts, distances
-from factored_mwem.privacy.counting import bytes_needed, count_all
-from factored_mwem.tables.codec import code_dtype, encode_table
-from factored_mwem.tables.source import Private, Table
+from factored_mwem.tables.source import Private
 from factored_mwem.workload.candidates import Candidates
 from factored_mwem.workload.queries.base import Questions
 
@@ -35,6 +38,13 @@ SCORE_CUTOFF = 2.0**40
 """A model's total and a penalty are cut off here before they become scores: beyond 2^42 they would overflow,
 and the sensitivity with them.
 """
+NO_COUNTS = np.zeros(0, dtype=np.int64)
+FORESEEN_CELLS = 2**26
+"""Cells of all candidates, as fine as they are, that are counted in one pass where a pass is dear: half a
+gigabyte.
+"""
+AHEAD_CELLS = 2**26
+"""Cells of questions' marginals that are counted in one pass: half a gigabyte."""
 SMALL = 2**10
 """Candidates of at most this many cells are counted though they could be added up: larger ones are then
 counted by bits, see counting.py.
@@ -55,36 +65,107 @@ class Sealed(Private):
 
 
 class Rows(Private):
-    """What PrivateRows reveals: the rows as codes, and any marginal of them."""
+    """What PrivateRows reveals: exact marginals of the rows, each counted in as few passes as can be.
 
-    __slots__ = ("codes", "levels")
+    `columns[a]` is the number of attribute a among the encoded columns, and `lookups[a]: uint32[code as
+    encoded]` its codes, where those are others.
+    """
 
-    def __init__(self, codes: Sequence[np.ndarray], levels: Levels) -> None:
-        self.codes, self.levels = codes, levels
+    __slots__ = ("_singles", "columns", "data", "levels", "lookups")
 
-    def column(self, variable: int) -> np.ndarray:
-        """uint[row]: the codes of a variable."""
-        codes = self.codes[int(self.levels.attribute[variable])]
-        if variable < len(self.codes):
-            return codes
-        group = self.levels.groups[variable]
-        return group.astype(
-            np.uint8 if group.max() < 2**8 else np.uint16 if group.max() < 2**16 else np.uint32
-        )[codes]
+    def __init__(
+        self,
+        data: Datavectors,
+        levels: Levels,
+        columns: Sequence[int] | None = None,
+        lookups: Sequence[np.ndarray | None] | None = None,
+    ) -> None:
+        self.data, self.levels = data, levels
+        self.columns = tuple(range(len(levels.shape)) if columns is None else columns)
+        self.lookups = (None,) * len(levels.shape) if lookups is None else tuple(lookups)
+        self._singles: list[np.ndarray] | None = None
+
+    @classmethod
+    def coded(cls, codes: Sequence[np.ndarray], shape: Sequence[int]) -> Rows:
+        """Rows that are codes already: one unsigned array[row] per attribute, each below its size."""
+        return cls(Codes(codes, shape), Levels.fine(shape))
+
+    def axis(self, variable: int) -> Axis:
+        """Where a variable lies among the encoded columns."""
+        a = int(self.levels.attribute[variable])
+        lookup, size = self.lookups[a], int(self.levels.sizes[variable])
+        if variable >= len(self.levels.shape):
+            group = self.levels.groups[variable]
+            lookup = group.astype(np.uint32) if lookup is None else group[lookup].astype(np.uint32)
+        return Axis(self.columns[a], lookup, size)
+
+    def counts(self, members: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        """int32 or int64[all cells]: see `Datavectors.exact_counts`, of variables. One pass."""
+        axes = [self.axis(v) for v in range(len(self.levels))]
+        return self.data.exact_counts(axes, members, offsets)
+
+    @property
+    def singles(self) -> list[np.ndarray]:
+        """int64[code] of each attribute: all one-way marginals, counted together when the first is asked."""
+        if self._singles is None:
+            ends = np.cumsum(self.levels.sizes[: len(self.levels.shape)])
+            members = np.arange(len(ends), dtype=np.int32)[:, None]
+            counts = self.counts(members, np.concatenate([[0], ends]).astype(np.int64))
+            self._singles = np.split(counts.astype(np.int64), ends[:-1])
+        return self._singles
 
     def marginal(self, variables: Sequence[int]) -> np.ndarray:
         """int64[cells]: the counts over `variables`; over none, the number of rows."""
-        cells = 1
-        cell = np.zeros(len(self.codes[0]), dtype=np.int64)
-        for variable in variables:
-            size = int(self.levels.sizes[variable])
-            cell *= size
-            cell += self.column(variable)
-            cells *= size
-        return np.bincount(cell, minlength=cells).astype(np.int64)
+        if not len(variables):
+            return self.singles[0].sum(keepdims=True)
+        if len(variables) == 1:
+            a = int(self.levels.attribute[variables[0]])
+            return added_up(self.levels, (a,), tuple(variables), self.singles[a])
+        cells = self.levels.cells(variables)
+        return self.counts(np.array([variables], np.int32), np.array([0, cells])).astype(np.int64)
 
     exact = marginal
     """What `Session.measure` adds noise to."""
+
+
+def added_up(levels: Levels, axes: View, view: View, counts: np.ndarray) -> np.ndarray:
+    """int64[cells of `view`]: its counts, from those over `axes`, which fix it. Exact below 2^53 rows."""
+    if axes == view:
+        return counts.astype(np.int64)
+    cell = np.zeros((1,) * len(axes), dtype=np.int64)
+    for j, step in enumerate(levels.steps(axes, view)):
+        cell = cell + step.reshape([-1 if i == j else 1 for i in range(len(axes))])
+    summed = np.bincount(cell.ravel(), counts, minlength=levels.cells(view))
+    return np.rint(summed).astype(np.int64)
+
+
+class Ahead(Private):
+    """The marginals over `cliques`, asked for in about that order: each pass counts as many as fit."""
+
+    __slots__ = ("_cliques", "_held", "_rows")
+
+    def __init__(self, rows: Rows, cliques: Sequence[View]) -> None:
+        self._rows, self._cliques = rows, list(dict.fromkeys(cliques))
+        self._held: dict[View, np.ndarray] = {}
+
+    def marginal(self, variables: Sequence[int]) -> np.ndarray:
+        """int64[cells]: see Rows."""
+        wanted = tuple(variables)
+        if len(wanted) < 2 or wanted not in self._cliques:
+            return self._rows.marginal(wanted)
+        if wanted not in self._held:
+            self._held = self._count(self._cliques[self._cliques.index(wanted) :])
+        return self._held[wanted]
+
+    def _count(self, cliques: Sequence[View]) -> dict[View, np.ndarray]:
+        levels = self._rows.levels
+        ends = np.cumsum([levels.cells(clique) for clique in cliques])
+        some = max(1, int(np.searchsorted(ends, AHEAD_CELLS, side="right")))
+        width = max(map(len, cliques[:some]))
+        members = np.array([(*c, *(-1,) * (width - len(c))) for c in cliques[:some]], dtype=np.int32)
+        counts = self._rows.counts(members, np.concatenate([[0], ends[:some]]).astype(np.int64))
+        parts = np.split(counts.astype(np.int64), ends[: some - 1])
+        return dict(zip(cliques[:some], parts, strict=True))
 
 
 class Tables(Rows):
@@ -92,17 +173,53 @@ class Tables(Rows):
     candidate's last distance to the model.
     """
 
-    __slots__ = ("candidates", "counts", "distances")
+    __slots__ = ("also", "candidates", "distances", "held")
 
-    def __init__(self, codes: Sequence[np.ndarray], candidates: Candidates) -> None:
-        super().__init__(codes, candidates.levels)
+    def __init__(self, rows: Rows, candidates: Candidates, also: Sequence[View] = ()) -> None:
+        super().__init__(rows.data, candidates.levels, rows.columns, rows.lookups)
+        self._singles = rows.singles  # at other levels, too, they are over the attributes themselves
         self.candidates = candidates
-        members, offsets = _to_count(candidates)
-        columns = [self.column(v) for v in range(len(candidates.levels))]
-        self.counts = count_all(columns, candidates.levels.sizes, members, offsets)[
-            : int(candidates.offsets[-1])
-        ]
+        known = {candidates.positions(c) for c in range(len(candidates))} if also else set()
+        more = [view for view in dict.fromkeys(also) if len(view) > 1 and view not in known]
+        members, offsets = _to_count(candidates, more)
+        if (members >= 0).sum(axis=1).max(initial=0) > 1:
+            counts = self.counts(members, offsets)
+        else:
+            counts = np.concatenate([NO_COUNTS, *(Rows.marginal(self, m[:1]) for m in members)])
+        ends = int(candidates.offsets[-1]) + np.cumsum([0, *map(candidates.levels.cells, more)])
+        parts = zip(more, ends[:-1].tolist(), ends[1:].tolist(), strict=True)
+        self.also = {view: counts[begin:end].astype(np.int64) for view, begin, end in parts}
+        counts = counts[: int(candidates.offsets[-1])]
+        # 32 bits are enough for a score, and one row moves what is cut off by no more than before
+        self.held = counts if counts.dtype == np.int32 else np.minimum(counts, MAX_COUNT).astype(np.int32)
         self.distances = np.zeros(len(candidates), dtype=np.int64)
+
+    def marginal(self, variables: Sequence[int]) -> np.ndarray:
+        """int64[cells]: of a candidate, added up from its base, and of a view that was counted with them
+        without a pass; else see Rows.
+        """
+        if (view := tuple(variables)) in self.also:
+            return self.also[view]
+        candidate = self._find(variables) if len(variables) > 1 else None
+        if candidate is None:
+            return super().marginal(variables)
+        base = int(self.candidates.base_of[candidate])
+        counts = self.held[self.candidates.offsets[base] : self.candidates.offsets[base + 1]]
+        view = self.candidates.positions(candidate)
+        return added_up(self.levels, self.candidates.positions(base), view, counts)
+
+    exact = marginal
+    """What `Session.measure` adds noise to."""
+
+    def _find(self, variables: Sequence[int]) -> int | None:
+        """The number of the candidate over these variables, if there is one."""
+        members = self.candidates.members
+        if len(variables) > members.shape[1]:
+            return None
+        padded = np.array([*variables, *(-1,) * (members.shape[1] - len(variables))])
+        found = np.flatnonzero(members[:, 0] == padded[0])
+        found = found[(members[found] == padded).all(axis=1)]
+        return int(found[0]) if len(found) else None
 
     def scores(self, answers: Answers) -> np.ndarray:
         """int64[candidate]: the L1 distance (SCORE_GRID a record) of each true marginal to the model's.
@@ -119,7 +236,7 @@ class Tables(Rows):
         """Bring the distances of the bases in `answers`, and of what is added up from them, up to date."""
         candidates = self.candidates
         capped = answers._replace(total=float(min(answers.total, SCORE_CUTOFF)))
-        sizes, counts = candidates.sizes[answers.which], Counts(self.counts, candidates.offsets)
+        sizes, counts = candidates.sizes[answers.which], Counts(self.held, candidates.offsets)
         distances(capped, sizes, counts, float(SCORE_GRID), Coarser(*candidates.coarse), self.distances)
 
 
@@ -156,37 +273,62 @@ class PrivateRows(Sealed):
 
     __slots__ = ("names",)
 
-    def __init__(self, codes: Sequence[np.ndarray], domain: Domain) -> None:
-        """`codes`: one unsigned array[row] per attribute, each below its size."""
-        super().__init__(Rows(codes, Levels.fine(domain.shape)))
+    def __init__(self, data: Datavectors, domain: Domain) -> None:
+        """`data`: the rows of the domain's attributes, in its order and codes."""
+        super().__init__(Rows(data, Levels.fine(domain.shape)))
         self.names = domain.names
 
     @classmethod
-    def of(cls, domain: Domain, table: Table) -> PrivateRows:
+    def coded(cls, codes: Sequence[np.ndarray], domain: Domain) -> PrivateRows:
+        """Rows that are codes already: one unsigned array[row] per attribute, each below its size."""
+        return cls(Codes(codes, domain.shape), domain)
+
+    @classmethod
+    def of(cls, domain: Domain, table: Source, spill: Spill) -> PrivateRows:
         """The rows of a table, encoded and sealed at once."""
-        return cls(encode_table(domain, table), domain)
+        return cls(table.encoded(domain, spill), domain)
 
     def recode(self, domain: Domain, codes: Mapping[str, np.ndarray]) -> PrivateRows:
         """The same rows, still sealed, in another domain, of some of the columns: `codes[name]: int64[old
         code]` are the new ones. A public function of each row.
         """
-        recoded = [
-            codes[a.name].astype(code_dtype(a))[self._contents.codes[self.names.index(a.name)]]
-            for a in domain
+        rows, at = self._contents, [self.names.index(name) for name in domain.names]
+        lookups = [
+            codes[name].astype(np.uint32)[... if rows.lookups[a] is None else rows.lookups[a]]
+            for name, a in zip(domain.names, at, strict=True)
         ]
-        return PrivateRows(recoded, domain)
+        recoded = PrivateRows.__new__(PrivateRows)
+        columns = [rows.columns[a] for a in at]
+        Sealed.__init__(recoded, Rows(rows.data, Levels.fine(domain.shape), columns, lookups))
+        recoded.names = domain.names
+        return recoded
 
-    def count(self, candidates: Candidates) -> PrivateCounts:
-        """The same rows, still sealed, with the counts of `candidates`, which must fit `check_memory`."""
-        return PrivateCounts(self._contents.codes, candidates)
+    def foresee(self, candidates: Candidates) -> PrivateRows:
+        """The same rows, still sealed, where a pass is dear and all `candidates` together are small: their
+        next pass counts all of them as fine as they are, and whatever follows is added up from that.
+        """
+        rows: Rows = self._contents
+        if not rows.data.dear or candidates.cells.sum() > FORESEEN_CELLS:
+            return self
+        axes = [rows.axis(a) for a in range(len(rows.levels.shape))]
+        foreseen = PrivateRows.__new__(PrivateRows)
+        Sealed.__init__(foreseen, Rows(Held(rows.data, axes, candidates.members), rows.levels))
+        foreseen.names = self.names
+        return foreseen
+
+    def count(self, candidates: Candidates, also: Sequence[View] = ()) -> PrivateCounts:
+        """The same rows, still sealed, with the counts of `candidates`, and of the views `also` of the same
+        levels; together they must fit `check_memory`. One pass.
+        """
+        return PrivateCounts(Tables(self._contents, candidates, also))
 
     def answer(self, domain: Domain, kinds: Sequence[Questions]) -> PrivateAnswers:
         """The same rows' answers to all questions of these kinds, still sealed."""
-        return PrivateAnswers(self._contents.codes, domain, kinds)
+        return PrivateAnswers(self._contents, domain, kinds)
 
     def public_total(self, unit: Unit) -> int | None:
         """The number of rows where all neighbouring tables share it; else None."""
-        return len(self._contents.codes[0]) if unit.total_is_public else None
+        return int(self._contents.marginal(())[0]) if unit.total_is_public else None
 
     def positions(self, variables: Sequence[int]) -> tuple[int, ...]:
         """What a measurement is about: the variables themselves."""
@@ -208,12 +350,9 @@ class PrivateCounts(PrivateRows):
 
     __slots__ = ()
 
-    def __init__(self, codes: Sequence[np.ndarray], candidates: Candidates) -> None:
-        """`codes`: one unsigned array[row] per attribute, each below its size. `candidates` must fit
-        `check_memory`.
-        """
-        Sealed.__init__(self, Tables(codes, candidates))
-        self.names = candidates.names
+    def __init__(self, tables: Tables) -> None:
+        Sealed.__init__(self, tables)
+        self.names = tables.candidates.names
 
     def score_sensitivity(self, unit: Unit) -> int:
         """How far a score moves (records) between neighbours: the model's side of it is public."""
@@ -227,13 +366,12 @@ class PrivateAnswers(Sealed):
 
     __slots__ = ("kinds", "names", "starts")
 
-    def __init__(self, codes: Sequence[np.ndarray], domain: Domain, kinds: Sequence[Questions]) -> None:
-        """`codes`: one unsigned array[row] per attribute, each below its size."""
-        rows = Rows(codes, Levels.fine(domain.shape))
+    def __init__(self, rows: Rows, domain: Domain, kinds: Sequence[Questions]) -> None:
         self.kinds, self.names = tuple(kinds), domain.names
         cells = np.concatenate([kind.cells for kind in kinds])
         self.starts = np.concatenate([[0], np.cumsum(cells)]).astype(np.int64)
-        answers = np.concatenate([kind.answers(rows) for kind in kinds]).astype(np.int64)
+        ahead = Ahead(rows, [kind.positions(q) for kind in kinds for q in range(len(kind.cells))])
+        answers = np.concatenate([kind.answers(ahead) for kind in kinds]).astype(np.int64)
         super().__init__(TrueAnswers(answers, self.starts))
 
     def kind_of(self, question: int) -> tuple[Questions, int]:
@@ -265,14 +403,23 @@ class PrivateAnswers(Sealed):
         return max(kind.l1(unit) for kind in self.kinds)
 
 
-def _to_count(candidates: Candidates) -> tuple[np.ndarray, np.ndarray]:
-    """(members, offsets) of what is counted: the bases and, after them, small candidates that make counting
-    the bases cheaper.
+def _to_count(candidates: Candidates, also: Sequence[View] = ()) -> tuple[np.ndarray, np.ndarray]:
+    """(members, offsets) of what is counted: the bases, the views `also` and, after them, small candidates
+    that make counting the others cheaper.
     """
     bases = candidates.base_of == np.arange(len(candidates))
-    order = np.concatenate([np.flatnonzero(bases), np.flatnonzero(~bases & (candidates.cells <= SMALL))])
-    offsets = np.concatenate([[0], np.cumsum(candidates.cells[order].astype(np.int64))]).astype(np.int64)
-    return np.ascontiguousarray(candidates.members[order]), offsets
+    small = candidates.members[~bases & (candidates.cells <= SMALL)]
+    width = max([candidates.members.shape[1], *map(len, also)])
+    listed = np.full((len(candidates.members) + len(also), width), -1, dtype=np.int32)
+    count = int(bases.sum())
+    listed[:count, : candidates.members.shape[1]] = candidates.members[bases]
+    for row, view in zip(listed[count : count + len(also)], also, strict=True):
+        row[: len(view)] = view
+    count += len(also)
+    listed[count : count + len(small), : candidates.members.shape[1]] = small
+    listed = listed[: count + len(small)]
+    cells = np.append(candidates.levels.sizes, 1)[listed].astype(np.int64).prod(axis=1)
+    return listed, np.concatenate([[0], np.cumsum(cells)]).astype(np.int64)
 
 
 def bytes_of(candidates: Candidates) -> float:

@@ -21,13 +21,13 @@ import pyarrow as pa
 from factored_mwem.accounting.accountant import Budget, Charge, Mechanism, scale_for
 from factored_mwem.accounting.conversion import threshold_delta
 from factored_mwem.accounting.unit import Unit
+from factored_mwem.backends.source import Source
 from factored_mwem.domain.grids import PIECES, clear_span, coarse_grid, filled, refine
 from factored_mwem.errors import InputError
 from factored_mwem.privacy.counts import Sealed
 from factored_mwem.privacy.session import Session
 from factored_mwem.tables.kinds import KINDS, MAX_DECIMALS, MOMENTS, NUMBERS, RESOLUTIONS, kind_of, tick_of
-from factored_mwem.tables.profile import ColumnProfile, profile
-from factored_mwem.tables.source import Table
+from factored_mwem.tables.profile import ColumnProfile
 
 T = TypeVar("T")
 TOLERANCE = 0.05
@@ -159,7 +159,7 @@ class Votes:
 
 
 def discover(
-    session: Session, table: Table, columns: Sequence[str] | None, share: Callable[[float, int], Fraction]
+    session: Session, table: Source, columns: Sequence[str] | None, share: Callable[[float, int], Fraction]
 ) -> list[Found]:
     """What `columns` of the private `table` hold. Cost: `share` of the whole budget, for a noisy number of
     rows and a number of columns, and all of the delta kept for it.
@@ -177,7 +177,7 @@ def discover(
         table.check_column(name)
     if not names:
         raise InputError("no columns are left to release; name at least one with --columns")
-    profiles = {name: Sealed(found) for name, found in profile(table, names).items()}
+    profiles = {name: Sealed(found) for name, found in table.profile(names).items()}
     budget = session.accountant.budget
     first = budget.amount * min(VOTES, share(0.0, len(names)) / 10)
     fields = [table.schema.field(name) for name in names]

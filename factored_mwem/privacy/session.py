@@ -14,6 +14,7 @@ import numpy as np
 from factored_mwem.accounting.accountant import Accountant, Charge, additive, scale_for, selecting
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit
+from factored_mwem.backends.source import IN_MEMORY, Source, Spill
 from factored_mwem.domain.domain import Domain
 from factored_mwem.kernels.scoring import Answers
 from factored_mwem.privacy.counts import (
@@ -25,7 +26,7 @@ from factored_mwem.privacy.counts import (
     Sealed,
 )
 from factored_mwem.privacy.noise import Noise
-from factored_mwem.tables.source import Table
+from factored_mwem.workload.candidates import Candidates
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +90,15 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Session:
-    """The accountant that pays, the unit protected, the noise, and the sealed rows. `select` and `measure`
-    are here, `discover` and `measure_residuals` in files of their own; there is no other way in.
+    """The accountant that pays, the unit protected, the noise, where codes may lie, and the sealed rows.
+    `select` and `measure` are here, `discover` and `measure_residuals` in files of their own; there is no
+    other way in.
     """
 
     accountant: Accountant
     unit: Unit
     noise: Noise
+    spill: Spill = IN_MEMORY
     _rows: PrivateRows | None = None
 
     def _unseal(self, sealed: Sealed, charge: Charge) -> Any:
@@ -103,9 +106,13 @@ class Session:
         self.accountant.charge(charge)
         return sealed.reveal()
 
-    def encode(self, domain: Domain, table: Table) -> Session:
+    def encode(self, domain: Domain, table: Source) -> Session:
         """The same session over the rows of `table`, encoded and sealed at once."""
-        return replace(self, _rows=PrivateRows.of(domain, table))
+        return replace(self, _rows=PrivateRows.of(domain, table, self.spill))
+
+    def foresee(self, candidates: Candidates) -> Session:
+        """The same session, told which marginals may be counted: see `PrivateRows.foresee`."""
+        return replace(self, _rows=self.rows.foresee(candidates))
 
     def recode(self, domain: Domain, codes: Mapping[str, np.ndarray]) -> Session:
         """The same session with its rows in another domain, of some of the columns: `codes[name]: int64[old

@@ -8,7 +8,6 @@ decide whether a release succeeds.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pyarrow as pa
@@ -28,13 +27,13 @@ from factored_mwem.tables.parsing import (
     spelt,
     value_type,
 )
-from factored_mwem.tables.source import Table
+from factored_mwem.tables.source import Visible
 
 LOOKED_UP = 2**13
 """Whole units between the first and the last cut for which a table of bins is made; for more rows alone."""
 
 
-def fit_columns(domain: Domain, table: Table, columns: Sequence[str] | None) -> tuple[Domain, pa.Schema]:
+def fit_columns(domain: Domain, table: Visible, columns: Sequence[str] | None) -> tuple[Domain, pa.Schema]:
     """The domain of the columns to release, in the table's order, and the types they come back in.
 
     Reads names and types only. InputError for a column that the domain or the table lacks, or whose type
@@ -159,22 +158,6 @@ def encode(attribute: Attribute, column: pa.Array) -> np.ndarray:
     mask = null.to_numpy(zero_copy_only=False)
     codes[mask] = attribute.null_code if attribute.null_code is not None else attribute.fallback_code
     return codes.astype(code_dtype(attribute))
-
-
-def encode_table(domain: Domain, table: Table) -> list[np.ndarray]:
-    """uint[row] per attribute: the codes of the whole table, read batch by batch.
-
-    Two columns at a time, for pyarrow and numpy leave the interpreter free.
-    """
-    parts: list[list[np.ndarray]] = [[] for _ in domain]
-    with ThreadPoolExecutor(max_workers=2) as pool:
-        for batch in table.batches(domain.names):
-            for part, codes in zip(parts, pool.map(encode, domain, batch.columns), strict=True):
-                part.append(codes)
-    return [
-        np.concatenate([np.zeros(0, dtype=code_dtype(attribute)), *part])
-        for attribute, part in zip(domain, parts, strict=True)
-    ]
 
 
 def code_dtype(attribute: Attribute) -> type[np.unsignedinteger]:

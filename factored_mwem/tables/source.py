@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 import pyarrow as pa
 
@@ -55,6 +55,29 @@ class Private:
         self.__reduce_ex__(2)
 
 
+class Visible(Protocol):
+    """What everybody may know of a table."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Names and Arrow types of the columns."""
+
+    @property
+    def text(self) -> bool:
+        """Whether every column is raw text whose type only the domain can tell (CSV)."""
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """Columns of a typed table that are text whose type only the domain can tell."""
+
+    @property
+    def zone(self) -> str | None:
+        """Of timestamps in a text table, which come back in it."""
+
+    def check_column(self, name: str, what: str = "") -> None:
+        """InputError where there is no such column, with those that there are."""
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Table(Private):
     """`schema` (names and types: public) and `read`, which starts a fresh pass over some columns' rows.
@@ -78,9 +101,7 @@ class Table(Private):
 
     def check_column(self, name: str, what: str = "") -> None:
         """InputError where there is no such column, with those that there are."""
-        if name not in self.schema.names:
-            known = ", ".join(self.schema.names[:12])
-            raise InputError(f"no column {name!r}{what} in the table; it has {known}")
+        check_column(self.schema, name, what)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The rows of `columns`, in order. InputError where the file is broken, Changed where it was changed.
@@ -95,6 +116,13 @@ class Table(Private):
     def _check(self) -> None:
         if self.origin is not None:
             self.origin.check()
+
+
+def check_column(schema: pa.Schema, name: str, what: str = "") -> None:
+    """InputError where there is no such column, with those that there are."""
+    if name not in schema.names:
+        known = ", ".join(schema.names[:12])
+        raise InputError(f"no column {name!r}{what} in the table; it has {known}")
 
 
 def open_table(

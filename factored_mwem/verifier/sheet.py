@@ -14,6 +14,8 @@ from typing import Any, Protocol
 import pyarrow as pa
 from numpy.random import Generator
 
+from factored_mwem.backends.source import Local
+from factored_mwem.errors import InputError
 from factored_mwem.request import Request
 from factored_mwem.tables.arrow_input import without_dictionaries
 from factored_mwem.tables.input_file import InputFile
@@ -50,7 +52,10 @@ def sheet_of(source: Any, request: Request, folder: Path) -> Sheet:
             form = read_form(InputFile(Path(source)), request.policy.records)
         return Lines.read(Path(source), form, by_id, folder)
     schema = request.private.schema
-    batches = (without_dictionaries(batch, schema) for batch in request.private.batches(schema.names))
+    if not isinstance(request.private, Local):
+        raise InputError("verify changes rows of a table on this machine; give it a file or a data frame")
+    read = request.private.table.batches(schema.names)
+    batches = (without_dictionaries(batch, schema) for batch in read)
     table = pa.Table.from_batches(list(batches), schema)
     suffix = Path(source).suffix.lower() if isinstance(source, str | Path) else ""
     types = source.dtypes if type(source).__module__.split(".")[0] == "pandas" else None

@@ -12,9 +12,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from factored_mwem.backends.codes import encode_table
 from factored_mwem.domain.dialect import ENCODINGS, Dialect
 from factored_mwem.tables import json_lines
-from factored_mwem.tables.codec import encode_table
 from factored_mwem.tables.encodings import UTF_8
 from factored_mwem.tables.source import open_table
 from fuzz import hostile
@@ -111,7 +111,7 @@ def _pairs(line: bytes, end: bytes) -> bytes:
 def _encoded(path: Path, data: bytes, dialect: Dialect) -> Counter[tuple[int, ...]]:
     path.write_bytes(data)
     table = open_table(path, "lines", dialect, NAMES)
-    return Counter(zip(*(codes.tolist() for codes in encode_table(DOMAIN, table)), strict=True))
+    return Counter(zip(*(codes.tolist() for codes in encode_table(DOMAIN, table).columns), strict=True))
 
 
 def _corpus(folder: Path) -> list[bytes]:

@@ -86,7 +86,7 @@ def test_every_kernel_has_one_compiled_signature_after_a_run() -> None:
 
 COUNTING = """
 import numpy as np
-from factored_mwem.privacy.counting import count_all
+from factored_mwem.backends.counting import count_all
 from factored_mwem.kernels import counting
 read_only = np.zeros(70, dtype=np.uint8)
 read_only.flags.writeable = False
@@ -133,7 +133,7 @@ for shape, choices in (((2,) * 16, mwem), ((3, 1, 300), public), ((3, 1, 300), t
     request = Request(None, Workload.marginals(2), policy, domain, None, None, None)
     candidates = request.workload.candidates(domain)
     limits = limits_of(candidates, policy, Machine(1e12, 0.0)) if policy.engine == "tree" else None
-    noise, rows = OpenDPNoise(request.budget.composition), PrivateRows(codes, domain)
+    noise, rows = OpenDPNoise(request.budget.composition), PrivateRows.coded(codes, domain)
     session = Session(Accountant(request.budget), policy.unit, noise, rows)
     plan = Plan(request, domain, None, candidates, limits=limits)
     MECHANISMS[policy.engine](session, plan, lambda _: None)

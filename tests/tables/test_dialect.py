@@ -372,7 +372,7 @@ def test_of_a_declared_domain_each_column_by_its_type(tmp_path: Path) -> None:
     domain = Domain.from_dict({"fields": fields, "dialect": said, "encoding": "latin-1"})
     assert Domain.from_dict(json.loads(json.dumps(domain.to_dict()))) == domain
     request = Request.of(path, 1, domain=domain, privacy_id="who")  # type: ignore[arg-type]
-    rows = [r for b in request.private.batches(request.private.schema.names) for r in b.to_pylist()]
+    rows = [r for b in request.private.table.batches(request.private.schema.names) for r in b.to_pylist()]
     assert [tuple(row.values()) for row in rows] == [
         ("1,5", "1.5", "2023-12-31", "2023-07-01 10:00:00.000000", "1,5"),
         ("NA,0", "-9,9", "x", "2023-07-01T12:00+05:00", "1.5"),

@@ -16,9 +16,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from factored_mwem import Domain, release
+from factored_mwem.backends.codes import encode_table
 from factored_mwem.errors import InputError
-from factored_mwem.ledger.fingerprint import fingerprint
-from factored_mwem.tables.codec import encode_table, fit_columns
+from factored_mwem.tables.codec import fit_columns
+from factored_mwem.tables.fingerprint import fingerprint
 from factored_mwem.tables.places import places_of
 from factored_mwem.tables.source import Table, open_table
 
@@ -101,7 +102,7 @@ def test_names_of_partitions_are_columns(tmp_path: Path) -> None:
     )
     fitted, schema = fit_columns(domain, found, ["year"])
     assert schema.field("year").type == pa.int64()  # as the domain says
-    (codes,) = encode_table(fitted, found)
+    (codes,) = encode_table(fitted, found).columns
     assert sorted(codes.tolist()) == [*[4] * 4, 10, 10]
 
 

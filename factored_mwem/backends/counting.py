@@ -8,12 +8,14 @@ others follow from the candidates with one column less. *By rows*: one row after
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
+from factored_mwem.backends.cover import BATCH_CELLS, MIN_ROWS, Run, count_covered, cover_of
 from factored_mwem.errors import ResourceError
 from factored_mwem.kernels.counting import (
     CHUNK_ROWS,
@@ -43,19 +45,35 @@ the cache.
 MIN_BLOCK_ROWS, MAX_BLOCK_ROWS = 2**13, 2**18
 """Rows counted by rows at a time, whatever the number of columns."""
 
-Run = Callable[[Callable[[np.ndarray], None], np.ndarray], None]
-"""Calls a function with parts of the candidates, on all threads; returns when all are done."""
+
+class Column:
+    """The codes of a column at some level, found where they are needed: a block of rows at a time."""
+
+    __slots__ = ("_codes", "_lookup")
+
+    def __init__(self, codes: np.ndarray, lookup: np.ndarray | None = None) -> None:
+        """`codes`: unsigned array[row], possibly a mapped file; `lookup`: the code of each, if another."""
+        self._codes, self._lookup = codes, lookup
+
+    def __len__(self) -> int:
+        return len(self._codes)
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        codes = self._codes[rows]
+        return codes if self._lookup is None else self._lookup[codes]
 
 
-def count_all(
-    columns: Sequence[np.ndarray], sizes: np.ndarray, members: np.ndarray, offsets: np.ndarray
-) -> np.ndarray:
-    """int32[all cells]: the counts of every candidate, row-major, one candidate after the other.
+Columns = Sequence[np.ndarray | Column]
 
-    `columns`: one unsigned array[row] per column, each code below its size; `sizes: int64[column]`; `members:
+
+def count_all(columns: Columns, sizes: np.ndarray, members: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """int32[all cells], or int64 where there are more than MAX_COUNT rows: the counts of every candidate,
+    row-major, one candidate after the other.
+
+    `columns`: unsigned codes of each row, each below its size; `sizes: int64[column]`; `members:
     int32[candidate, slot]`, the columns of each candidate (at least one), ascending, padded with -1;
-    `offsets: int64[candidate + 1]`, where its counts begin. Counts stop at MAX_COUNT. `bytes_needed` says
-    beforehand what memory this takes.
+    `offsets: int64[candidate + 1]`, where its counts begin. `bytes_needed` says beforehand what memory this
+    takes.
     """
     if np.diff(offsets).max(initial=0) >= 2**32:
         raise ResourceError(
@@ -63,19 +81,21 @@ def count_all(
         )
     facets = facets_of(sizes, members, offsets)
     rows = len(columns[0]) if len(columns) else 0
-    counts = _count([column[:MAX_COUNT] for column in columns], sizes, members, facets, offsets)
+    counts = _count(columns, range(min(rows, MAX_COUNT)), sizes, members, facets, offsets)
+    if rows <= MAX_COUNT:
+        return counts[:-1].view(np.int32)
+    whole = counts[:-1].astype(np.int64)
     for at in range(MAX_COUNT, rows, MAX_COUNT):
-        # both at most MAX_COUNT, so that 32 unsigned bits hold the sum
-        counts += _count([column[at : at + MAX_COUNT] for column in columns], sizes, members, facets, offsets)
-        np.minimum(counts, MAX_COUNT, out=counts)
-    return counts[:-1].view(np.int32)
+        part = range(at, min(at + MAX_COUNT, rows))
+        whole += _count(columns, part, sizes, members, facets, offsets)[:-1]
+    return whole
 
 
 def bytes_needed(members: np.ndarray, sizes: np.ndarray, offsets: np.ndarray, rows: float) -> float:
     """An upper bound of what `count_all` allocates, the counts it returns included; any bound of the rows
     will do, also infinity.
     """
-    counts = 4.0 * (float(offsets[-1]) + 1) * (1 if rows <= MAX_COUNT else 2)
+    counts = 4.0 * (float(offsets[-1]) + 1) * (1 if rows <= MAX_COUNT else 4)
     index = (16.0 * members.shape[1] + 96) * len(members)
     by_rows = min(
         4.0 * len(sizes) * min(rows, MAX_BLOCK_ROWS),
@@ -83,8 +103,9 @@ def bytes_needed(members: np.ndarray, sizes: np.ndarray, offsets: np.ndarray, ro
     )
     slices = np.minimum(np.maximum(sizes - 1, 0), MAX_COLUMN_SLICES).sum()
     by_bits = 8.0 * min(rows / 64 + 1, MAX_WORDS) * (float(slices) + WORKERS * (MAX_SLICES + 16))
+    covered = 4.0 * BATCH_CELLS if rows >= MIN_ROWS else 0.0
     worker = 4.0 * min(rows, MAX_BLOCK_ROWS) + 8.0 * MAX_LOCAL_CELLS + 4.0 * CHUNK_ROWS + 2**16
-    return counts + index + by_rows + by_bits + WORKERS * worker + 256.0 * len(sizes)
+    return counts + index + covered + by_rows + by_bits + WORKERS * worker + 256.0 * len(sizes)
 
 
 def facets_of(sizes: np.ndarray, members: np.ndarray, offsets: np.ndarray) -> np.ndarray:
@@ -143,15 +164,16 @@ def _keys(members: np.ndarray, which: np.ndarray, slots: Iterable[int], base: in
 
 
 def _count(
-    columns: Sequence[np.ndarray],
+    columns: Columns,
+    rows: range,
     sizes: np.ndarray,
     members: np.ndarray,
     facets: np.ndarray,
     offsets: np.ndarray,
 ) -> np.ndarray:
-    """uint32[all cells and one]: the counts of at most MAX_COUNT rows, and their number."""
+    """uint32[all cells and one]: the counts of `rows`, at most MAX_COUNT of them, and their number."""
     counts = np.zeros(int(offsets[-1]) + 1, dtype=np.uint32)
-    counts[-1] = len(columns[0]) if len(columns) else 0
+    counts[-1] = len(rows)
     by_bits = facets[:, 0] >= 0
     with ThreadPoolExecutor(max_workers=WORKERS) as pool:
 
@@ -160,8 +182,8 @@ def _count(
                 pass
 
         tally = Tally(members, offsets, counts)
-        _count_by_rows(run, columns, sizes, tally, np.flatnonzero(~by_bits))
-        _count_by_bits(run, columns, sizes, tally, np.flatnonzero(by_bits))
+        _count_by_rows(run, Block(columns, rows), sizes, tally, np.flatnonzero(~by_bits))
+        _count_by_bits(run, Block(columns, rows), sizes, tally, np.flatnonzero(by_bits))
         orders = _orders(members)
         for order in range(1, members.shape[1] + 1):
             which = np.flatnonzero(by_bits & (orders == order))
@@ -173,55 +195,81 @@ def _rows_at_a_time(columns: int) -> int:
     return min(MAX_BLOCK_ROWS, max(MIN_BLOCK_ROWS, MAX_BLOCK_BYTES // (4 * max(1, columns))))
 
 
-def _count_by_rows(
-    run: Run, columns: Sequence[np.ndarray], sizes: np.ndarray, tally: Tally, which: np.ndarray
-) -> None:
+def _count_by_rows(run: Run, block: Block, sizes: np.ndarray, tally: Tally, which: np.ndarray) -> None:
+    found = cover_of(sizes, tally.members, which, len(block.rows))
+    if found is None:
+        return _add_rows(run, block, sizes, tally, which)
+
+    def count(wide: Tally) -> None:
+        _add_rows(run, block, sizes, wide, np.arange(len(wide.members)))
+
+    count_covered(count, run, sizes, tally, found)
+    return _add_rows(run, block, sizes, tally, found.alone)
+
+
+def _add_rows(run: Run, block: Block, sizes: np.ndarray, tally: Tally, which: np.ndarray) -> None:
     if not len(which):
         return
-    used, members = _renumbered(tally.members, which, len(columns))
-    columns, sizes, tally = [columns[column] for column in used], sizes[used], tally._replace(members=members)
-    rows = _rows_at_a_time(len(used))
-    for at in range(0, len(columns[0]), rows):
-        # a block is given away, so that it is gone before the next is made
-        run(partial(add_rows, _block(columns, at, rows), sizes, tally), which)
+    used, members = _renumbered(tally.members, which, len(block.columns))
+    block, sizes, tally = block.of(used), sizes[used], tally._replace(members=members)
+    for part in block.parts(_rows_at_a_time(len(used))):
+        # it is given away, so that it is gone before the next is made
+        run(partial(add_rows, part.codes(), sizes, tally), which)
 
 
-def _block(columns: Sequence[np.ndarray], at: int, rows: int) -> np.ndarray:
-    """uint32[column, row]: at most `rows` rows from row `at` on."""
-    block = np.empty((len(columns), min(rows, len(columns[0]) - at)), dtype=np.uint32)
-    for i, column in enumerate(columns):
-        block[i] = column[at : at + rows]
-    return block
-
-
-def _count_by_bits(
-    run: Run, columns: Sequence[np.ndarray], sizes: np.ndarray, tally: Tally, which: np.ndarray
-) -> None:
+def _count_by_bits(run: Run, block: Block, sizes: np.ndarray, tally: Tally, which: np.ndarray) -> None:
     if not len(which):
         return
-    used, members = _renumbered(tally.members, which, len(columns))
-    columns, tally = [columns[column] for column in used], tally._replace(members=members)
+    used, members = _renumbered(tally.members, which, len(block.columns))
+    block, tally = block.of(used), tally._replace(members=members)
     first = np.concatenate([[0], np.cumsum(sizes[used] - 1)]).astype(np.int64)
-    for at in range(0, len(columns[0]), 64 * MAX_WORDS):
-        bits = _sliced(run, [column[at : at + 64 * MAX_WORDS] for column in columns], first)
-        run(partial(add_bits, bits, first, tally), which)
+    for part in block.parts(64 * MAX_WORDS):
+        run(partial(add_bits, _sliced(run, part, first), first, tally), which)
 
 
-def _sliced(run: Run, columns: Sequence[np.ndarray], first: np.ndarray) -> np.ndarray:
+class Block(NamedTuple):
+    """Some rows of some columns."""
+
+    columns: Columns
+    rows: range
+
+    def of(self, which: np.ndarray) -> Block:
+        """The same rows of some of the columns."""
+        return Block([self.columns[column] for column in which], self.rows)
+
+    def parts(self, rows: int) -> Iterator[Block]:
+        """The block, `rows` rows at a time."""
+        for at in range(0, len(self.rows), rows):
+            yield self._replace(rows=self.rows[at : at + rows])
+
+    def column(self, number: int) -> np.ndarray:
+        """uint[row]"""
+        return self.columns[number][self.rows.start : self.rows.stop]
+
+    def codes(self) -> np.ndarray:
+        """uint32[column, row]"""
+        codes = np.empty((len(self.columns), len(self.rows)), dtype=np.uint32)
+        for i in range(len(self.columns)):
+            codes[i] = self.column(i)
+        return codes
+
+
+def _sliced(run: Run, block: Block, first: np.ndarray) -> np.ndarray:
     """uint64[slice, word]: where each column has each value but its first, a bit a row; slices from
     `first[column]` on.
     """
-    bits = np.zeros((int(first[-1]), (len(columns[0]) + 63) // 64), dtype=np.uint64)
+    bits = np.zeros((int(first[-1]), (len(block.rows) + 63) // 64), dtype=np.uint64)
     packed = bits.view(np.uint8)
 
     def pack(part: np.ndarray) -> None:
         for i in part:
+            column = block.column(i)
             for s in range(first[i], first[i + 1]):
-                packed[s, : (len(columns[i]) + 7) // 8] = np.packbits(
-                    columns[i] == s - first[i] + 1, bitorder="little"
+                packed[s, : (len(column) + 7) // 8] = np.packbits(
+                    column == s - first[i] + 1, bitorder="little"
                 )
 
-    run(pack, np.arange(len(columns)))
+    run(pack, np.arange(len(block.columns)))
     return bits
 
 

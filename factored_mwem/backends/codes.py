@@ -1,0 +1,116 @@
+"""Codes: encoded rows on this machine, in memory once or, where they are too many, in mapped files."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import tempfile
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+
+from factored_mwem.backends.counting import Column, count_all
+from factored_mwem.backends.datavectors import Axis
+from factored_mwem.domain.domain import Domain
+from factored_mwem.errors import Busy
+from factored_mwem.tables.codec import code_dtype, encode
+from factored_mwem.tables.source import Private, Table
+
+
+class Codes(Private):
+    """One unsigned array[row] per column, each code below its size; arrays may be mapped files."""
+
+    __slots__ = ("_sizes", "columns")
+    dear = False
+
+    def __init__(self, columns: Sequence[np.ndarray], sizes: Sequence[int]) -> None:
+        self.columns, self._sizes = tuple(columns), tuple(sizes)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return self._sizes
+
+    def exact_counts(self, axes: Sequence[Axis], members: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        """See Datavectors. On all cores, in blocks of rows: memory does not depend on how many there are."""
+        columns = [Column(self.columns[axis.column], axis.lookup) for axis in axes]
+        return count_all(columns, np.array([axis.size for axis in axes], np.int64), members, offsets)
+
+
+def encode_table(domain: Domain, table: Table, most: float = math.inf, folder: Path | None = None) -> Codes:
+    """The codes of the whole table, read batch by batch; beyond `most` bytes they are kept in files in a
+    private folder inside `folder`.
+
+    Two columns at a time, for pyarrow and numpy leave the interpreter free. Busy where the disk is full.
+    """
+    store = _Store(domain, most, folder)
+    with contextlib.closing(store), ThreadPoolExecutor(max_workers=2) as pool:
+        for batch in table.batches(domain.names):
+            store.add(list(pool.map(encode, domain, batch.columns)))
+        return Codes(list(store.columns()), domain.shape)
+
+
+class _Store:
+    """Codes as they come: parts in memory, until they are more than `most` bytes; then one raw file a column.
+
+    The files have no name: they are gone when nobody has them open, however the process ends.
+    """
+
+    def __init__(self, domain: Domain, most: float, folder: Path | None) -> None:
+        self._types = [code_dtype(attribute) for attribute in domain]
+        self._parts: list[list[np.ndarray]] = [[] for _ in domain]
+        self._files: list[int] = []
+        self._most, self._folder, self._bytes, self._rows = most, folder, 0, 0
+
+    def add(self, codes: Sequence[np.ndarray]) -> None:
+        self._rows += len(codes[0])
+        self._bytes += sum(part.nbytes for part in codes)
+        for parts, part in zip(self._parts, codes, strict=True):
+            parts.append(part)
+        if self._files or self._bytes > self._most:
+            self._spill()
+
+    def _spill(self) -> None:
+        try:
+            if not self._files:
+                self._files = list(_nameless(self._folder, len(self._parts)))
+            for handle, parts in zip(self._files, self._parts, strict=True):
+                for part in parts:
+                    _write(handle, part)
+                parts.clear()
+        except OSError as error:
+            why = error.strerror
+        else:
+            return
+        where = self._folder or tempfile.gettempdir()
+        raise Busy(f"cannot keep codes in {where}: {why}; free some space, or name another folder by --spill")
+
+    def columns(self) -> Iterable[np.ndarray]:
+        """uint[row] of each column, once all are added. Parts are let go as soon as they are joined."""
+        for i, kind in enumerate(self._types):
+            if self._files and self._rows:
+                with os.fdopen(os.dup(self._files[i]), "rb") as file:
+                    yield np.memmap(file, dtype=kind, mode="r", shape=(self._rows,))
+            else:
+                parts, self._parts[i] = self._parts[i], []
+                yield np.concatenate([np.zeros(0, dtype=kind), *parts])
+
+    def close(self) -> None:
+        for handle in self._files:
+            os.close(handle)
+
+
+def _nameless(folder: Path | None, count: int) -> Iterable[int]:
+    """Open files that have no name any more."""
+    for _ in range(count):
+        handle, name = tempfile.mkstemp(prefix="fmwem-", suffix=".codes", dir=folder)
+        os.unlink(name)
+        yield handle
+
+
+def _write(handle: int, part: np.ndarray) -> None:
+    view = memoryview(part.tobytes())
+    while view:
+        view = view[os.write(handle, view) :]
