@@ -9,7 +9,8 @@ from typing import Annotated, Optional
 import typer
 
 from factored_mwem.accounting.unit import Neighbours
-from factored_mwem.cli.options import Json, TablePath, takes
+from factored_mwem.cli.inputs import source_of
+from factored_mwem.cli.options import Json, Tables, takes
 from factored_mwem.cli.settings import Group, ReleaseSettings
 from factored_mwem.errors import InputError
 from factored_mwem.ledger.address import FORM
@@ -25,13 +26,16 @@ LedgerPlace = Annotated[str, typer.Argument(metavar="LEDGER", help=f"A file, or 
 
 @domain_app.command("draft")
 @takes(Group.READING)
-def domain_draft(table: TablePath, settings: ReleaseSettings) -> None:
+def domain_draft(table: Tables, settings: ReleaseSettings) -> None:
     """Print a first domain for a person to review. Reads the data: NOT PRIVATE until reviewed."""
     from factored_mwem.tables.draft import draft
 
-    drafted = draft(table, settings.columns, records=settings.policy.records)
-    fields = (json.dumps(field, ensure_ascii=False) for field in drafted.to_dict()["fields"])
-    print('{\n "draft": true,\n "fields": [\n  ' + ",\n  ".join(fields) + "\n ]\n}")  # a line each
+    policy = settings.policy
+    drafted = draft(source_of(table), settings.columns, records=policy.records, dialect=policy.dialect)
+    written = drafted.to_dict()
+    fields = (json.dumps(field, ensure_ascii=False) for field in written.pop("fields"))
+    rest = "".join(f" {json.dumps(key)}: {json.dumps(value)},\n" for key, value in written.items())
+    print("{\n" + rest + ' "fields": [\n  ' + ",\n  ".join(fields) + "\n ]\n}")  # a line each
     typer.echo(
         "NOT PRIVATE: this draft was read off the data. Review it: widen bounds to what is publicly known, "
         "drop rare categories; "
@@ -46,7 +50,7 @@ def domain_draft(table: TablePath, settings: ReleaseSettings) -> None:
 @domain_app.command("learn")
 @takes(Group.READING, Group.PRIVACY, Group.LEARNING, Group.BOOKS, Group.CONFIG)
 def domain_learn(
-    table: TablePath,
+    table: Tables,
     settings: ReleaseSettings,
     output: Annotated[
         Optional[str],
@@ -61,7 +65,8 @@ def domain_learn(
     from factored_mwem.cli import console
     from factored_mwem.cli import jobs as job
 
-    made, facts = job.learn(table, settings.model_copy(update={"output": output, "overwrite": overwrite}))
+    chosen = settings.model_copy(update={"output": output, "overwrite": overwrite})
+    made, facts = job.learn(source_of(table), chosen)
     print(json.dumps(facts), flush=True)
     if not json_only:
         fates = {name: (console.kind_in_words(made.domain[name]), *fate) for name, fate in made.fates.items()}

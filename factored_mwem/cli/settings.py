@@ -218,6 +218,19 @@ POLICY_FLAGS = {
     "multiline": Flag(
         Group.READING, bool, "Text files: cells in quotes may hold line breaks; the writer closes all quotes."
     ),
+    "delimiter": Flag(
+        Group.READING, str, "Text files: the sign between columns, or tab.  [default: as the header shows]"
+    ),
+    "encoding": Flag(Group.READING, str, "Text files: such as latin-1 or utf-16.  [default: utf-8]"),
+    "decimal": Flag(
+        Group.READING, str, "Text files: the sign before decimals.  [default: .]", choices=(".", ",")
+    ),
+    "date_format": Flag(
+        Group.READING, str, "Text files: dates as %d/%m/%Y or so, beside ISO 8601, which is always read."
+    ),
+    "time_zone": Flag(
+        Group.READING, str, "Text files: zone of timestamps without one, and of those that come out."
+    ),
     "engine": Flag(
         Group.EFFORT,
         str,
