@@ -40,10 +40,19 @@ def check_target(path: Path, exists: IfExists) -> None:
     """InputError, before anything is spent, where `path` may not be replaced or cannot be written."""
     if os.path.lexists(path) and exists is IfExists.REFUSE:
         raise _taken(path)
+    check_name(path)
     with in_words(path):
         if path.is_dir():
             raise InputError(f"{path} is a folder; name a file")
         os.unlink(_temporary(path))
+
+
+def check_name(path: Path) -> None:
+    """InputError for a name that is no text: the manifest could not hold it."""
+    try:
+        path.name.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"{str(path)!r}: the name is not UTF-8 text; choose another -o") from None
 
 
 def _taken(path: Path, more: str = "") -> InputError:

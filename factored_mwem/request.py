@@ -126,7 +126,8 @@ def _folder(spill: Any) -> Path | None:
         return None
     fit = isinstance(spill, str | Path) and Path(spill).is_dir() and os.access(spill, os.W_OK | os.X_OK)
     if not fit:
-        raise InputError(f"--spill {shown(spill)}: must be a folder that can be written")
+        named = str(spill) if isinstance(spill, Path) else shown(spill)
+        raise InputError(f"--spill {named}: must be a folder that can be written")
     return Path(spill)
 
 

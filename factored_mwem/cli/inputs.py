@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from factored_mwem.errors import InputError
 from factored_mwem.tables.places import WILD, fixed_part, without_query
 from factored_mwem.tables.suffixes import stem
 from factored_mwem.tables.uris import is_uri, place_of
@@ -20,6 +21,8 @@ def source_of(texts: Sequence[str]) -> Given:
 
 
 def _one(text: str) -> str | Path:
+    if not text:  # of a variable that is not set: as a path it would be this folder
+        raise InputError("the name of the table is empty; name a file, a folder or a URI")
     if not is_uri(text):
         return Path(text)
     return Path(place_of(text)[1]) if text.lower().startswith("file://") else text

@@ -128,7 +128,7 @@ def _check_paths(outputs: Sequence[Destination], inputs: Sequence[Path | str | N
         inside = isinstance(output, Folder) and any(path.startswith(f"{key}/") for path in taken)
         if key in taken or inside:
             raise InputError(f"{output} {'holds' if inside else 'is'} an input; choose another path")
-        if any(key.startswith(path + os.sep) for path in taken if os.path.isdir(path)):
+        if any(key.startswith(f"{path}/") for path in taken):
             raise InputError(f"{output} lies in the folder that is the table; choose another path")
 
 

@@ -17,12 +17,13 @@ from factored_mwem.tables.source import Table
 def fingerprint(private: Table, key: bytes) -> bytes:
     """A keyed code of an input: of a file byte by byte, of anything else as an Arrow stream."""
     code = hmac.new(key, digestmod="sha256")
-    if isinstance(private.origin, InputFile | RemoteFile | Files):
+    if isinstance(private.origin, Files):  # one by one: where a file ends makes a difference
         for said, stream in private.origin.streams():
-            code.update(said)
-            while block := stream.read(1 << 20):
-                code.update(block)
+            for part in (hmac.digest(key, said, "sha256"), _code_of(stream, key)):
+                code.update(part)
         return code.digest()
+    if isinstance(private.origin, InputFile | RemoteFile):
+        return _code_of(private.origin.stream(), key)
     fields = [
         field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
         for field in private.schema
@@ -34,6 +35,13 @@ def fingerprint(private: Table, key: bytes) -> bytes:
     whole = pa.Table.from_batches(batches, pa.schema(fields))
     with pa.PythonFile(_Into(code), mode="w") as sink, pa.ipc.new_stream(sink, whole.schema) as writer:
         writer.write_table(whole.combine_chunks(), max_chunksize=2**16)
+    return code.digest()
+
+
+def _code_of(stream: io.RawIOBase, key: bytes) -> bytes:
+    code = hmac.new(key, digestmod="sha256")
+    while block := stream.read(1 << 20):
+        code.update(block)
     return code.digest()
 
 

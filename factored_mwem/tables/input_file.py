@@ -53,10 +53,6 @@ class InputFile:
         """The file's bytes from the start, whatever else reads it."""
         return _Stream(self, self._handle)
 
-    def streams(self) -> Iterator[tuple[bytes, io.RawIOBase]]:
-        """The bytes of all files of the table: of this one, of which no folder says anything."""
-        yield b"", self.stream()
-
     def arrow(self) -> Any:
         """The same, for pyarrow."""
         return pa.PythonFile(self.stream(), mode="r")

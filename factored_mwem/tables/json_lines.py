@@ -49,7 +49,7 @@ def _lines(stream: Any) -> Iterator[bytes | None]:
         if len(rest) > MAX_RECORD_BYTES:
             rest, long = b"", True
     if rest or long:
-        yield None if long else rest
+        yield None if long else rest if begun else rest.removeprefix(BYTE_ORDER_MARK)
 
 
 def _object(line: bytes | None) -> dict[str, Any]:

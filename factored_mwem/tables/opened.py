@@ -222,6 +222,9 @@ def _wider_type(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
         return one
     if pa.types.is_null(one):
         return other
+    if pa.types.is_dictionary(one) and pa.types.is_dictionary(other):  # its codes are as wide as need be
+        value = _wider_type(one.value_type, other.value_type)
+        return None if value is None else pa.dictionary(pa.int32(), value, one.ordered and other.ordered)
     return pa.string() if is_text(one) and is_text(other) else None
 
 
@@ -234,6 +237,9 @@ def _wider(one: pa.Field, other: pa.Field) -> pa.Field:
 def _as_wide(column: pa.Array, kind: pa.DataType) -> pa.Array:
     if pa.types.is_null(column.type):
         return pa.nulls(len(column), kind)
+    if pa.types.is_dictionary(column.type) and pa.types.is_dictionary(kind):
+        indices, values = column.indices.cast(kind.index_type), column.dictionary.cast(kind.value_type)
+        return pa.DictionaryArray.from_arrays(indices, values, ordered=kind.ordered)
     return column
 
 

@@ -20,7 +20,7 @@ from factored_mwem.errors import InputError
 from factored_mwem.tables.input_file import InputFile
 from factored_mwem.tables.remote_file import RemoteFile, answered
 from factored_mwem.tables.suffixes import PARQUET_SUFFIXES, check_known, suffix_of
-from factored_mwem.tables.uris import is_uri, place_of
+from factored_mwem.tables.uris import is_uri, place_of, without_user
 
 PARTITION = re.compile(r"([^=]+)=(.*)", re.DOTALL)
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
@@ -73,11 +73,22 @@ def places_of(source: str | Path | Sequence[str | Path]) -> list[Place]:
     seen = set[Any]()
     for place in found:
         check_known(place.label, place.label)
-        which = place.path if place.system is not None else os.path.realpath(place.path)
+        which = _identity(place)
         if which in seen:
             raise InputError(f"{place.label} is given twice; its rows would count twice")
         seen.add(which)
     return found
+
+
+def _identity(place: Place) -> Any:
+    """The same for all names of one file, links of either kind too."""
+    if place.system is not None:
+        return place.system.type_name, place.path
+    try:
+        facts = os.stat(place.path)
+    except OSError:  # which opening will say
+        return os.path.realpath(place.path)
+    return facts.st_dev, facts.st_ino
 
 
 def fixed_part(pattern: str) -> str:
@@ -144,7 +155,7 @@ def _check_no_log(folder: str, names: set[str]) -> None:
 def _remote(uri: str) -> Iterator[Place]:
     address, query = without_query(uri)
     scheme, rest = address.split("://", 1)
-    label = f"{scheme}://{rest.split('@')[-1]}"  # without what may be a key
+    label = f"{scheme}://{without_user(rest)}"
     if scheme.lower() in SINGLE_SCHEMES:
         system, path = place_of(uri)
         yield Place(label.split("?", 1)[0], path, system)
@@ -161,7 +172,7 @@ def _remote(uri: str) -> Iterator[Place]:
         names = [name for name in names if _matches(name.split("/"), pattern)]
     if not names:
         raise InputError(f"no file {label}")
-    shown = fixed_part(label) if wild else label.rstrip("/")
+    shown = f"{scheme}://{without_user(folder.split('://', 1)[1])}"
     for name in sorted(names, key=os.fsencode):
         path = f"{base.rstrip('/')}/{name}"
         yield Place(f"{shown}/{_masked(name)}", path, system, _partitions(name))

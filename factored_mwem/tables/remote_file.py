@@ -38,10 +38,6 @@ class RemoteFile:
         """The file's bytes from the start, whatever else reads it."""
         return _Stream(answered(self.path, lambda: self._system.open_input_file(self._place)))
 
-    def streams(self) -> Iterator[tuple[bytes, io.RawIOBase]]:
-        """The bytes of all files of the table: of this one, of which no folder says anything."""
-        yield b"", self.stream()
-
     def arrow(self) -> Any:
         """The same, for pyarrow."""
         return pa.PythonFile(self.stream(), mode="r")

@@ -20,7 +20,7 @@ from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.dialect import Dialect
 from factored_mwem.domain.domain import Domain
 from factored_mwem.tables.kinds import units_of
-from factored_mwem.tables.parsing import MOMENT
+from factored_mwem.tables.parsing import MOMENT, plain
 from factored_mwem.tables.source import Table
 
 GROUPS = " '\u2019\u00a0\u202f"
@@ -54,6 +54,7 @@ def respelt(table: Table, dialect: Dialect, domain: Domain | None, privacy_id: s
 
 
 def _by(ways: Sequence[Respelling], column: pa.Array) -> pa.Array:
+    column = plain(column) if ways else column  # what a folder's name says comes as a dictionary
     for way in ways:
         column = way(column)
     return column

@@ -176,6 +176,7 @@ class LocalPlace:
     def check(self) -> None:
         if not self.name:
             raise InputError(f"{self.path} is the root of this disk; name a folder")
+        files.check_name(Path(self.name))
         if self.path.exists() and not self.path.is_dir():
             raise InputError(f"{self.path} is a file; name a folder")
         inside = self.path if self.path.is_dir() else self.path.parent

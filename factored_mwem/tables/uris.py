@@ -55,11 +55,21 @@ def place_of(uri: str) -> tuple[Any, str]:
 
 def shown(uri: str) -> str:
     """The URI without what may be secret in it: name and password before the host, and all parameters."""
-    scheme, _, rest = uri.partition("?")[0].partition("://")
-    host, slash, path = rest.partition("/")
-    user, _, host = host.rpartition("@")
+    scheme, _, rest = uri.partition("://")
+    address, _, more = rest.partition("?")
+    if "@" in more and "@" not in address and ":" in address.partition("/")[0]:
+        return f"{scheme}://..."  # a password with a `?` in it, perhaps
+    user = address.partition("/")[0].rpartition("@")[0]
     container = user.partition(":")[0] if scheme in _CONTAINERS else ""
-    return f"{scheme}://{container}{'@' if container else ''}{host}{slash}{path}"
+    return f"{scheme}://{container}{'@' if container else ''}{without_user(address)}"
+
+
+def without_user(rest: str) -> str:
+    """What stands behind a URI's `://`, without a name and password before the host. Behind a colon all is
+    taken for a password up to the last `@`: it may hold a slash; a store's key may hold a `@`, too.
+    """
+    host = rest.partition("/")[0]
+    return rest.rpartition("@")[2] if ":" in host else host.rpartition("@")[2] + rest[len(host) :]
 
 
 def name_of(uri: str) -> str:

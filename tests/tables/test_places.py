@@ -4,6 +4,7 @@ values of rows, and stand in no message.
 
 from __future__ import annotations
 
+import datetime
 import os
 from collections import Counter
 from pathlib import Path
@@ -17,11 +18,13 @@ import pytest
 
 from factored_mwem import Domain, release
 from factored_mwem.backends.codes import encode_table
+from factored_mwem.domain.dialect import Dialect
 from factored_mwem.errors import InputError
 from factored_mwem.tables.codec import fit_columns
 from factored_mwem.tables.fingerprint import fingerprint
-from factored_mwem.tables.places import places_of
+from factored_mwem.tables.places import NO_VALUE, places_of
 from factored_mwem.tables.source import Table, open_table
+from factored_mwem.tables.spelling import respelt
 
 CANARY = "CANARY-4711"
 ROWS = [{"a": i % 5, "b": f"v{i % 3}" if i % 7 else None} for i in range(40)]
@@ -282,3 +285,52 @@ def test_folders_without_a_file_and_globs_without_a_match(tmp_path: Path) -> Non
         open_table(tmp_path)
     (tmp_path / "[x].csv").write_text("a\n1\n")  # a name with a bracket is a name where there is such a file
     assert rows_of(open_table(f"{tmp_path}/[x].csv")) == {("1",): 1}
+
+
+def test_hard_links_are_one_file(tmp_path: Path) -> None:
+    folder = spread(tmp_path / "people", "csv", 1)
+    os.link(folder / "part-0.csv", folder / "part-1.csv")
+    with pytest.raises(InputError, match=r"part-1\.csv is given twice; its rows would count twice"):
+        open_table(folder)
+
+
+def test_names_of_partitions_are_respelt_as_cells_are(tmp_path: Path) -> None:
+    for day in ("31.12.1999", "01.02.2000", NO_VALUE):
+        part = tmp_path / "days" / f"day={day}"
+        part.mkdir(parents=True)
+        (part / "x.csv").write_text("price\n1\n")
+    dialect = Dialect.of(date_format="%d.%m.%Y", decimal=",", time_zone="UTC")
+    table = respelt(open_table(tmp_path / "days", dialect=dialect), dialect, None)
+    assert rows_of(table, ["day"]) == {("1999-12-31",): 1, ("2000-02-01",): 1, (None,): 1}
+
+
+def test_how_wide_a_dictionary_s_codes_are_makes_no_difference(tmp_path: Path) -> None:
+    """A writer chooses it by the number of values: one row more, and a folder would be none any more."""
+    (tmp_path / "people").mkdir()
+    for name, kind, count in (("a", pa.int8(), 3), ("b", pa.int16(), 200), ("c", pa.int8(), 1)):
+        values = pa.array([f"{name}{i}" for i in range(count)], pa.large_string() if name == "c" else None)
+        column = pa.DictionaryArray.from_arrays(pa.array([count - 1], kind), values)
+        pf.write_feather(pa.table({"c": column}), str(tmp_path / "people" / f"{name}.feather"))
+    table = open_table(tmp_path / "people")
+    assert table.schema.field("c").type == pa.dictionary(pa.int32(), pa.string())
+    assert rows_of(table) == {("a2",): 1, ("b199",): 1, ("c0",): 1}
+
+
+def test_where_a_file_ends_shows_in_the_fingerprint(tmp_path: Path) -> None:
+    for name, parts in (("one", ("h\n1\nh\n2\n", "h\n3\n")), ("two", ("h\n1\n", "h\n2\nh\n3\n"))):
+        (tmp_path / name).mkdir()
+        for number, text in enumerate(parts):
+            (tmp_path / name / f"{number}.csv").write_text(text)
+    codes = {fingerprint(open_table(tmp_path / name), b"key") for name in ("one", "two")}
+    assert len(codes) == 2
+
+
+@pytest.mark.parametrize("year", [1, 1600, 2020, 9999])
+def test_no_row_s_timestamp_decides_whether_an_orc_file_is_read(tmp_path: Path, year: int) -> None:
+    """The library reads no stripe with a moment that 64 bits of nanoseconds do not hold."""
+    path, moment = tmp_path / "t.orc", pa.array([datetime.datetime(year, 12, 31)], pa.timestamp("us"))
+    orc.write_table(pa.table({"t": moment, "s": ["x"]}), path)
+    table = open_table(path)
+    assert rows_of(table, ["s"]) == {("x",): 1}
+    with pytest.raises(InputError, match="column 't' is a timestamp, which is not read of ORC; leave it out"):
+        rows_of(table)

@@ -228,6 +228,12 @@ def test_nothing_is_spent_where_nothing_can_be_written(
         ("s3://AKIA:secret@bucket/out/?endpoint_override=host", "s3://bucket/out/"),
         ("abfs://box:secret@account.host/t.csv?sas_token=secret", "abfs://box@account.host/t.csv"),
         ("abfss://:secret@account.host/t.csv", "abfss://account.host/t.csv"),
+        ("s3://AKIA:sec/ret@bucket/t.csv", "s3://bucket/t.csv"),
+        ("s3://AKIA:sec@ret@bucket/t.csv", "s3://bucket/t.csv"),
+        ("s3://bucket/a@b.csv", "s3://bucket/a@b.csv"),
+        ("s3://AKIA@bucket/a@b.csv", "s3://bucket/a@b.csv"),
+        ("https://me:sec?ret@host/t.csv", "https://..."),
+        ("https://host/t.csv?sig=a@secret", "https://host/t.csv"),
     ],
 )
 def test_secrets_in_a_uri_are_not_shown(uri: str, public: str) -> None:
