@@ -112,16 +112,16 @@ class Local(Source):
         return profile(self.table, columns)
 
     def encoded(self, domain: Domain, spill: Spill) -> Datavectors:
-        return encode_table(domain, self.table, spill.most, spill.folder)
+        return encode_table(domain, self.table.once(), spill.most, spill.folder)
 
     def fingerprint(self, key: bytes) -> bytes:
         return fingerprint(self.table, key)
 
 
-def open_source(source: Any, records: Records = "checked") -> Source:
-    """A path, a URI, a data frame or anything else that holds a table; `records` as in Policy. InputError
-    where it is none. Reads no row, as far as its kind allows.
+def open_source(source: Any, records: Records = "checked", folder: Path | None = None) -> Source:
+    """A path, a URI, a data frame or anything else that holds a table; `records` as in Policy, `folder` for
+    what a stream must leave on disk. InputError where it is none. Reads no row, as far as its kind allows.
     """
     if isinstance(source, Source):
         return source
-    return Local(open_table(source, records))
+    return Local(open_table(source, records, folder))

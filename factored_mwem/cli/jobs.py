@@ -23,6 +23,7 @@ from factored_mwem.pipeline.publish import check_targets, load_manifest, publish
 from factored_mwem.pipeline.result import Release
 from factored_mwem.request import Request
 from factored_mwem.tables.formats import check_format, manifest_path, write_batches
+from factored_mwem.tables.piped import STANDARD_INPUT
 from factored_mwem.tables.source import stem
 from factored_mwem.workload.queries import KINDS
 from factored_mwem.workload.workload import Workload
@@ -109,7 +110,7 @@ def domain_path(table: Path, given: Path | None) -> Path | None:
     """The domain file: the one given, else NAME.domain.json beside the table, else none."""
     if given:
         return given
-    if not table.name:  # "." or "/", which opening will refuse
+    if not table.name or str(table) == STANDARD_INPUT:  # "." or "/", which opening will refuse
         return None
     beside = table.with_name(f"{stem(table)}.domain.json")
     return beside if beside.exists() else None
@@ -192,6 +193,8 @@ def verified(table: Path, settings: ReleaseSettings, pairs: int, report: Callabl
     """NOT PRIVATE: what neighbours of the table say of a release with these settings."""
     from factored_mwem.verifier.verify import verify
 
+    if str(table) == STANDARD_INPUT:
+        raise InputError("verify reads the table again and again; write standard input to a file first")
     return verify(
         table,
         workload_from(settings),

@@ -33,12 +33,14 @@ class InputFile:
     means to. The time at which mode, links or name changed says too little.
     """
 
-    def __init__(self, path: Path, *, footer: bool = False) -> None:
-        if not stat.S_ISREG(os.stat(path).st_mode):  # before it is opened: a pipe would wait for a writer
-            why = "rows are read more than once; write it to a file first"
+    def __init__(self, path: Path, *, footer: bool = False, handle: int | None = None) -> None:
+        """`handle`: of the file, where it is open already; `path` is then what messages call it."""
+        # before it is opened: a pipe would wait for a writer
+        if handle is None and not stat.S_ISREG(os.stat(path).st_mode):
+            why = "rows are read more than once; write it to a file first, or give - and let it be piped in"
             raise InputError(f"{path} is no regular file, and {why}")
         self.path, self._footer = path, footer
-        self._handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC) if handle is None else handle
         weakref.finalize(self, os.close, self._handle)
         self._identity = self._look()
 

@@ -5,6 +5,7 @@ The only file that opens an input, with the one list of its suffixes.
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -27,6 +28,8 @@ from factored_mwem.tables.arrow_input import (
 )
 from factored_mwem.tables.delimited import read_delimited
 from factored_mwem.tables.input_file import InputFile, Origin
+from factored_mwem.tables.piped import STANDARD_INPUT, begins_as_arrow_stream, piped
+from factored_mwem.tables.streams import Stream, query_of
 from factored_mwem.tables.text_form import Form, Records, read_form
 
 TEXT_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
@@ -42,6 +45,8 @@ def suffix_of(path: Path) -> str:
 
 def stem(path: Path) -> str:
     """The table's name without its suffixes: `adult.csv.gz` -> `adult`."""
+    if str(path) == STANDARD_INPUT:
+        return "stdin"
     return path.name[: -len(suffix)] if (suffix := suffix_of(path)) else path.stem
 
 
@@ -107,6 +112,10 @@ class Table(Private):
         yield from self.read(columns)
         self._check()
 
+    def once(self) -> Table:
+        """The same table for a pass that no other follows: a stream need not be recorded for it."""
+        return replace(self, read=self.read.once) if isinstance(self.read, Stream) else self
+
     def _check(self) -> None:
         if self.origin is not None:
             self.origin.check()
@@ -119,11 +128,17 @@ def check_column(schema: pa.Schema, name: str, what: str = "") -> None:
         raise InputError(f"no column {name!r}{what} in the table; it has {known}")
 
 
-def open_table(source: Any, records: Records = "checked") -> Table:
-    """A path, a pyarrow object or any data frame as a Table, read on demand; `records` as in Policy."""
+def open_table(source: Any, records: Records = "checked", folder: Path | None = None) -> Table:
+    """A path, a pyarrow object, any data frame or stream as a Table, read on demand; `records` as in Policy,
+    `folder` for what a stream must leave on disk.
+    """
     if isinstance(source, Table):
         return source
-    table = _open_path(Path(source), records) if isinstance(source, str | Path) else _open_object(source)
+    is_path = isinstance(source, str | Path)
+    if is_path and str(source) == STANDARD_INPUT:
+        table = _open_piped(records, folder)
+    else:
+        table = _open_path(Path(source), records) if is_path else _open_object(source, folder)
     try:
         names = table.schema.names
     except UnicodeDecodeError:
@@ -160,13 +175,17 @@ def _nulls_as_text(table: Table) -> Table:
     return replace(table, schema=schema, read=read)
 
 
-def _open_object(source: Any) -> Table:
+def _open_object(source: Any, folder: Path | None) -> Table:
     import pyarrow.dataset as ds
 
     if isinstance(source, ds.Dataset):
         origin = DatasetFiles(source)
         passes = _typed("the dataset", lambda columns: source.to_batches(columns=columns))
         return Table(source.schema, False, passes, origin=origin)
+    query = query_of(source)
+    if query is not None:
+        stream = Stream(query, folder)
+        return Table(stream.schema, False, stream)
     try:
         table = whole_table(source)
     except (InputError, MemoryError):
@@ -195,23 +214,38 @@ def _open_path(path: Path, records: Records) -> Table:
             raise InputError(f"no file {path}")
         if path.is_dir():
             raise InputError(f"{path} is a folder; name a file in it")
-        if suffix in TEXT_SUFFIXES:
-            return _open_text(InputFile(path), records)
-        if suffix in ARROW_SUFFIXES:
-            file = InputFile(path)
-            schema = pa.ipc.open_file(file.arrow()).schema
-            return Table(schema, False, _typed(path, lambda columns: read_arrow(file, columns)), origin=file)
-        if suffix in PARQUET_SUFFIXES:
-            import pyarrow.parquet as pq
-
-            file = InputFile(path, footer=True)
-            schema = pq.ParquetFile(file.arrow()).schema_arrow
-            return Table(
-                schema, False, _typed(path, lambda columns: read_parquet(file, columns)), origin=file
-            )
+        if suffix:
+            return _open_file(InputFile(path, footer=suffix in PARQUET_SUFFIXES), suffix, records)
     except UNREADABLE as error:
         raise InputError(f"cannot read {path}: {reason(error)}") from None
     raise InputError(f"{path}: unknown kind of file; use .csv, .csv.gz, .tsv, .parquet, .feather or .arrow")
+
+
+def _open_piped(records: Records, folder: Path | None) -> Table:
+    """What comes through standard input."""
+    pipe = sys.stdin.buffer
+    try:
+        if begins_as_arrow_stream(pipe):
+            query = query_of(pa.ipc.open_stream(pipe))
+            assert query is not None  # as of any reader
+            stream = Stream(query._replace(kind="Arrow stream on standard input"), folder)
+            return Table(stream.schema, False, stream)
+        return _open_file(*piped(pipe, folder), records)
+    except UNREADABLE as error:
+        why = reason(error, "it is damaged, or not what its first bytes say")
+    raise InputError(f"cannot read standard input: {why}")
+
+
+def _open_file(file: InputFile, suffix: str, records: Records) -> Table:
+    if suffix in TEXT_SUFFIXES:
+        return _open_text(file, records)
+    if suffix in ARROW_SUFFIXES:
+        schema = pa.ipc.open_file(file.arrow()).schema
+        return Table(schema, False, _typed(file.path, lambda columns: read_arrow(file, columns)), origin=file)
+    import pyarrow.parquet as pq
+
+    schema = pq.ParquetFile(file.arrow()).schema_arrow
+    return Table(schema, False, _typed(file.path, lambda columns: read_parquet(file, columns)), origin=file)
 
 
 def _open_text(file: InputFile, records: Records) -> Table:

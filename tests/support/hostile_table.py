@@ -36,9 +36,11 @@ SIMPLE = [
         "other": -1,
         "constraints": REQUIRED,
     },
-    {"name": "zip", "type": "integer", "constraints": {"minimum": 0, "maximum": 399, **REQUIRED}, "bins": 400},
+    {"name": "zip", "type": "integer", "constraints": {"minimum": 0, "maximum": 399, **REQUIRED},
+     "bins": 400},
     {"name": "code", "type": "integer", "categories": [7, -7, 2**53 + 1, 2**53], "other": 7},
-    {"name": "day", "type": "date", "constraints": {"minimum": "1999-12-31", "maximum": "2030-01-01"}, "bins": 12},
+    {"name": "day", "type": "date", "constraints": {"minimum": "1999-12-31", "maximum": "2030-01-01"},
+     "bins": 12},
     {"name": "feast", "type": "date", "categories": ["2020-02-29", "1970-01-01", "0001-01-01"]},
     {"name": "member", "type": "boolean"},
 ]  # fmt: skip
@@ -51,8 +53,8 @@ TYPED = [
 """Columns that are exact only where Arrow carries them."""
 INT64 = [-(2**63), -(2**63) + 1, -(2**53), -1, 0, 1, 7, 99, 100, 2**53, 2**53 + 1, 2**62, 2**63 - 1]
 WORDS = [
-    "a", "A", "a ", " a", "", " ", "é", "e\u0301", "É", "it's", "it''s", "x\\41", "xA", "%", "_", "日本", "only",
-    "ONLY", "NA", "na", "none", "yes", "v1", "v299", "v300", "\\", '"', "a\nb", "\ufeffa", "x" * 5000,
+    "a", "A", "a ", " a", "", " ", "é", "e\u0301", "É", "it's", "it''s", "x\\41", "xA", "%", "_", "日本",
+    "only", "ONLY", "NA", "na", "none", "yes", "v1", "v299", "v300", "\\", '"', "a\nb", "\ufeffa", "x" * 5000,
 ]  # fmt: skip
 DAYS = [-719_162, -1, 0, 10_956, 10_957, 18_321, 21_915, 21_916, 2_932_896]
 """From 0001-01-01 to 9999-12-31."""
