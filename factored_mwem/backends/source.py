@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from factored_mwem.backends.codes import encode_table
 from factored_mwem.backends.datavectors import Datavectors
+from factored_mwem.backends.warehouse_uri import is_warehouse
 from factored_mwem.domain.domain import Domain
 from factored_mwem.tables.contributions import bound_contributions, without
 from factored_mwem.tables.fingerprint import fingerprint
@@ -57,6 +58,11 @@ class Source(Private):
     def check_column(self, name: str, what: str = "") -> None:
         """InputError where there is no such column, with those that there are."""
         check_column(self.schema, name, what)
+
+    def check_domain(self, domain: Domain | None) -> None:
+        """InputError where rows cannot be encoded by this domain, or, without one, a domain cannot be learnt
+        of them: by names and types alone.
+        """
 
     @abstractmethod
     def without(self, privacy_id: str) -> Source:
@@ -124,4 +130,8 @@ def open_source(source: Any, records: Records = "checked", folder: Path | None =
     """
     if isinstance(source, Source):
         return source
+    if is_warehouse(source):
+        from factored_mwem.backends.warehouse import open_warehouse
+
+        return open_warehouse(source, folder)
     return Local(open_table(source, records, folder))

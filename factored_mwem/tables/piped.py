@@ -24,9 +24,7 @@ def begins_as_arrow_stream(pipe: Any) -> bool:
     person would have to type it.
     """
     if pipe.isatty():
-        raise InputError(
-            "- is standard input, here a terminal; pipe a table into it, or name a file"
-        )
+        raise InputError("- is standard input, here a terminal; pipe a table into it, or name a file")
     return pipe.peek(len(ARROW_STREAM)).startswith(ARROW_STREAM)
 
 

@@ -29,7 +29,7 @@ from factored_mwem.tables.arrow_input import (
 from factored_mwem.tables.delimited import read_delimited
 from factored_mwem.tables.input_file import InputFile, Origin
 from factored_mwem.tables.piped import STANDARD_INPUT, begins_as_arrow_stream, piped
-from factored_mwem.tables.streams import Stream, query_of
+from factored_mwem.tables.streams import Query, Stream, query_of
 from factored_mwem.tables.text_form import Form, Records, read_form
 
 TEXT_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
@@ -139,6 +139,21 @@ def open_table(source: Any, records: Records = "checked", folder: Path | None = 
         table = _open_piped(records, folder)
     else:
         table = _open_path(Path(source), records) if is_path else _open_object(source, folder)
+    table = _checked(table)
+    if records != "checked" and not table.text:
+        how = f"--{records} says how the lines of a text file are read"
+        raise InputError(f"{how}; leave it out with a typed table")
+    return table
+
+
+def table_of(query: Query, folder: Path | None) -> Table:
+    """What somebody else's library makes, as a table that is read once; `folder` is for its record."""
+    stream = Stream(query, folder)
+    return _checked(Table(stream.schema, False, stream))
+
+
+def _checked(table: Table) -> Table:
+    """The table, once its names will do."""
     try:
         names = table.schema.names
     except UnicodeDecodeError:
@@ -155,9 +170,6 @@ def open_table(source: Any, records: Records = "checked", folder: Path | None = 
     twice = sorted(name for name, times in Counter(names).items() if times > 1)
     if twice:
         raise InputError(f"the table has two columns named {twice[0]!r}; rename one")
-    if records != "checked" and not table.text:
-        how = f"--{records} says how the lines of a text file are read"
-        raise InputError(f"{how}; leave it out with a typed table")
     return _nulls_as_text(table)
 
 
@@ -184,8 +196,7 @@ def _open_object(source: Any, folder: Path | None) -> Table:
         return Table(source.schema, False, passes, origin=origin)
     query = query_of(source)
     if query is not None:
-        stream = Stream(query, folder)
-        return Table(stream.schema, False, stream)
+        return table_of(query, folder)
     try:
         table = whole_table(source)
     except (InputError, MemoryError):
@@ -228,8 +239,7 @@ def _open_piped(records: Records, folder: Path | None) -> Table:
         if begins_as_arrow_stream(pipe):
             query = query_of(pa.ipc.open_stream(pipe))
             assert query is not None  # as of any reader
-            stream = Stream(query._replace(kind="Arrow stream on standard input"), folder)
-            return Table(stream.schema, False, stream)
+            return table_of(query._replace(kind="Arrow stream on standard input"), folder)
         return _open_file(*piped(pipe, folder), records)
     except UNREADABLE as error:
         why = reason(error, "it is damaged, or not what its first bytes say")
