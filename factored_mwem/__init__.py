@@ -1,6 +1,7 @@
 """Differentially private synthetic tables by factored MWEM.
 
     release                        a synthetic table from a private one, and what it cost
+    push_down                      a table in a database whose rows must stay there
     learn                          a domain for a private table, paid for once
     Workload, Domain, Attribute    what must come out right; what may appear in a table, column by column
     Policy, Neighbours             the promise: epsilon, delta, whom it protects; and how it is kept
@@ -37,6 +38,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from factored_mwem.accounting.cap import Cap
     from factored_mwem.accounting.unit import Neighbours
+    from factored_mwem.backends.warehouse import push_down
     from factored_mwem.domain.attribute import Attribute
     from factored_mwem.domain.domain import Domain
     from factored_mwem.errors import (
@@ -71,7 +73,7 @@ __all__ = [
     "Ambiguous", "Attribute", "BudgetExceeded", "Busy", "Cap", "Changed", "Domain", "Errors", "FmwemError",
     "InputError", "LedgerFile", "Lost", "Manifest", "Marginal", "Neighbours", "NothingLearnt", "Policy",
     "Progress", "Release", "ResourceError", "RolledBack", "Verified", "Workload", "draft", "evaluate",
-    "learn", "release", "show_progress", "verify",
+    "learn", "push_down", "release", "show_progress", "verify",
 ]  # fmt: skip
 _HOME = {
     "Attribute": "domain.attribute", "Cap": "accounting.cap", "Domain": "domain.domain",
@@ -80,7 +82,7 @@ _HOME = {
     "Progress": "mechanisms.result", "Release": "pipeline.result", "Verified": "verifier.verify",
     "Workload": "workload.workload", "draft": "tables.draft", "evaluate": "pipeline.evaluate",
     "learn": "pipeline.learn_domain", "release": "pipeline.release", "verify": "verifier.verify",
-    "show_progress": "pipeline.progress",
+    "push_down": "backends.warehouse", "show_progress": "pipeline.progress",
 }  # fmt: skip
 """Modules of the public names; the others are errors."""
 

@@ -98,6 +98,8 @@ def _ordered(attribute: Attribute, column: Any) -> Any:
     """Whole numbers and dates: the special or listed value that they equal, else the bin that they are in."""
     import ibis
 
+    if attribute.type == "integer":  # a constant need not fit a smaller type
+        column = column.cast("int64")
     if attribute.categorical:
         pairs = [(_literal(attribute, unit), code) for code, unit in enumerate(attribute.units.tolist())]
         return column.cases(*pairs, else_=attribute.fallback_code)

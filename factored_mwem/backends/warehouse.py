@@ -44,6 +44,13 @@ def push_down(table: Any) -> Source:
     """A table whose rows stay in their database: an Ibis table or a URI such as
     `postgresql://ana@db/shop#sales.people`, for `release` and whatever else takes a table. The database
     encodes and counts; nothing but counts comes out. InputError where it cannot be done.
+
+    >>> from factored_mwem import InputError, push_down
+    >>> try:
+    ...     push_down("people.csv")
+    ... except InputError as error:
+    ...     print(error)
+    push_down takes an Ibis table, or the URI of a table in a database
     """
     ibis = sys.modules.get("ibis")
     if ibis is not None and isinstance(table, ibis.Table):
