@@ -50,13 +50,16 @@ def push_down(table: Any) -> Source:
     ...     push_down("people.csv")
     ... except InputError as error:
     ...     print(error)
-    push_down takes an Ibis table, or the URI of a table in a database
+    rows can be left where they are only in a database: give --push-down (push_down) an Ibis table ...
     """
     ibis = sys.modules.get("ibis")
     if ibis is not None and isinstance(table, ibis.Table):
         return _staying(table)
     if not is_warehouse(table):
-        raise InputError("push_down takes an Ibis table, or the URI of a table in a database")
+        raise InputError(
+            "rows can be left where they are only in a database: give --push-down (push_down) an Ibis table "
+            "or the URI of one such as duckdb:///shop.db#people"
+        )
     return open_warehouse(table, stay=True)
 
 

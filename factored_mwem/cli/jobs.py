@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from factored_mwem.backends.warehouse import push_down
 from factored_mwem.cli.settings import ReleaseSettings
 from factored_mwem.errors import InputError
 from factored_mwem.files import IfExists, ReleaseFiles, check_target, write_text
@@ -48,7 +49,11 @@ class Done:
     reused: bool
 
 
-def run(table: Path, settings: ReleaseSettings, report: Callable[[Progress], None]) -> Done:
+Named = Path | str
+"""A table by its path, or by a URI."""
+
+
+def run(table: Named, settings: ReleaseSettings, report: Callable[[Progress], None]) -> Done:
     """Release `table` and write its files. What can be refused is so before a row is read."""
     policy, workload = settings.policy, workload_from(settings)
     output = settings.output or Path(f"{stem(table)}.synthetic.parquet")
@@ -61,7 +66,7 @@ def run(table: Path, settings: ReleaseSettings, report: Callable[[Progress], Non
     if not any(booking):
         check_targets(files.paths, exists)
     request = Request.of(
-        table,
+        _given(table, settings),
         workload,
         policy,
         domain=path,
@@ -98,7 +103,12 @@ def _facts(manifest: Manifest, files: ReleaseFiles, domain: Path | None) -> dict
     }
 
 
-def _check_paths(targets: Sequence[Path], inputs: Sequence[Path | None]) -> None:
+def _given(table: Named, settings: ReleaseSettings) -> Any:
+    """What a release is given: the table, or the word that its rows stay where they are."""
+    return push_down(str(table)) if settings.push_down else table
+
+
+def _check_paths(targets: Sequence[Path], inputs: Sequence[Named | None]) -> None:
     if len({os.path.realpath(target) for target in targets}) < len(targets):
         raise InputError("the output, its manifest and the model need three different paths")
     for target in targets:
@@ -106,11 +116,13 @@ def _check_paths(targets: Sequence[Path], inputs: Sequence[Path | None]) -> None
             raise InputError(f"{target} is an input; choose another path")
 
 
-def domain_path(table: Path, given: Path | None) -> Path | None:
+def domain_path(table: Named, given: Path | None) -> Path | None:
     """The domain file: the one given, else NAME.domain.json beside the table, else none."""
     if given:
         return given
-    if not table.name or str(table) == STANDARD_INPUT:  # "." or "/", which opening will refuse
+    if isinstance(table, str) or str(table) == STANDARD_INPUT:  # beside which there is nothing
+        return None
+    if not table.name:  # "." or "/", which opening will refuse
         return None
     beside = table.with_name(f"{stem(table)}.domain.json")
     return beside if beside.exists() else None
@@ -127,28 +139,31 @@ def workload_from(settings: ReleaseSettings, order: int | None = None) -> Worklo
     return workload
 
 
-def dry_run(table: Path, settings: ReleaseSettings, rows: int) -> tuple[Forecast | LearningForecast, str]:
+def dry_run(table: Named, settings: ReleaseSettings, rows: int) -> tuple[Forecast | LearningForecast, str]:
     """The forecast of a release, and the budget's unit; reads the table's header or schema, no row."""
     policy, workload = settings.policy, workload_from(settings)
     path = domain_path(table, settings.domain)
-    request = Request.of(table, workload, policy, domain=path, columns=settings.columns)
+    request = Request.of(_given(table, settings), workload, policy, domain=path, columns=settings.columns)
     scope = Scope.of(request, Machine.of(policy))
     if scope.domain is None:
         return forecast_learning(scope, rows), request.budget.unit
     return forecast(Plan.of(scope, scope.domain), rows), request.budget.unit
 
 
-def learn(table: Path, settings: ReleaseSettings) -> tuple[LearntDomain, dict[str, Any]]:
+def learn(table: Named, settings: ReleaseSettings) -> tuple[LearntDomain, dict[str, Any]]:
     """Learn a domain and write its file; it and the line for scripts."""
     from factored_mwem.pipeline.learn_domain import make_domain
 
-    output = settings.output or table.with_name(f"{stem(table)}.domain.json")
+    beside = Path() if isinstance(table, str) else table.parent
+    output = settings.output or beside / f"{stem(table)}.domain.json"
     exists = IfExists(settings.overwrite)
     _check_paths([output], [table, settings.ledger])
     booking = Booking(settings.ledger, settings.dataset, settings.run_id)
     if settings.run_id is None:
         check_target(output, exists)
-    request = Request.of(table, Workload.marginals(1), settings.policy, columns=settings.columns)
+    request = Request.of(
+        _given(table, settings), Workload.marginals(1), settings.policy, columns=settings.columns
+    )
     with Run.begin(request, booking, version=versions()) as held:
         if held.goes_on and exists is IfExists.REFUSE:  # an earlier attempt wrote what this one will
             exists = IfExists.VERIFY
@@ -171,7 +186,7 @@ def draw(model: Path, rows: int, output: Path, settings: ReleaseSettings) -> dic
     return {"output": str(output), "rows": rows, "sha256": digest, "spent_epsilon": 0}
 
 
-def compare(real: Path, synthetic: Path, order: int, settings: ReleaseSettings) -> Errors:
+def compare(real: Named, synthetic: Path, order: int, settings: ReleaseSettings) -> Errors:
     """NOT PRIVATE: the errors of a synthetic file.
 
     A domain file beside the table is not taken: errors of all its releases are in the same bins.
@@ -189,12 +204,12 @@ def compare(real: Path, synthetic: Path, order: int, settings: ReleaseSettings) 
     )
 
 
-def verified(table: Path, settings: ReleaseSettings, pairs: int, report: Callable[[int], None]) -> Verified:
+def verified(table: Named, settings: ReleaseSettings, pairs: int, report: Callable[[int], None]) -> Verified:
     """NOT PRIVATE: what neighbours of the table say of a release with these settings."""
     from factored_mwem.verifier.verify import verify
 
-    if str(table) == STANDARD_INPUT:
-        raise InputError("verify reads the table again and again; write standard input to a file first")
+    if str(table) == STANDARD_INPUT or settings.push_down:
+        raise InputError("verify reads the rows again and again; write them to a file first, and name that")
     return verify(
         table,
         workload_from(settings),

@@ -20,10 +20,25 @@ from factored_mwem.cli.settings import (
     layered,
     read_config,
 )
+from factored_mwem.tables.uris import is_uri
 
 Command = Callable[..., None]
 
-TablePath = Annotated[Path, typer.Argument(help="CSV (also .gz), TSV, Parquet or Feather file.")]
+
+def table_named(text: str) -> Path | str:
+    """A path, or a URI as it is: a path would lose one of its slashes."""
+    return text if is_uri(text) else Path(text)
+
+
+TablePath = Annotated[
+    Any,
+    typer.Argument(
+        parser=table_named,
+        metavar="TABLE",
+        help="CSV (also .gz), TSV, Parquet or Feather file; - for standard input; or a table in a database, "
+        "such as duckdb:///shop.db#people.",
+    ),
+]
 Json = Annotated[
     bool, typer.Option("--json", help="Machine output only: no summary, errors as JSON on stdout.")
 ]

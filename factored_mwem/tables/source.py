@@ -31,6 +31,7 @@ from factored_mwem.tables.input_file import InputFile, Origin
 from factored_mwem.tables.piped import STANDARD_INPUT, begins_as_arrow_stream, piped
 from factored_mwem.tables.streams import Query, Stream, query_of
 from factored_mwem.tables.text_form import Form, Records, read_form
+from factored_mwem.tables.uris import is_uri, name_of
 
 TEXT_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 ARROW_SUFFIXES = (".feather", ".arrow")
@@ -43,8 +44,13 @@ def suffix_of(path: Path) -> str:
     return max((suffix for suffix in SUFFIXES if path.name.lower().endswith(suffix)), key=len, default="")
 
 
-def stem(path: Path) -> str:
-    """The table's name without its suffixes: `adult.csv.gz` -> `adult`."""
+def stem(path: Path | str) -> str:
+    """The table's name without its suffixes: `adult.csv.gz` -> `adult`, `duckdb:///shop.db#sales.people` ->
+    `people`.
+    """
+    if isinstance(path, str) and "#" in path:
+        return path.rpartition("#")[2].rpartition(".")[2]
+    path = Path(name_of(str(path)) if is_uri(path) else path)
     if str(path) == STANDARD_INPUT:
         return "stdin"
     return path.name[: -len(suffix)] if (suffix := suffix_of(path)) else path.stem

@@ -110,9 +110,7 @@ def test_the_codec_agrees_with_plain_python() -> None:
 @place
 @pytest.mark.parametrize("which", TABLES)
 def test_counts_are_the_same_everywhere(tmp_path: Path, name: str, which: str) -> None:
-    """Orders 1 and 2, at levels of all kinds; of the whole table order 3. Asked twice, and of the same rows in
-    another order.
-    """
+    """Orders 1 and 2, or 3, at levels of all kinds. Asked twice, and of the same rows in another order."""
     typed = name != "sql"
     domain, order = hostile_domain(typed=typed), 3 if which == "whole" and name in ("memory", "sql") else 2
     axes, members, offsets = hostile_views(domain, order)
