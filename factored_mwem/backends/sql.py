@@ -1,5 +1,5 @@
-"""SQL: rows that stay in their database. It encodes them, once, into a temporary table, and counts there by the
-number of a marginal's cell; nothing but counts comes out.
+"""SQL: rows that stay in their database. It encodes them, once, into a temporary table, and counts there by
+the number of a marginal's cell; nothing but counts comes out.
 
 The temporary table is a snapshot, made by one statement: whatever is written to the database meanwhile, every
 pass sees the same rows.
