@@ -152,9 +152,15 @@ def _of_polars(frame: Any) -> Query:
 
 def _of_duckdb(relation: Any) -> Query:
     def start(columns: list[str]) -> Iterable[pa.RecordBatch]:
-        return relation.project(", ".join(map(quoted, columns))).to_arrow_reader(MAX_BATCH_ROWS)
+        return _reader(relation.project(", ".join(map(quoted, columns))))
 
-    return Query("DuckDB relation", relation.limit(0).to_arrow_reader(1).schema, start)
+    return Query("DuckDB relation", _reader(relation.limit(0)).schema, start)
+
+
+def _reader(relation: Any) -> pa.RecordBatchReader:
+    """Its name before DuckDB 2 was another."""
+    start = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
+    return start(MAX_BATCH_ROWS)
 
 
 def quoted(name: str) -> str:
@@ -208,8 +214,7 @@ def _is_polars(source: Any) -> bool:
 
 def _is_duckdb(source: Any) -> bool:
     duckdb = sys.modules.get("duckdb")
-    is_one = duckdb is not None and isinstance(source, duckdb.DuckDBPyRelation)
-    return is_one and hasattr(source, "to_arrow_reader")
+    return duckdb is not None and isinstance(source, duckdb.DuckDBPyRelation)
 
 
 def _is_ibis(source: Any) -> bool:

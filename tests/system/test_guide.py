@@ -39,6 +39,7 @@ MADE = {
     "ledger": "monday.parquet books.json",
     "how-it-works": "half.fmwem more.parquet",
     "accuracy": "one.parquet",
+    "reach": "lazy.parquet relation.parquet piped.parquet",
     "python": "adult.fmwem duckdb.feather small.parquet task-monday.parquet",
 }
 """What the examples of a page must leave behind."""
