@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from factored_mwem.backends.codes import encode_table
 from factored_mwem.backends.datavectors import Datavectors
-from factored_mwem.backends.warehouse_uri import is_warehouse
 from factored_mwem.domain.domain import Domain
 from factored_mwem.tables.contributions import bound_contributions, without
 from factored_mwem.tables.fingerprint import fingerprint
@@ -130,8 +129,4 @@ def open_source(source: Any, records: Records = "checked", folder: Path | None =
     """
     if isinstance(source, Source):
         return source
-    if is_warehouse(source):
-        from factored_mwem.backends.warehouse import open_warehouse
-
-        return open_warehouse(source, folder)
     return Local(open_table(source, records, folder))

@@ -102,9 +102,7 @@ class ReleaseSettings(BaseModel):
     ] = None
     push_down: Annotated[
         StrictBool,
-        Flag(
-            Group.READING, bool, "Tables in a database: its rows stay there, which encodes and counts them."
-        ),
+        Flag(Group.EFFORT, bool, "Tables in a database: its rows stay there, which encodes and counts them."),
     ] = False
     rows: Annotated[
         Whole | None,

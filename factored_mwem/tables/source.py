@@ -26,6 +26,8 @@ from factored_mwem.tables.arrow_input import (
     sound_batches,
     whole_table,
 )
+from factored_mwem.tables.database_uri import is_database
+from factored_mwem.tables.databases import database_query
 from factored_mwem.tables.delimited import read_delimited
 from factored_mwem.tables.input_file import InputFile, Origin
 from factored_mwem.tables.piped import STANDARD_INPUT, begins_as_arrow_stream, piped
@@ -143,6 +145,8 @@ def open_table(source: Any, records: Records = "checked", folder: Path | None = 
     is_path = isinstance(source, str | Path)
     if is_path and str(source) == STANDARD_INPUT:
         table = _open_piped(records, folder)
+    elif is_database(source):
+        table = table_of(database_query(source), folder)
     else:
         table = _open_path(Path(source), records) if is_path else _open_object(source, folder)
     table = _checked(table)

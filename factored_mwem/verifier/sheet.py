@@ -17,6 +17,7 @@ from numpy.random import Generator
 from factored_mwem.backends.source import Local
 from factored_mwem.errors import InputError
 from factored_mwem.request import Request
+from factored_mwem.tables.database_uri import is_database
 from factored_mwem.tables.input_file import InputFile
 from factored_mwem.tables.source import is_text_file
 from factored_mwem.tables.text_form import read_form
@@ -55,6 +56,6 @@ def sheet_of(source: Any, request: Request, folder: Path) -> Sheet:
         raise InputError("verify changes rows of a table on this machine; give it a file or a data frame")
     batches = request.private.table.batches(schema.names)
     table = pa.Table.from_batches(list(batches), schema)
-    suffix = Path(source).suffix.lower() if isinstance(source, str | Path) else ""
+    suffix = Path(source).suffix.lower() if isinstance(source, str | Path) and not is_database(source) else ""
     types = source.dtypes if type(source).__module__.split(".")[0] == "pandas" else None
     return Rows.of(table, by_id, folder, suffix, types)

@@ -1,4 +1,4 @@
-"""Warehouse URI: how a table in a database is named: as Ibis names the database, and the table behind #.
+"""Database URI: how a table in a database is named: as Ibis names the database, and the table behind #.
 
 `duckdb:///data/shop.db#people`, `postgresql://ana@db/shop#sales.people`, `bigquery://project/set#people`,
 `snowflake://...#people`. What else is in a URI may be a secret: messages show its place alone.
@@ -16,7 +16,7 @@ SCHEMES = ("duckdb", "postgresql", "postgres", "bigquery", "snowflake")
 _URI = re.compile(rf"({'|'.join(SCHEMES)})://", re.IGNORECASE)
 
 
-def is_warehouse(source: Any) -> bool:
+def is_database(source: Any) -> bool:
     """Whether a text names a table in a database."""
     return isinstance(source, str) and _URI.match(source) is not None
 
