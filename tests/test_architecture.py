@@ -279,13 +279,25 @@ def _uses(function: ast.AST, words: tuple[str, ...]) -> Iterator[str]:
 
 
 WHO_SAYS = {
-    "profile": {"tables.profile", "tables.draft", "backends.source", "privacy.discover"},
-    "ColumnProfile": {"tables.profile", "tables.draft", "backends.source", "privacy.discover"},
+    "profile": {"tables.profile", "tables.draft", "backends.source", "backends.sql", "privacy.discover"},
+    "ColumnProfile": {
+        "tables.profile",
+        "tables.draft",
+        "backends.source",
+        "backends.sql",
+        "privacy.discover",
+    },
     "recode": {"privacy.counts", "privacy.session", "mechanisms.learn"},
     "encode_table": {"backends.codes", "backends.source"},
-    "encoded": {"backends.source", "privacy.counts", "pipeline.readings", "tables.decode"},
-    "exact_counts": {"backends.datavectors", "backends.codes", "privacy.counts"},
-    "bounded": {"backends.source", "mechanisms.plan", "pipeline.release", "pipeline.learn_domain"},
+    "encoded": {"backends.source", "backends.sql", "privacy.counts", "pipeline.readings", "tables.decode"},
+    "exact_counts": {"backends.datavectors", "backends.codes", "backends.sql", "privacy.counts"},
+    "bounded": {
+        "backends.source",
+        "backends.sql",
+        "mechanisms.plan",
+        "pipeline.release",
+        "pipeline.learn_domain",
+    },
     "bound_contributions": {"tables.contributions", "backends.source"},
     "OpenDPNoise": {"privacy.noise", "pipeline.release", "pipeline.learn_domain", "verifier.watch"},
     "public_total": {"privacy.counts", "privacy.session", "mechanisms.total"},

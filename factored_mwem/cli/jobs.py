@@ -161,9 +161,7 @@ def learn(table: Named, settings: ReleaseSettings) -> tuple[LearntDomain, dict[s
     booking = Booking(settings.ledger, settings.dataset, settings.run_id)
     if settings.run_id is None:
         check_target(output, exists)
-    request = Request.of(
-        _given(table, settings), Workload.marginals(1), settings.policy, columns=settings.columns
-    )
+    request = Request.of(table, Workload.marginals(1), settings.policy, columns=settings.columns)
     with Run.begin(request, booking, version=versions()) as held:
         if held.goes_on and exists is IfExists.REFUSE:  # an earlier attempt wrote what this one will
             exists = IfExists.VERIFY

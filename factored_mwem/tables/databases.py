@@ -17,8 +17,8 @@ T = TypeVar("T")
 
 
 def database_query(uri: str) -> Query:
-    """The rows of a table in a database. InputError where it cannot be reached, or a package is missing; reads
-    no row.
+    """The rows of a table in a database. Reads none; InputError where it cannot be reached, or a package is
+    missing.
     """
     openers = {"duckdb": _duckdb, "postgresql": _postgres, "postgres": _postgres}
     return _opened(uri, lambda scheme, url, path: openers.get(scheme, _by_ibis)(url, path))

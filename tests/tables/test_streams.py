@@ -58,6 +58,7 @@ def test_later_passes_see_the_rows_of_the_first() -> None:
     first = rows_of(table, ["age"])
     assert [row["age"] for row in rows_of(table)] == [row["age"] for row in first]
     assert sorted(row["age"] for row in first) == list(range(200))
+    assert [row["age"] for row in rows_of(table.once())] == [row["age"] for row in first]
     assert source.reads == 1
 
 
