@@ -171,6 +171,7 @@ INSIDERS = (
     "Sealed.reveal",
     "PrivateRows.count",
     "PrivateRows.recode",
+    "PrivateRows.foresee",
     "PrivateRows.answer",
     "PrivateRows.public_total",
 )
@@ -290,7 +291,13 @@ WHO_SAYS = {
     "recode": {"privacy.counts", "privacy.session", "mechanisms.learn"},
     "encode_table": {"backends.codes", "backends.source"},
     "encoded": {"backends.source", "backends.sql", "privacy.counts", "pipeline.readings", "tables.decode"},
-    "exact_counts": {"backends.datavectors", "backends.codes", "backends.sql", "privacy.counts"},
+    "exact_counts": {
+        "backends.datavectors",
+        "backends.codes",
+        "backends.held",
+        "backends.sql",
+        "privacy.counts",
+    },
     "bounded": {
         "backends.source",
         "backends.sql",
