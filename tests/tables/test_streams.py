@@ -237,7 +237,8 @@ def test_a_lone_column_is_no_table() -> None:
 
 
 def test_a_fingerprint_does_not_hang_on_batches() -> None:
-    table = hostile_table(70_001, typed=True)
+    words = pa.array([None, "", "a", "bcd", "é" * 9], pa.string()).take(np.arange(200_003) ** 2 % 5)
+    table = pa.table({"word": words, "number": np.arange(200_003)})
     whole = fingerprint(open_table(table), b"k")
     for rows in (999, 2**16, 70_000):
         assert fingerprint(open_table(table.to_reader(rows)), b"k") == whole
