@@ -73,6 +73,7 @@ def run(table: Named, settings: ReleaseSettings, report: Callable[[Progress], No
         columns=settings.columns,
         rows=settings.rows,
         sample_seed=settings.sample_seed,
+        spill=settings.spill,
     )
     with Run.begin(request, booking, version=versions()) as held:
         reused = held.reusable(files)

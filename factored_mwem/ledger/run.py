@@ -36,7 +36,9 @@ from factored_mwem.request import Request
 LAST_WORD_SECONDS = 5.0
 """How long a run that ends by an error waits to tell the books: they count it in full in any case."""
 log = logging.getLogger("factored_mwem")
-"""For programs that call this one; only what may be published goes there."""
+"""For programs that call this one: at INFO what the operator of a job wants to find in its log. Only what may
+be published goes there, no handler is set here, and nothing is louder than INFO, which Python would print.
+"""
 
 
 class Booking(NamedTuple):
@@ -135,6 +137,13 @@ class Run:
         if self._stuck is not None and entry.state != "finished":
             raise self._stuck
         self._number, self.chain_head = entry.number, file.head(entry.number)
+        log.info(
+            "goes on as release %d of dataset %r, run %r (%s): no noise is paid for twice",
+            entry.number,
+            asked.dataset,
+            run_id,
+            entry.state,
+        )
 
     def _start_over(self, file: LedgerFile, run_id: str) -> None:
         """No entry, no draw: what an attempt wrote to its journal before it died says nothing."""
@@ -266,6 +275,8 @@ class Run:
                 began=self._began,
             )
         told.budget_spent = self.charged
+        if self.charged:
+            log.info("ended early, after noise was paid for: %s", told.advice)
         finished = self._finished or (self._entry is not None and self._entry.state == "finished")
         if self._file is not None and self._number is not None and not finished:
             with contextlib.suppress(FmwemError):

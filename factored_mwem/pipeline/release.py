@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -28,6 +29,8 @@ from factored_mwem.privacy.session import Session
 from factored_mwem.request import Request
 from factored_mwem.workload.workload import Workload
 
+log = logging.getLogger("factored_mwem")
+
 
 def release(
     table: Any,
@@ -38,6 +41,7 @@ def release(
     columns: Sequence[str] | None = None,
     rows: int | None = None,
     sample_seed: int | None = None,
+    spill: str | Path | None = None,
     ledger: str | Path | None = None,
     dataset: str | None = None,
     run_id: str | None = None,
@@ -50,8 +54,8 @@ def release(
     publish. `workload` may be the order K of all K-way marginals. Without `domain` a share of the budget
     learns one. `choices` are fields of Policy, where no policy is given. With `ledger`, a ledger file, the
     cost is entered under `dataset` before it is spent; the same `run_id` again gives the same release for
-    nothing. Raises InputError, BudgetExceeded or ResourceError before anything is spent, wherever that can be
-    known from public facts.
+    nothing. `spill`: a folder for what memory does not hold of the rows. Raises InputError, BudgetExceeded or
+    ResourceError before anything is spent, wherever that can be known from public facts.
 
     >>> import pyarrow as pa
     >>> from factored_mwem import release
@@ -63,7 +67,15 @@ def release(
     (1000, 2)
     """
     request = Request.of(
-        table, workload, policy, domain=domain, columns=columns, rows=rows, sample_seed=sample_seed, **choices
+        table,
+        workload,
+        policy,
+        domain=domain,
+        columns=columns,
+        rows=rows,
+        sample_seed=sample_seed,
+        spill=spill,
+        **choices,
     )
     with Run.begin(request, Booking(ledger, dataset, run_id), version=versions()) as run:
         made = make(request, run, report)
@@ -96,10 +108,12 @@ def make(
     else:
         session, plan = _learnt(session, table, scope, run)
     session = session.foresee(plan.candidates)
-    fitted = MECHANISMS[policy.engine](session, plan, report)  # ---- ... to here
+    fitted = MECHANISMS[policy.engine](session, plan, _noted(report))  # ---- ... to here
     run.drawn(accountant)
     reach("after fit")
     manifest = describe(plan, fitted, accountant, run, created=pinned["created"])
+    spent = manifest.guarantee.spent_epsilon
+    log.info("measured in %d rounds; spent epsilon %.6g of %g", fitted.rounds, spent, policy.epsilon)
     rows = min(round(fitted.model.total), DEFAULT_MAX_ROWS) if request.rows is None else request.rows
     return Release(
         plan.domain,
@@ -113,6 +127,16 @@ def make(
     )
 
 
+def _noted(report: Report) -> Report:
+    """The report, and a line a round in the log."""
+
+    def note(step: Progress) -> None:
+        log.debug("round %d: measured %r; %d cells", step.round, [*step.attributes], step.cells)
+        report(step)
+
+    return note
+
+
 def _learnt(session: Session, table: Source, scope: Scope, run: Run) -> tuple[Session, Plan]:
     """The session and the plan under a learnt domain. Where it ends there, because hardly anything could be
     learnt, the books hear what was spent until then; a refusal that other limits mend leaves the run open.
@@ -120,6 +144,7 @@ def _learnt(session: Session, table: Source, scope: Scope, run: Run) -> tuple[Se
     workload, policy = scope.request.workload, scope.request.policy
     try:
         learnt = learn(session, table, scope.columns, policy, needed=workload.columns)
+        log.info("learnt the domain of %d columns, left out %r", len(learnt.domain), [*learnt.dropped])
         return learnt.session, Plan.of(scope, learnt.domain, learnt)
     except NothingLearnt:
         if run.charged:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import secrets
 from collections.abc import Callable, Iterator
@@ -24,6 +25,8 @@ from factored_mwem.pipeline.model_fields import Contents
 from factored_mwem.pipeline.summary import facts_of, in_html
 from factored_mwem.tables.formats import check_format, manifest_path, write_batches
 from factored_mwem.workload.workload import Workload
+
+log = logging.getLogger("factored_mwem")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -114,6 +117,7 @@ class Release(Contents):
             if not kept:
                 remove(path)  # data without its manifest is not a release
             raise
+        log.info("wrote %r: %d rows; then %r", str(path), self.rows, str(beside))
         return manifest
 
     def save(
@@ -128,6 +132,7 @@ class Release(Contents):
         `before()` is called just before the file appears.
         """
         model_file.save(self, Path(path), IfExists(overwrite), before)
+        log.info("wrote %r: the model", str(path))
 
     @classmethod
     def load(cls, path: str | Path) -> Release:

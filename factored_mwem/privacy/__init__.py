@@ -4,11 +4,14 @@ What noise costs: accounting/ (unit.py every sensitivity, accountant.py every sc
 scores and answers are: workload/candidates.py, residual_basis.py and queries/, domain/levels.py,
 kernels/counting.py, scoring.py and linear.py. What a row is: tables/delimited.py and kernels/text.py (records
 of a text file), source.py, contributions.py (at most k of a person), parsing.py, codec.py (values to codes),
-profile.py (what `discover` counts). mechanisms/ says what is asked; ledger/ keeps count across releases and
-attempts.
+profile.py (what `discover` counts). Where rows are, and that every place counts the same: backends/.
+mechanisms/ says what is asked; ledger/ keeps count across releases and attempts.
 
-What reads private rows: `Table.batches` alone, for codec.py, profile.py, contributions.py and the fingerprint
-of tables/fingerprint.py, and, NOT PRIVATE, for draft.py, pipeline/readings.py (of `evaluate`) and verifier/.
+What reads private rows: the verbs of `backends.source.Source` (bounded, profile, encoded, fingerprint) and
+`Datavectors.exact_counts`. On this machine all go through `Table.batches` alone, for backends/codes.py,
+profile.py, contributions.py and tables/fingerprint.py, and, NOT PRIVATE, for draft.py, pipeline/readings.py
+(of `evaluate`) and verifier/. Counts are exact sums over rows of public functions of each row: order, parts,
+retries and threads cannot change them, and coarser ones are exact sums of finer ones.
 
 Neighbours. Two inputs are neighbours when one has the records of one person more (add-remove), or another
 person's records in place of one's (replace); a person has at most k. A record of a text file is a line, as it

@@ -6,6 +6,7 @@
     python scripts/bench reading ...                CPU of reading text files
     python scripts/bench rules ...                  rows that break a domain's rules, and what rules cost
     python scripts/bench labels ...                 what can be learnt from the rows; groups; correlations
+    python scripts/bench reach ...                  CPU and memory of tables of many rows
     python scripts/bench tables ...                 tables of codes to run the others on
     python scripts/bench same ...                   do two checkouts release the same bytes?
 
@@ -17,7 +18,7 @@ from importlib import import_module
 from pathlib import Path
 
 MODULES = {"accuracy": "runs", "speed": "runs", "scale": "runs"} | {
-    name: name for name in ("workloads", "raw", "reading", "rules", "labels", "tables", "same")
+    name: name for name in ("workloads", "raw", "reading", "rules", "labels", "reach", "tables", "same")
 }
 
 if __name__ == "__main__":

@@ -40,7 +40,8 @@ MADE = {
     "how-it-works": "half.fmwem more.parquet",
     "accuracy": "one.parquet",
     "reach": "lazy.parquet relation.parquet piped.parquet",
-    "python": "adult.fmwem duckdb.feather small.parquet task-monday.parquet",
+    "jobs": "2026-11-22.parquet tuesday.parquet task-monday.parquet task-wednesday.manifest.json",
+    "python": "adult.fmwem duckdb.feather small.parquet",
 }
 """What the examples of a page must leave behind."""
 SAID = {
