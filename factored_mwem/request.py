@@ -65,9 +65,10 @@ class Request:
         assert isinstance(workload, Workload)  # as the check has found
         rows, sample_seed = (None if n is None else int(n) for n in numbers)
         policy = policy if policy is not None else Policy.of(**choices)
-        private = open_source(table, policy.records)
+        folder = _folder(spill)
+        private = open_source(table, policy.records, folder)
         columns = None if columns is None else list(columns)
-        return cls(private, workload, policy, _declared(domain), columns, rows, sample_seed, _folder(spill))
+        return cls(private, workload, policy, _declared(domain), columns, rows, sample_seed, folder)
 
     def __repr__(self) -> str:
         columns = reprlib.repr(self.columns)

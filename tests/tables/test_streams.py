@@ -299,3 +299,13 @@ def test_damaged_standard_input_is_refused_in_one_line(piped: Any, content: byte
         rows_of(open_table("-"))
     assert CANARY not in str(refused.value)
     assert refused.value.__context__ is None or refused.value.__suppress_context__
+
+
+def test_the_record_lies_where_the_caller_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from factored_mwem.tables import streams
+
+    folders: list[Any] = []
+    plain = streams.nameless
+    monkeypatch.setattr(streams, "nameless", lambda where, end: folders.append(where) or plain(where, end))
+    make(Request.of(people().to_reader(), 1, rows=3, epsilon=100, spill=tmp_path), noise=FakeNoise())
+    assert folders == [tmp_path]
