@@ -49,15 +49,10 @@ def _blocks(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordB
             at += waiting[-1].num_rows
             room -= waiting[-1].num_rows
             if not room:
-                yield _copied(waiting)
+                yield pa.concat_batches(waiting)
                 waiting, room = [], rows
     if waiting:
-        yield _copied(waiting)
-
-
-def _copied(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """The parts as one; the library would not copy a single one, and write more of its text than is in it."""
-    return pa.concat_batches([*parts, parts[0].slice(0, 0)])
+        yield pa.concat_batches(waiting)
 
 
 def _decoded(column: pa.Array) -> pa.Array:

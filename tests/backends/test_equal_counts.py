@@ -122,6 +122,16 @@ def test_counts_are_the_same_everywhere(tmp_path: Path, name: str, which: str) -
         assert (found == expected(which, order, typed=typed)).all()
 
 
+def test_levels_are_mapped_in_the_query_where_fine_marginals_are_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = as_sql(TABLES["whole"](False), tmp_path)
+    monkeypatch.setattr("factored_mwem.backends.sql.MAX_FINE_CELLS", 0)
+    data = source.encoded(hostile_domain(), IN_MEMORY)
+    found = data.exact_counts(*hostile_views(hostile_domain(), 2))
+    assert (found == expected("whole", 2, typed=False)).all()
+
+
 def inputs_of_the_noise(source: Source, domain: Domain) -> list[Any]:
     noise = FakeNoise(offset=lambda values, scale: values + np.arange(len(values)) % 3 - 1)
     make(Request.of(source, 3, domain=domain, rounds=6, sample_seed=0, rows=10), noise=noise)

@@ -135,7 +135,8 @@ def hostile_views(domain: Domain, order: int = 3) -> tuple[list[Axis], np.ndarra
     axes = [Axis(i, None, size) for i, size in enumerate(domain.shape)]
     for i, size in enumerate(domain.shape):
         if i % 2 == 0 and size > 2:
-            axes.append(Axis(i, (np.arange(size) * 7 % 5 % min(5, size)).astype(np.uint32), min(5, size)))
+            lookup = np.where(np.arange(size) % 2, size > 3, np.arange(size) * 7 % min(5, size))
+            axes.append(Axis(i, lookup.astype(np.uint32), min(5, size)))
     members, sizes = [], []
     for k in range(1, order + 1):
         for chosen in itertools.combinations(range(len(axes)), k):
