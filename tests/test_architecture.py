@@ -75,9 +75,23 @@ HOME = {
     "numba": {"kernels"},
     "opendp": {"accounting.conversion", "privacy.noise", "verifier.tap"},
     "random": set(),
-    "secrets": {"pipeline.release", "pipeline.result", "ledger.file", "ledger.run", "cli.jobs"},
+    "secrets": {
+        "pipeline.release",
+        "pipeline.result",
+        "ledger.database",
+        "ledger.file",
+        "ledger.run",
+        "cli.jobs",
+    },
+    "psycopg": {"ledger.postgres"},
     "pickle": set(),
-    "logging": {"ledger.run", "pipeline.release", "pipeline.learn_domain", "pipeline.result"},
+    "logging": {
+        "ledger.run",
+        "pipeline.release",
+        "pipeline.learn_domain",
+        "pipeline.writing",
+        "pipeline.model_file",
+    },
 }
 """Libraries that only these modules may import. Those that log have rows sealed alone, or none."""
 INSIDE_THE_VERIFIER = {
@@ -427,7 +441,7 @@ def no_seed(found: Sources) -> list[str]:
                 and ast.unparse(node).startswith("np.random")
             ):
                 annotation_only = name in (
-                    "model.sampling", "tables.decode", "tables.derive", "model.refinement"
+                    "model.drawing", "model.sampling", "tables.decode", "tables.derive", "model.refinement"
                 )  # fmt: skip
                 if (
                     name.startswith("privacy")

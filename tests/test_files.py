@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.feather as pf
 import pyarrow.parquet as pq
@@ -17,9 +18,10 @@ from factored_mwem import Domain, Release, release
 from factored_mwem import files as output
 from factored_mwem.errors import InputError, ResourceError
 from factored_mwem.files import IfExists, check_target, replacing, write_text
-from factored_mwem.pipeline import result
+from factored_mwem.pipeline import writing
 from factored_mwem.tables import formats
-from factored_mwem.tables.formats import METADATA_KEY, check_format, manifest_path, write_batches
+from factored_mwem.tables.formats import METADATA_KEY, output_of, write_batches
+from factored_mwem.tables.release_files import manifest_of
 
 TABLE = pa.table({"s": ["0311", "b", None] * 40, "n": [1, 2, 3] * 40})
 DOMAIN = Domain.from_dict(
@@ -49,6 +51,7 @@ def test_the_manifest_names_the_very_file_beside_it(tmp_path: Path, made: Releas
         "file": "t.parquet",
         "rows": 50,
         "sha256": hashlib.sha256((tmp_path / "t.parquet").read_bytes()).hexdigest(),
+        "parts": [],
     }
     inside = json.loads(pq.read_schema(tmp_path / "t.parquet").metadata[METADATA_KEY])
     assert inside["output"].pop("sha256") is None  # a file cannot hold its own hash
@@ -69,6 +72,20 @@ def test_every_format_holds_the_same_rows(tmp_path: Path, made: Release, suffix:
     found = pq.read_table(path) if suffix == ".parquet" else pf.read_table(path)
     assert found.to_pylist() == made.to_arrow().to_pylist()
     assert found.schema.remove_metadata() == made.schema
+
+
+def test_columns_whose_values_repeat_have_dictionaries(tmp_path: Path) -> None:
+    """Others do not, for theirs would only cost. The values are the same either way."""
+    numbers = np.random.default_rng(0).random(10_000)
+    columns = {"few": np.round(numbers, 2), "many": numbers, "text": numbers.astype(str)}
+    batch = pa.RecordBatch.from_pydict(columns)
+    write_batches(tmp_path / "t.parquet", batch.schema, [batch, batch])
+    group = pq.ParquetFile(tmp_path / "t.parquet").metadata.row_group(0)
+    found = {group.column(i).path_in_schema: group.column(i).encodings for i in range(3)}
+    assert {name for name, encodings in found.items() if "RLE_DICTIONARY" in encodings} == {"few", "text"}
+    assert pq.read_table(tmp_path / "t.parquet") == pa.Table.from_batches([batch, batch])
+    write_batches(tmp_path / "none.parquet", batch.schema, [])
+    assert pq.read_table(tmp_path / "none.parquet").num_rows == 0
 
 
 def test_dictionaries_that_differ_between_batches_fit_an_arrow_file(tmp_path: Path) -> None:
@@ -105,7 +122,7 @@ def test_overwriting_removes_the_old_manifest_first(
         seen.append(names(tmp_path))
         raise RuntimeError("power cut")
 
-    monkeypatch.setattr(result, "write_text", crash)
+    monkeypatch.setattr(writing, "write_text", crash)
     with pytest.raises(RuntimeError, match="power cut"):
         made.write(tmp_path / "t.parquet", overwrite=True)
     assert seen == [["t.parquet"]]
@@ -174,7 +191,7 @@ def test_targets_are_judged_before_anything_is_spent(tmp_path: Path, monkeypatch
     with pytest.raises(InputError, match="is a folder"):
         check_target(tmp_path, IfExists.REPLACE)
     with pytest.raises(InputError, match=r"unknown output format; use one of \.parquet"):
-        check_format(Path("t.xlsx"))
+        output_of(Path("t.xlsx"))
     for error, expected, words in (
         (13, InputError, "permission denied"),
         (30, InputError, "read-only file system"),
@@ -207,4 +224,5 @@ def test_a_file_reaches_the_disk_before_its_name(tmp_path: Path, monkeypatch: py
 
 
 def test_names_of_manifests() -> None:
-    assert manifest_path(Path("a/adult.synthetic.parquet")) == Path("a/adult.synthetic.manifest.json")
+    assert str(manifest_of(output_of("a/adult.synthetic.parquet"))) == "a/adult.synthetic.manifest.json"
+    assert str(manifest_of(output_of("a/adult/"))) == "a/adult.manifest.json"

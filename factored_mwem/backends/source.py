@@ -14,11 +14,13 @@ import pyarrow as pa
 
 from factored_mwem.backends.codes import encode_table
 from factored_mwem.backends.datavectors import Datavectors
+from factored_mwem.domain.dialect import PLAIN, Dialect
 from factored_mwem.domain.domain import Domain
 from factored_mwem.tables.contributions import bound_contributions, without
 from factored_mwem.tables.fingerprint import fingerprint
 from factored_mwem.tables.profile import ColumnProfile, profile
 from factored_mwem.tables.source import Private, Table, check_column, open_table
+from factored_mwem.tables.spelling import respelt
 from factored_mwem.tables.text_form import Form, Records
 
 
@@ -52,6 +54,16 @@ class Source(Private):
     @property
     def form(self) -> Form | None:
         """How such a text is written, where it is one."""
+        return None
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """Columns of a typed table that are text whose type only the domain can tell."""
+        return ()
+
+    @property
+    def zone(self) -> str | None:
+        """Of timestamps in a text table, which come back in it."""
         return None
 
     def check_column(self, name: str, what: str = "") -> None:
@@ -107,6 +119,14 @@ class Local(Source):
     def form(self) -> Form | None:
         return self.table.form
 
+    @property
+    def said(self) -> tuple[str, ...]:
+        return self.table.said
+
+    @property
+    def zone(self) -> str | None:
+        return self.table.zone
+
     def without(self, privacy_id: str) -> Local:
         return Local(without(self.table, privacy_id))
 
@@ -123,10 +143,21 @@ class Local(Source):
         return fingerprint(self.table, key)
 
 
-def open_source(source: Any, records: Records = "checked", folder: Path | None = None) -> Source:
-    """A path, a URI, a data frame or anything else that holds a table; `records` as in Policy, `folder` for
-    what a stream must leave on disk. InputError where it is none. Reads no row, as far as its kind allows.
+def open_source(
+    source: Any,
+    records: Records = "checked",
+    dialect: Dialect = PLAIN,
+    names: Sequence[str] | None = None,
+    domain: Domain | None = None,
+    privacy_id: str | None = None,
+    folder: Path | None = None,
+) -> Source:
+    """A path, a URI, a data frame or anything else that holds a table; `records` as in Policy. InputError
+    where it is none. Reads no row, as far as its kind allows.
+
+    `dialect`: how a text file is written, whose columns are read by their types in `domain`, but for
+    `privacy_id`; `names`: the columns of JSON lines; `folder`: where a stream leaves what it must.
     """
     if isinstance(source, Source):
         return source
-    return Local(open_table(source, records, folder))
+    return Local(respelt(open_table(source, records, dialect, names, folder), dialect, domain, privacy_id))

@@ -11,21 +11,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from factored_mwem.backends.warehouse import push_down
+from factored_mwem.cli.inputs import Given, addresses, domain_beside, domain_path, local_paths, title
 from factored_mwem.cli.settings import ReleaseSettings
 from factored_mwem.errors import InputError
-from factored_mwem.files import IfExists, ReleaseFiles, check_target, write_text
+from factored_mwem.files import IfExists
 from factored_mwem.ledger.run import Booking, Run
 from factored_mwem.mechanisms.limits import Machine
 from factored_mwem.mechanisms.plan import Plan, Scope
 from factored_mwem.mechanisms.result import Progress
 from factored_mwem.pipeline.forecast import Forecast, LearningForecast, forecast, forecast_learning
 from factored_mwem.pipeline.manifest import Manifest, versions
-from factored_mwem.pipeline.publish import check_targets, load_manifest, publish
+from factored_mwem.pipeline.publish import load_manifest, publish
 from factored_mwem.pipeline.result import Release
+from factored_mwem.pipeline.writing import drawn_ahead, workers_of, write_release
 from factored_mwem.request import Request
-from factored_mwem.tables.formats import check_format, manifest_path, write_batches
+from factored_mwem.tables.formats import output_of, write_batches
+from factored_mwem.tables.parts import Folder
 from factored_mwem.tables.piped import STANDARD_INPUT
-from factored_mwem.tables.source import stem
+from factored_mwem.tables.release_files import ReleaseFiles, manifest_of
+from factored_mwem.tables.targets import Destination, target_of, write_text
 from factored_mwem.workload.queries import KINDS
 from factored_mwem.workload.workload import Workload
 
@@ -43,30 +47,26 @@ class Done:
     """
 
     manifest: Manifest
-    files: list[Path]
+    files: list[Destination]
     domain_from: str
     facts: dict[str, Any]
     reused: bool
 
 
-Named = Path | str
-"""A table by its path, or by a URI."""
-
-
-def run(table: Named, settings: ReleaseSettings, report: Callable[[Progress], None]) -> Done:
+def run(table: Given, settings: ReleaseSettings, report: Callable[[Progress], None]) -> Done:
     """Release `table` and write its files. What can be refused is so before a row is read."""
     policy, workload = settings.policy, workload_from(settings)
-    output = settings.output or Path(f"{stem(table)}.synthetic.parquet")
-    check_format(output)
-    files = ReleaseFiles(output, manifest_path(output), settings.model)
-    path = domain_path(table, settings.domain)
+    files = _files(settings.output or f"{title(table)}.synthetic.parquet", settings.model)
+    workers, path = workers_of(settings.workers), domain_path(table, settings.domain)
     booking = Booking(settings.ledger, settings.dataset, settings.run_id)
-    _check_paths(files.paths, [table, path, settings.workload, settings.ledger])
+    _check_paths(
+        files.all, [*local_paths(table), *addresses(table), path, settings.workload, _ledger_file(settings)]
+    )
     exists = IfExists(settings.overwrite)
-    if not any(booking):
-        check_targets(files.paths, exists)
+    if booking == Booking():
+        files.check(exists)
     request = Request.of(
-        _given(table, settings),
+        _staying(table, settings),
         workload,
         policy,
         domain=path,
@@ -77,13 +77,16 @@ def run(table: Named, settings: ReleaseSettings, report: Callable[[Progress], No
     )
     with Run.begin(request, booking, version=versions()) as held:
         reused = held.reusable(files)
-        manifest = load_manifest(files.manifest) if reused else publish(request, held, files, exists, report)
+        if reused:
+            manifest = load_manifest(files.manifest)
+        else:
+            manifest = publish(request, held, files, exists, report, workers=workers)
         facts = _facts(manifest, files, path)
         if booking.ledger:
             facts |= {"dataset": booking.dataset, "run_id": booking.run_id, "reused": reused}
         if held.resumed:
             facts["resumed"] = held.resumed
-    return Done(manifest, files.paths, f"declared in {path}" if path else "none declared", facts, reused)
+    return Done(manifest, files.all, f"declared in {path}" if path else "none declared", facts, reused)
 
 
 def _facts(manifest: Manifest, files: ReleaseFiles, domain: Path | None) -> dict[str, Any]:
@@ -104,29 +107,36 @@ def _facts(manifest: Manifest, files: ReleaseFiles, domain: Path | None) -> dict
     }
 
 
-def _given(table: Named, settings: ReleaseSettings) -> Any:
-    """What a release is given: the table, or the word that its rows stay where they are."""
-    return push_down(str(table)) if settings.push_down else table
+def _staying(table: Given, settings: ReleaseSettings) -> Any:
+    """The table, or the word that its rows stay where they are."""
+    return push_down(table) if settings.push_down else table
 
 
-def _check_paths(targets: Sequence[Path], inputs: Sequence[Named | None]) -> None:
-    if len({os.path.realpath(target) for target in targets}) < len(targets):
+def _ledger_file(settings: ReleaseSettings) -> Path | None:
+    return None if settings.ledger is None else settings.ledger.path
+
+
+def _files(output: str, model: str | None) -> ReleaseFiles:
+    """Where all files of a release go."""
+    where = output_of(output)
+    files = ReleaseFiles(where, manifest_of(where), target_of(model) if model else None)
+    if isinstance(where, Folder) and files.model and where.file(files.model.name).key == files.model.key:
+        raise InputError("the model would lie among the parts of the rows; choose another path for it")
+    return files
+
+
+def _check_paths(outputs: Sequence[Destination], inputs: Sequence[Path | str | None]) -> None:
+    keys = [target_of(output).key for output in outputs if not isinstance(output, Folder)]
+    if len(set(keys)) < len(keys):
         raise InputError("the output, its manifest and the model need three different paths")
-    for target in targets:
-        if os.path.realpath(target) in {os.path.realpath(path) for path in inputs if path}:
-            raise InputError(f"{target} is an input; choose another path")
-
-
-def domain_path(table: Named, given: Path | None) -> Path | None:
-    """The domain file: the one given, else NAME.domain.json beside the table, else none."""
-    if given:
-        return given
-    if isinstance(table, str) or str(table) == STANDARD_INPUT:  # beside which there is nothing
-        return None
-    if not table.name:  # "." or "/", which opening will refuse
-        return None
-    beside = table.with_name(f"{stem(table)}.domain.json")
-    return beside if beside.exists() else None
+    taken = {target_of(i).key if isinstance(i, str) else os.path.realpath(i) for i in inputs if i}
+    for output in outputs:
+        key = output.place.key if isinstance(output, Folder) else target_of(output).key
+        inside = isinstance(output, Folder) and any(path.startswith(f"{key}/") for path in taken)
+        if key in taken or inside:
+            raise InputError(f"{output} {'holds' if inside else 'is'} an input; choose another path")
+        if any(key.startswith(path + os.sep) for path in taken if os.path.isdir(path)):
+            raise InputError(f"{output} lies in the folder that is the table; choose another path")
 
 
 def workload_from(settings: ReleaseSettings, order: int | None = None) -> Workload:
@@ -140,33 +150,33 @@ def workload_from(settings: ReleaseSettings, order: int | None = None) -> Worklo
     return workload
 
 
-def dry_run(table: Named, settings: ReleaseSettings, rows: int) -> tuple[Forecast | LearningForecast, str]:
+def dry_run(table: Given, settings: ReleaseSettings, rows: int) -> tuple[Forecast | LearningForecast, str]:
     """The forecast of a release, and the budget's unit; reads the table's header or schema, no row."""
     policy, workload = settings.policy, workload_from(settings)
     path = domain_path(table, settings.domain)
-    request = Request.of(_given(table, settings), workload, policy, domain=path, columns=settings.columns)
+    request = Request.of(_staying(table, settings), workload, policy, domain=path, columns=settings.columns)
     scope = Scope.of(request, Machine.of(policy))
     if scope.domain is None:
         return forecast_learning(scope, rows), request.budget.unit
     return forecast(Plan.of(scope, scope.domain), rows), request.budget.unit
 
 
-def learn(table: Named, settings: ReleaseSettings) -> tuple[LearntDomain, dict[str, Any]]:
+def learn(table: Given, settings: ReleaseSettings) -> tuple[LearntDomain, dict[str, Any]]:
     """Learn a domain and write its file; it and the line for scripts."""
     from factored_mwem.pipeline.learn_domain import make_domain
 
-    beside = Path() if isinstance(table, str) else table.parent
-    output = settings.output or beside / f"{stem(table)}.domain.json"
+    beside = domain_beside(table) or f"{title(table)}.domain.json"
+    output = target_of(settings.output or str(beside))
     exists = IfExists(settings.overwrite)
-    _check_paths([output], [table, settings.ledger])
+    _check_paths([output], [*local_paths(table), _ledger_file(settings)])
     booking = Booking(settings.ledger, settings.dataset, settings.run_id)
     if settings.run_id is None:
-        check_target(output, exists)
+        output.check(exists)
     request = Request.of(table, Workload.marginals(1), settings.policy, columns=settings.columns)
     with Run.begin(request, booking, version=versions()) as held:
         if held.goes_on and exists is IfExists.REFUSE:  # an earlier attempt wrote what this one will
             exists = IfExists.VERIFY
-        check_target(output, exists)
+        output.check(exists)
         made = make_domain(request, held)
         write_text(output, json.dumps(made.to_dict(), indent=1, ensure_ascii=False) + "\n", exists)
         held.finish()
@@ -174,18 +184,26 @@ def learn(table: Named, settings: ReleaseSettings) -> tuple[LearntDomain, dict[s
     return made, facts | {"spent_epsilon": made.spent_epsilon, "delta": settings.policy.delta}
 
 
-def draw(model: Path, rows: int, output: Path, settings: ReleaseSettings) -> dict[str, Any]:
-    """Write `rows` fresh rows of a model file; the line for scripts."""
-    check_format(output)
-    exists = IfExists(settings.overwrite)
-    check_target(output, exists)
+def draw(model: Path, rows: int, output: str, settings: ReleaseSettings) -> dict[str, Any]:
+    """Write `rows` fresh rows of a model file; the line for scripts. A folder of parts gets a manifest, which
+    says that it is complete.
+    """
+    where, exists, workers = output_of(output), IfExists(settings.overwrite), workers_of(settings.workers)
+    where.check(exists)
     made, seed = Release.load(model), settings.sample_seed
-    batches = made.batches(rows, seed=secrets.randbits(64) if seed is None else seed)
-    digest = write_batches(output, made.schema, batches, exists=exists)
-    return {"output": str(output), "rows": rows, "sha256": digest, "spent_epsilon": 0}
+    drawn = made.drawn(rows, secrets.randbits(64) if seed is None else seed)
+    if isinstance(where, Folder):
+        stated = made.manifest.model_copy(update={"sample_seed": seed})
+        written = write_release(drawn, stated, where, exists, workers)
+        assert written.output is not None  # as of every manifest that was written
+        facts = {"sha256": written.output.sha256, "manifest": str(manifest_of(where))}
+    else:
+        batches = drawn_ahead(drawn, workers)
+        facts = {"sha256": write_batches(target_of(where), drawn.schema, batches, exists=exists)}
+    return {"output": str(where), "rows": rows, **facts, "spent_epsilon": 0}
 
 
-def compare(real: Named, synthetic: Path, order: int, settings: ReleaseSettings) -> Errors:
+def compare(real: Given, synthetic: Path, order: int, settings: ReleaseSettings) -> Errors:
     """NOT PRIVATE: the errors of a synthetic file.
 
     A domain file beside the table is not taken: errors of all its releases are in the same bins.
@@ -200,15 +218,17 @@ def compare(real: Named, synthetic: Path, order: int, settings: ReleaseSettings)
         columns=settings.columns,
         workload=workload_from(settings, order),
         records=settings.policy.records,
+        dialect=settings.policy.dialect,
     )
 
 
-def verified(table: Named, settings: ReleaseSettings, pairs: int, report: Callable[[int], None]) -> Verified:
+def verified(table: Given, settings: ReleaseSettings, pairs: int, report: Callable[[int], None]) -> Verified:
     """NOT PRIVATE: what neighbours of the table say of a release with these settings."""
     from factored_mwem.verifier.verify import verify
 
     if str(table) == STANDARD_INPUT or settings.push_down:
         raise InputError("verify reads the rows again and again; write them to a file first, and name that")
+
     return verify(
         table,
         workload_from(settings),

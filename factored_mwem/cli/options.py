@@ -6,7 +6,6 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from inspect import Parameter
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -20,25 +19,20 @@ from factored_mwem.cli.settings import (
     layered,
     read_config,
 )
-from factored_mwem.tables.uris import is_uri
+from factored_mwem.errors import InputError
 
 Command = Callable[..., None]
 
-
-def table_named(text: str) -> Path | str:
-    """A path, or a URI as it is: a path would lose one of its slashes."""
-    return text if is_uri(text) else Path(text)
-
-
-TablePath = Annotated[
-    Any,
+Tables = Annotated[
+    list[str],
     typer.Argument(
-        parser=table_named,
-        metavar="TABLE",
-        help="CSV (also .gz), TSV, Parquet or Feather file; - for standard input; or a table in a database, "
-        "such as duckdb:///shop.db#people.",
+        metavar="TABLE...",
+        help="CSV, TSV or JSON lines (also .gz, .zst, .bz2, .xz), Parquet, ORC or Feather: a file, a "
+        "folder, a glob in quotes, or several; on this machine or as s3://, gs://, abfs://, hdfs://, https://; "
+        "- for standard input; or a table in a database, such as duckdb:///shop.db#people.",
     ),
 ]
+OneTable = Annotated[str, typer.Argument(metavar="REAL", help="The real table: a file, folder, glob or URI.")]
 Json = Annotated[
     bool, typer.Option("--json", help="Machine output only: no summary, errors as JSON on stdout.")
 ]
@@ -104,6 +98,8 @@ def _in_force(ctx: typer.Context, named: dict[str, Any]) -> ReleaseSettings:
     flags: dict[str, Any] = {}
     environment: dict[str, Any] = {}
     for name, value in named.items():
+        if value == "" and FLAGS[name].words:  # as a variable that is not set leaves it
+            raise InputError(f"--{name} is empty; name a place or leave it out")
         if value is not None and value != []:  # a repeatable flag not given is an empty list
             source = ctx.get_parameter_source(name)
             from_variable = source is not None and source.name == "ENVIRONMENT"

@@ -29,6 +29,7 @@ from pydantic import (
 from factored_mwem.accounting.unit import Neighbours
 from factored_mwem.errors import InputError
 from factored_mwem.files import read_text
+from factored_mwem.ledger.address import FORM, Address
 from factored_mwem.policy import Policy
 from factored_mwem.workload.queries import KINDS
 from factored_mwem.workload.queries.base import QueryRequest
@@ -65,19 +66,31 @@ class Flag:
     most: int | None = None
     choices: tuple[str, ...] = ()
     example: str | None = None
+    words: str | None = None
 
     @property
-    def words(self) -> str:
+    def wanted(self) -> str:
         """What a configuration file must hold."""
+        if self.words:
+            return self.words
         if self.example:
             return f"a list such as [{self.example}]"
-        return WORDS[self.kind] + (", 0 or more" if self.least == 0 else "")
+        return WORDS[self.kind] + (f", {self.least} or more" if self.least is not None else "")
 
 
 WORDS = {int: "a whole number", bool: "true or false", Path: "a path in quotes", str: "a name in quotes"}
 Text = InstanceOf[str]  # of any characters: what names columns and datasets comes from anywhere
 Whole = Annotated[StrictInt, Field(ge=0)]
 OptionalPath = Annotated[Path | None, BeforeValidator(lambda given: None if given == "" else given)]
+OptionalPlace = Annotated[
+    str | None,
+    BeforeValidator(lambda given: None if given == "" else str(given) if isinstance(given, Path) else given),
+]
+"""A path or a URI, which would not be the same as a Path."""
+
+
+def _address(given: Any) -> Any:
+    return Address(given) if isinstance(given, str | Path) else given
 
 
 class ReleaseSettings(BaseModel):
@@ -109,7 +122,29 @@ class ReleaseSettings(BaseModel):
         Flag(Group.OUTPUT, int, "Synthetic rows.  [default: the noisy count]", least=0, most=CLI_MAX_ROWS),
     ] = None
     output: Annotated[
-        OptionalPath, Flag(Group.OUTPUT, Path, "Output file.  [default: NAME.synthetic.parquet]", "-o")
+        OptionalPlace,
+        Flag(
+            Group.OUTPUT,
+            str,
+            "Output file; a folder of Parquet parts where it ends in /; either may be a URI such as "
+            "s3://bucket/key.  [default: NAME.synthetic.parquet]",
+            "-o",
+            words="a path or a URI in quotes",
+        ),
+    ] = None
+    model: Annotated[
+        OptionalPlace,
+        Flag(Group.OUTPUT, str, "Also save the model here.", words="a path or a URI in quotes"),
+    ] = None
+    workers: Annotated[
+        StrictInt | None,
+        Flag(
+            Group.SAMPLING,
+            int,
+            "How many draw and write rows at a time; the rows are the same.  [default: all processors, up to "
+            "8]",
+            least=1,
+        ),
     ] = None
     spill: Annotated[
         OptionalPath,
@@ -120,12 +155,15 @@ class ReleaseSettings(BaseModel):
             "behind.  [default: the system's for temporary files]",
         ),
     ] = None
-    model: Annotated[OptionalPath, Flag(Group.OUTPUT, Path, "Also save the model here.")] = None
     overwrite: Annotated[StrictBool, Flag(Group.SAMPLING, bool, "Replace existing files.")] = False
     sample_seed: Annotated[
         Whole | None, Flag(Group.SAMPLING, int, "Seed of the sampling only: noise has no seed.", least=0)
     ] = None
-    ledger: Annotated[Path | None, Flag(Group.BOOKS, Path, "Ledger file that the cost is entered in.")] = None
+    ledger: Annotated[
+        InstanceOf[Address] | None,
+        BeforeValidator(_address),
+        Flag(Group.BOOKS, str, f"Ledger that the cost is entered in: a file, or {FORM}."),
+    ] = None
     dataset: Annotated[Text | None, Flag(Group.BOOKS, str, "The table's name in the ledger.")] = None
     run_id: Annotated[
         Text | None,
@@ -184,6 +222,19 @@ POLICY_FLAGS = {
     "multiline": Flag(
         Group.READING, bool, "Text files: cells in quotes may hold line breaks; the writer closes all quotes."
     ),
+    "delimiter": Flag(
+        Group.READING, str, "Text files: the sign between columns, or tab.  [default: as the header shows]"
+    ),
+    "encoding": Flag(Group.READING, str, "Text files: such as latin-1 or utf-16.  [default: utf-8]"),
+    "decimal": Flag(
+        Group.READING, str, "Text files: the sign before decimals.  [default: .]", choices=(".", ",")
+    ),
+    "date_format": Flag(
+        Group.READING, str, "Text files: dates as %d/%m/%Y or so, beside ISO 8601, which is always read."
+    ),
+    "time_zone": Flag(
+        Group.READING, str, "Text files: zone of timestamps without one, and of those that come out."
+    ),
     "engine": Flag(
         Group.EFFORT,
         str,
@@ -223,7 +274,7 @@ def _checked(own: Mapping[str, Any], where: str = "") -> ReleaseSettings:
         return _Settings(**own)
     except ValidationError as error:
         key = str(error.errors()[0]["loc"][0])
-    raise InputError(f"{where}{key} = {own[key]!r} must be {FLAGS[key].words}")
+    raise InputError(f"{where}{key} = {own[key]!r} must be {FLAGS[key].wanted}")
 
 
 def read_config(path: Path) -> dict[str, Any]:

@@ -106,7 +106,7 @@ def possible(policy: Policy, *, learnt: bool, ledger: bool, rules: bool = False)
     """What a release may rest on, of a table of any form: typed or text, of any line end, of one column."""
     forms: list[Form | None] = [None]
     for end, names in itertools.product((b"\n", b"\r\n"), (("a",), ("a", "b"))):
-        forms.append(Form(names, ",", end, begins=0, gzip=False, records=policy.records))
+        forms.append(Form(names, ",", end, begins=0, packed="", records=policy.records))
     return [assumptions_of(policy, form, learnt=learnt, ledger=ledger, rules=rules) for form in forms]
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +20,7 @@ from pydantic import ValidationError
 from safetensors import SafetensorError
 
 from factored_mwem.errors import FmwemError, InputError
-from factored_mwem.files import IfExists, check_target, replacing
+from factored_mwem.files import IfExists
 from factored_mwem.pipeline import old_model_file as old
 from factored_mwem.pipeline.model_fields import (
     READ,
@@ -31,7 +32,9 @@ from factored_mwem.pipeline.model_fields import (
     put_together,
     taken_apart,
 )
+from factored_mwem.tables.targets import Target
 
+log = logging.getLogger("factored_mwem")
 MAX_LIST_BYTES = 2**22
 """Of the list of arrays, some 50,000 of them: the library makes an object of each."""
 BROKEN = (
@@ -44,16 +47,17 @@ BROKEN = (
 
 def save(
     made: Contents,
-    path: Path,
+    target: Target,
     exists: IfExists,
     before: Callable[[], None] = lambda: None,
 ) -> None:
     """Write the model file, whole or not at all. `exists`, `before`: see `replacing`."""
-    check_target(path, exists)
+    target.check(exists)
     header, arrays = taken_apart(made)
     content = packed(header, arrays)
-    with replacing(path, exists, before) as temporary:
+    with target.replacing(exists, before) as temporary:
         temporary.write_bytes(content)
+    log.info("wrote %r: the model", str(target))
 
 
 def packed(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> bytes:

@@ -52,10 +52,11 @@ def release(
 
     Private input: `table` (a path, a pyarrow object or any data frame); everything returned is safe to
     publish. `workload` may be the order K of all K-way marginals. Without `domain` a share of the budget
-    learns one. `choices` are fields of Policy, where no policy is given. With `ledger`, a ledger file, the
-    cost is entered under `dataset` before it is spent; the same `run_id` again gives the same release for
-    nothing. `spill`: a folder for what memory does not hold of the rows. Raises InputError, BudgetExceeded or
-    ResourceError before anything is spent, wherever that can be known from public facts.
+    learns one. `choices` are fields of Policy, where no policy is given. With `ledger` (a file, or
+    `postgresql://USER@HOST/DATABASE`) the cost is entered under `dataset` before it is spent; the same
+    `run_id` again gives the same release for nothing. `spill`: a folder for what memory does not hold of the
+    rows. Raises InputError, BudgetExceeded or ResourceError before anything is spent, wherever that can be
+    known from public facts.
 
     >>> import pyarrow as pa
     >>> from factored_mwem import release

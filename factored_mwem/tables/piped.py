@@ -38,7 +38,9 @@ def piped(pipe: Any, folder: Path | None) -> tuple[InputFile, str]:
         while begin:
             write_whole(handle, begin)
             begin = pipe.read(BLOCK_BYTES)
-        return InputFile(Path(f"stdin{suffix}"), footer=suffix == ".parquet", handle=handle), suffix
+        name = f"stdin{suffix}"
+        file = InputFile(Path(name), footer=suffix == ".parquet", label=name, handle=handle)
+        return file, suffix
     except OSError as error:
         if handle is not None:
             os.close(handle)

@@ -123,8 +123,8 @@ REFUSED: list[tuple[int, str, list[Any]]] = [
         ["t.csv"],
     ),
     (2, "no file none.csv", ["none.csv", "--marginals", 1]),
-    (2, "is a folder; name a file in it", [".", "--marginals", 1]),
-    (2, "unknown kind of file", ["t.domain.json", "--marginals", 1]),
+    (2, "o.parquet lies in the folder that is the table", [".", "--marginals", 1, "-o", "o.parquet"]),
+    (2, ".json files are not read", ["t.domain.json", "--marginals", 1]),
     (2, "epsilon=0.0: must be a positive number", ["t.csv", "--marginals", 1, "--epsilon", 0]),
     (2, "epsilon=-1.0: must be a positive number", ["t.csv", "--marginals", 1, "--epsilon", -1]),
     (
@@ -168,8 +168,8 @@ REFUSED: list[tuple[int, str, list[Any]]] = [
     (2, "no folder none; create it first", ["t.csv", "--marginals", 1, "-o", "none/x.parquet"]),
     (2, "cannot write in t.csv", ["t.csv", "--marginals", 1, "-o", "t.csv/x.parquet"]),
     (2, "unknown output format", ["t.csv", "--marginals", 1, "-o", "x.xlsx"]),
-    (2, "unknown output format", ["t.csv", "--marginals", 1, "-o", "."]),
-    (2, "unknown output format", ["t.csv", "--marginals", 1, "-o", ""]),
+    (2, "./ holds an input; choose another path", ["t.csv", "--marginals", 1, "-o", "."]),
+    (2, "--output is empty", ["t.csv", "--marginals", 1, "-o", ""]),
     (2, "No such option: --epsilom", ["t.csv", "--marginals", 1, "--epsilom", 1]),
     (2, "Missing argument", []),
     (
@@ -557,7 +557,7 @@ def test_bad_tables(here: Path, fmwem: Fmwem) -> None:
         ("empty.csv", "", "is empty"),
         ("open.csv", f'a,b\n{CANARY},"2\n1,2\n', "a quote is open where the line ends"),
         ("twice.csv", "a,a\n1,2\n", "two columns named 'a'"),
-        ("nameless.csv", ",b\n1,2\n", "column 1 of the header has no name"),
+        ("nameless.csv", "b,\n1,2\n", "column 2 of the header has no name"),
     ):
         (here / name).write_text(content)
         done = fmwem("release", name, "--marginals", 1)
@@ -808,13 +808,12 @@ def test_every_exit_code_of_failures(here: Path, fmwem: Fmwem, monkeypatch: pyte
 
 def test_a_spent_budget_is_said(here: Path, fmwem: Fmwem, monkeypatch: pytest.MonkeyPatch) -> None:
     """A release that fails after noise was drawn has still cost its epsilon."""
-    from factored_mwem import Release
     from factored_mwem.errors import ResourceError
 
     def full(*_: Any, **__: Any) -> None:
         raise ResourceError("no space left")
 
-    monkeypatch.setattr(Release, "write", full)
+    monkeypatch.setattr("factored_mwem.pipeline.publish.write_release", full)
     done = fmwem("release", "t.csv", "--marginals", 1)
     assert (done.code, done.err) == (
         4,
