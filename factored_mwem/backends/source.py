@@ -54,6 +54,11 @@ class Source(Private):
         """How such a text is written, where it is one."""
         return None
 
+    @property
+    def cluster(self) -> str | None:
+        """What reads the rows on other machines than this one, if something does."""
+        return None
+
     def check_column(self, name: str, what: str = "") -> None:
         """InputError where there is no such column, with those that there are."""
         check_column(self.schema, name, what)
@@ -124,4 +129,8 @@ def open_source(source: Any, records: Records = "checked") -> Source:
     """
     if isinstance(source, Source):
         return source
+    from factored_mwem.backends import spark  # which builds on this module
+
+    if spark.is_frame(source):
+        return spark.open_frame(source, records)
     return Local(open_table(source, records))
