@@ -22,7 +22,7 @@ from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.pipeline.release import make
 from factored_mwem.policy import Policy
-from factored_mwem.privacy.counts import PrivateCounts, Sealed
+from factored_mwem.privacy.counts import PrivateCounts, PrivateRows, Sealed
 from factored_mwem.tables.profile import ColumnProfile
 from factored_mwem.tables.source import open_table
 from factored_mwem.workload.workload import Workload
@@ -235,7 +235,7 @@ SEALING = (
         "discover",
         ("table", "profile", "profiles"),
         {
-            "profiles = {name: Sealed(found) for name, found in profile(table, names).items()}",
+            "profiles = {name: Sealed(found) for name, found in table.profile(names).items()}",
             "names = [name for name in table.schema.names if columns is None or name in columns]",
             "table.check_column(name)",
             "fields = [table.schema.field(name) for name in names]",
@@ -257,9 +257,11 @@ SEALING = (
         "PrivateRows.recode",
         ("_contents", "recoded"),
         {
-            "recoded = [codes[a.name].astype(code_dtype(a))[self._contents.codes[self.names.index(a.name)]] "
-            "for a in domain]",
-            "return PrivateRows(recoded, domain)",
+            "rows, at = (self._contents, [self.names.index(name) for name in domain.names])",
+            "recoded = PrivateRows.__new__(PrivateRows)",
+            "Sealed.__init__(recoded, Rows(rows.data, Levels.fine(domain.shape), columns, lookups))",
+            "recoded.names = domain.names",
+            "return recoded",
         },
     ),
 )
@@ -277,12 +279,14 @@ def _uses(function: ast.AST, words: tuple[str, ...]) -> Iterator[str]:
 
 
 WHO_SAYS = {
-    "profile": {"tables.profile", "tables.draft", "privacy.discover"},
-    "ColumnProfile": {"tables.profile", "tables.draft", "privacy.discover"},
+    "profile": {"tables.profile", "tables.draft", "backends.source", "privacy.discover"},
+    "ColumnProfile": {"tables.profile", "tables.draft", "backends.source", "privacy.discover"},
     "recode": {"privacy.counts", "privacy.session", "mechanisms.learn"},
-    "encode_table": {"tables.codec", "privacy.counts"},
-    "bounded": {"mechanisms.plan", "pipeline.release", "pipeline.learn_domain"},
-    "bound_contributions": {"tables.contributions", "mechanisms.plan"},
+    "encode_table": {"backends.codes", "backends.source"},
+    "encoded": {"backends.source", "privacy.counts", "pipeline.readings", "tables.decode"},
+    "exact_counts": {"backends.datavectors", "backends.codes", "privacy.counts"},
+    "bounded": {"backends.source", "mechanisms.plan", "pipeline.release", "pipeline.learn_domain"},
+    "bound_contributions": {"tables.contributions", "backends.source"},
     "OpenDPNoise": {"privacy.noise", "pipeline.release", "pipeline.learn_domain", "verifier.watch"},
     "public_total": {"privacy.counts", "privacy.session", "mechanisms.total"},
     "Rows": {
@@ -559,7 +563,8 @@ def test_type_checking_imports_are_exempt() -> None:
 
 def _counts() -> PrivateCounts:
     domain = Domain([Attribute(name="a", categories=("0", "1"), constraints={"required": True})])
-    return PrivateCounts([np.array([0, 1, 1], dtype=np.uint8)], Workload.marginals(1).candidates(domain))
+    rows = PrivateRows.coded([np.array([0, 1, 1], dtype=np.uint8)], domain)
+    return rows.count(Workload.marginals(1).candidates(domain))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -38,7 +39,7 @@ class Codes(Private):
         return count_all(columns, np.array([axis.size for axis in axes], np.int64), members, offsets)
 
 
-def encode_table(domain: Domain, table: Table, most: float, folder: Path | None = None) -> Codes:
+def encode_table(domain: Domain, table: Table, most: float = math.inf, folder: Path | None = None) -> Codes:
     """The codes of the whole table, read batch by batch; beyond `most` bytes they are kept in files in a
     private folder inside `folder`.
 

@@ -9,9 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from factored_mwem.backends.codes import Codes
 from factored_mwem.domain.domain import Clique, Domain
-from factored_mwem.domain.levels import Levels
 from factored_mwem.errors import InputError
 from factored_mwem.privacy.counts import Rows
 from factored_mwem.workload.queries.base import QueryRequest
@@ -67,13 +65,9 @@ class CodedPair:
         if cells > MAX_CELLS:
             what = f"a question over {cells:,} cells is too large to evaluate"
             raise InputError(f"{what}; {MAX_CELLS:,} is the most")
-        questions, levels, tables = (
-            request.questions(domain),
-            Levels.fine(domain.shape),
-            (self.ours, self.theirs),
-        )
+        questions, tables = request.questions(domain), (self.ours, self.theirs)
         first, second = (
-            questions.answers(Rows(Codes(codes, domain.shape), levels)) / len(codes[0]) for codes in tables
+            questions.answers(Rows.coded(codes, domain.shape)) / len(codes[0]) for codes in tables
         )
         starts = np.cumsum(questions.cells) - questions.cells
         errors = np.add.reduceat(np.abs(first - second), starts)

@@ -63,8 +63,8 @@ def learn(
     >>> from factored_mwem import learn, release
     >>> people = pa.table({"sex": ["F", "M"] * 2000, "children": [0, 1, 2, 0] * 1000})
     >>> known = learn(people, epsilon=0.5)
-    >>> known.domain["sex"].values, known.domain["children"].values
-    (('F', 'M'), (0, 1, 2))
+    >>> known.domain["sex"].values, {0, 1, 2} <= {*known.domain["children"].values}
+    (('F', 'M'), True)
     >>> release(people, 2, domain=known.domain, epsilon=0.5, rows=10).to_arrow().num_rows
     10
     """

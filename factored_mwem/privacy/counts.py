@@ -16,6 +16,7 @@ import numpy as np
 
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit
+from factored_mwem.backends.codes import Codes
 from factored_mwem.backends.counting import bytes_needed
 from factored_mwem.backends.datavectors import Axis, Datavectors
 from factored_mwem.backends.source import Source, Spill
@@ -77,6 +78,11 @@ class Rows(Private):
         self.columns = tuple(range(len(levels.shape)) if columns is None else columns)
         self.lookups = (None,) * len(levels.shape) if lookups is None else tuple(lookups)
         self._singles: list[np.ndarray] | None = None
+
+    @classmethod
+    def coded(cls, codes: Sequence[np.ndarray], shape: Sequence[int]) -> Rows:
+        """Rows that are codes already: one unsigned array[row] per attribute, each below its size."""
+        return cls(Codes(codes, shape), Levels.fine(shape))
 
     def axis(self, variable: int) -> Axis:
         """Where a variable lies among the encoded columns."""
@@ -254,6 +260,11 @@ class PrivateRows(Sealed):
         self.names = domain.names
 
     @classmethod
+    def coded(cls, codes: Sequence[np.ndarray], domain: Domain) -> PrivateRows:
+        """Rows that are codes already: one unsigned array[row] per attribute, each below its size."""
+        return cls(Codes(codes, domain.shape), domain)
+
+    @classmethod
     def of(cls, domain: Domain, table: Source, spill: Spill) -> PrivateRows:
         """The rows of a table, encoded and sealed at once."""
         return cls(table.encoded(domain, spill), domain)
@@ -281,11 +292,11 @@ class PrivateRows(Sealed):
 
     def count(self, candidates: Candidates) -> PrivateCounts:
         """The same rows, still sealed, with the counts of `candidates`, which must fit `check_memory`."""
-        return PrivateCounts(self, candidates)
+        return PrivateCounts(Tables(self._contents, candidates))
 
     def answer(self, domain: Domain, kinds: Sequence[Questions]) -> PrivateAnswers:
         """The same rows' answers to all questions of these kinds, still sealed."""
-        return PrivateAnswers(self, kinds)
+        return PrivateAnswers(self._contents, domain, kinds)
 
     def public_total(self, unit: Unit) -> int | None:
         """The number of rows where all neighbouring tables share it; else None."""
@@ -311,10 +322,9 @@ class PrivateCounts(PrivateRows):
 
     __slots__ = ()
 
-    def __init__(self, rows: PrivateRows, candidates: Candidates) -> None:
-        """`candidates` must fit `check_memory`."""
-        Sealed.__init__(self, Tables(rows._contents, candidates))
-        self.names = candidates.names
+    def __init__(self, tables: Tables) -> None:
+        Sealed.__init__(self, tables)
+        self.names = tables.candidates.names
 
     def score_sensitivity(self, unit: Unit) -> int:
         """How far a score moves (records) between neighbours: the model's side of it is public."""
@@ -328,11 +338,11 @@ class PrivateAnswers(Sealed):
 
     __slots__ = ("kinds", "names", "starts")
 
-    def __init__(self, rows: PrivateRows, kinds: Sequence[Questions]) -> None:
-        self.kinds, self.names = tuple(kinds), rows.names
+    def __init__(self, rows: Rows, domain: Domain, kinds: Sequence[Questions]) -> None:
+        self.kinds, self.names = tuple(kinds), domain.names
         cells = np.concatenate([kind.cells for kind in kinds])
         self.starts = np.concatenate([[0], np.cumsum(cells)]).astype(np.int64)
-        ahead = Ahead(rows._contents, [kind.positions(q) for kind in kinds for q in range(len(kind.cells))])
+        ahead = Ahead(rows, [kind.positions(q) for kind in kinds for q in range(len(kind.cells))])
         answers = np.concatenate([kind.answers(ahead) for kind in kinds]).astype(np.int64)
         super().__init__(TrueAnswers(answers, self.starts))
 

@@ -14,9 +14,11 @@ from typing import Any, Protocol
 import pyarrow as pa
 from numpy.random import Generator
 
+from factored_mwem.backends.source import Local
+from factored_mwem.errors import InputError
 from factored_mwem.request import Request
 from factored_mwem.tables.input_file import InputFile
-from factored_mwem.tables.source import is_text_file, open_table
+from factored_mwem.tables.source import is_text_file
 from factored_mwem.tables.text_form import read_form
 from factored_mwem.verifier.stranger import Stranger
 from factored_mwem.verifier.text_sheet import Lines
@@ -49,7 +51,9 @@ def sheet_of(source: Any, request: Request, folder: Path) -> Sheet:
             form = read_form(InputFile(Path(source)), request.policy.records)
         return Lines.read(Path(source), form, by_id, folder)
     schema = request.private.schema
-    batches = open_table(source, request.policy.records).batches(schema.names)
+    if not isinstance(request.private, Local):
+        raise InputError("verify changes rows of a table on this machine; give it a file or a data frame")
+    batches = request.private.table.batches(schema.names)
     table = pa.Table.from_batches(list(batches), schema)
     suffix = Path(source).suffix.lower() if isinstance(source, str | Path) else ""
     types = source.dtypes if type(source).__module__.split(".")[0] == "pandas" else None

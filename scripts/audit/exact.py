@@ -19,7 +19,7 @@ from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.model.answers import ModelAnswers
 from factored_mwem.model.dense import ProductModel
-from factored_mwem.privacy.counts import PrivateCounts
+from factored_mwem.privacy.counts import PrivateCounts, PrivateRows
 from factored_mwem.privacy.session import Eligible, Session
 
 SHAPE = (2, 2)
@@ -65,7 +65,10 @@ def enumerate_pairs(what: str, act: Act, composition: Composition, unit: Unit) -
     found = {}
     for table in {table for pair in pairs(unit) for table in pair}:
         ledger, witness = Accountant(BUDGET[composition]), Witness(Silent(composition))
-        act(PrivateCounts(codes_of(table), CANDIDATES), Session(ledger, unit, witness))
+        act(
+            PrivateRows.coded(codes_of(table), CANDIDATES.domain).count(CANDIDATES),
+            Session(ledger, unit, witness),
+        )
         (calls[table],) = witness.calls
         charged.add(float(ledger.spent))
     for factor in (1.0, HALVED):

@@ -107,7 +107,7 @@ def resumed() -> Check:
 
 def journaled(unit: Unit) -> Check:
     """measure under a journal, by a process that dies after it, twice; all records count as seen."""
-    tables = [PrivateRows(codes_of(rows), domain_of((2, 3))) for rows in worst(unit)]
+    tables = [PrivateRows.coded(codes_of(rows), domain_of((2, 3))) for rows in worst(unit)]
 
     def once(world: int, path: Path, session: Session) -> np.ndarray:
         journal = Journal(path, b"key")

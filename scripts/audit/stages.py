@@ -19,7 +19,7 @@ from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.model.answers import ModelAnswers
 from factored_mwem.model.dense import Factor, ProductModel
-from factored_mwem.privacy.counts import PrivateAnswers, PrivateCounts, PrivateRows
+from factored_mwem.privacy.counts import PrivateRows
 from factored_mwem.privacy.residuals import measure_residuals
 from factored_mwem.privacy.session import Eligible, Session
 from factored_mwem.workload.queries.base import Questions
@@ -91,7 +91,7 @@ def measuring(
     cost: Fraction | None = None,
 ) -> Check:
     """measure of one marginal."""
-    tables = [PrivateRows(codes_of(rows), domain_of((2, 3))) for rows in worst(unit)]
+    tables = [PrivateRows.coded(codes_of(rows), domain_of((2, 3))) for rows in worst(unit)]
     spent = cost or BUDGET[composition].amount
 
     def act(world: int, session: Session) -> dict[str, Any]:
@@ -104,7 +104,9 @@ def measuring_twice(composition: Composition, unit: Unit) -> Check:
     """Two marginals in one ledger, for their draws must be independent: differences of their cells show noise
     that is not.
     """
-    tables = [PrivateRows(codes_of(rows), domain_of((2, 3))) for rows in ((((0, 1),) * 3), ((0, 1),) * 4)]
+    tables = [
+        PrivateRows.coded(codes_of(rows), domain_of((2, 3))) for rows in ((((0, 1),) * 3), ((0, 1),) * 4)
+    ]
     cost = BUDGET[composition].amount / 2
 
     def act(world: int, session: Session) -> dict[str, Any]:
@@ -118,7 +120,9 @@ def measuring_twice(composition: Composition, unit: Unit) -> Check:
 def selecting(composition: Composition, unit: Unit) -> Check:
     """select between two marginals whose scores move against each other, as far as they can."""
     candidates = Workload.marginals(1).candidates(domain_of((2, 3)))
-    tables = [PrivateCounts(codes_of(rows), candidates) for rows in exchanged(unit)]
+    tables = [
+        PrivateRows.coded(codes_of(rows), candidates.domain).count(candidates) for rows in exchanged(unit)
+    ]
     one, other = against(composition, unit)
     answers = ModelAnswers(candidates).answers(
         ProductModel(domain_of((2, 3)), [Factor((0,), (2,), one / 4), Factor((1,), (3,), other / 4)], 4.0),
@@ -172,7 +176,9 @@ def residuals(shape: tuple[int, int], composition: Composition, unit: Unit) -> C
     def apart(pair: Pair) -> float:
         one, other = (
             exact(
-                lambda session, rows=rows: reads(PrivateRows(codes_of(rows), domain_of(shape)), session),
+                lambda session, rows=rows: reads(
+                    PrivateRows.coded(codes_of(rows), domain_of(shape)), session
+                ),
                 unit,
                 composition,
             )
@@ -180,7 +186,7 @@ def residuals(shape: tuple[int, int], composition: Composition, unit: Unit) -> C
         )
         return float(np.linalg.norm(one - other, 1 if composition is PURE else 2))
 
-    tables = [PrivateRows(codes_of(rows), domain_of(shape)) for rows in max(pairs(), key=apart)]
+    tables = [PrivateRows.coded(codes_of(rows), domain_of(shape)) for rows in max(pairs(), key=apart)]
     return make(
         f"measure residuals of {shape[0]} x {shape[1]}",
         composition,
@@ -229,7 +235,9 @@ def kind_of(what: str, unit: Unit) -> tuple[Questions, tuple[int, int], Pair]:
 def asking(what: str, composition: Composition, unit: Unit, *, question: int = 0) -> Check:
     """measure of the first of two questions."""
     kind, shape, pair = kind_of(what, unit)
-    tables = [PrivateAnswers(codes_of(rows), domain_of(shape), [kind]) for rows in pair]
+    tables = [
+        PrivateRows.coded(codes_of(rows), domain_of(shape)).answer(domain_of(shape), [kind]) for rows in pair
+    ]
 
     def act(world: int, session: Session) -> dict[str, Any]:
         return {
@@ -242,7 +250,9 @@ def asking(what: str, composition: Composition, unit: Unit, *, question: int = 0
 def choosing(what: str, composition: Composition, unit: Unit) -> Check:
     """select between two questions, whose scores move against each other."""
     kind, shape, pair = kind_of(what, unit)
-    tables = [PrivateAnswers(codes_of(rows), domain_of(shape), [kind]) for rows in pair]
+    tables = [
+        PrivateRows.coded(codes_of(rows), domain_of(shape)).answer(domain_of(shape), [kind]) for rows in pair
+    ]
     if what == "cuboids":
         model = np.concatenate(against(composition, unit))
     else:

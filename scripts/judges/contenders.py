@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from factored_mwem import Domain, Release, Workload, draft, release
-from factored_mwem.tables.codec import encode_table
+from factored_mwem.backends.codes import encode_table
 from factored_mwem.tables.decode import decode
 from factored_mwem.tables.source import open_table
 from judges.case import Case
@@ -74,7 +74,7 @@ def ours(case: Case, folder: Path, way: str, domain: Domain | None, promise: Pro
 def through(made: Release, source: Path, target: Path) -> None:
     """Rows encoded and decoded by a release's domain, without model or noise."""
     rng = np.random.default_rng()
-    codes = encode_table(made.domain, open_table(source))
+    codes = encode_table(made.domain, open_table(source)).columns
     columns = [
         decode(attribute, column, field, rng)
         for attribute, column, field in zip(made.domain, codes, made.schema, strict=True)

@@ -21,7 +21,7 @@ from factored_mwem.mechanisms.rounds import rounds
 from factored_mwem.mechanisms.schedule import Round, Schedule
 from factored_mwem.mechanisms.total import Total
 from factored_mwem.model.dense import Asked, Factor, ProductModel, inside, sweep
-from factored_mwem.privacy.counts import PrivateAnswers, PrivateRows, Rows
+from factored_mwem.privacy.counts import PrivateAnswers, PrivateRows
 from factored_mwem.privacy.session import Eligible, Measurement, Session
 from factored_mwem.workload.queries.base import Questions
 from replay.data import Exact
@@ -67,8 +67,8 @@ class Task:
     answers: PrivateAnswers
 
     @classmethod
-    def of(cls, questions: Questions, domain: Domain, rows: Exact | Rows) -> Task:
-        sealed = PrivateRows(rows.codes, domain)
+    def of(cls, questions: Questions, domain: Domain, rows: Exact) -> Task:
+        sealed = PrivateRows.coded(rows.codes, domain)
         truth, total = questions.answers(rows), float(len(rows.codes[0]))
         return cls(questions, truth, domain, total, sealed, sealed.answer(domain, [questions]))
 

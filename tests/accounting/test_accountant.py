@@ -13,6 +13,7 @@ import opendp.prelude as dp
 import pytest
 from scipy.optimize import minimize_scalar
 from support.fakes import FakeNoise
+from support.rows import private_counts
 
 from factored_mwem.accounting.accountant import (
     GRID,
@@ -28,6 +29,7 @@ from factored_mwem.accounting.accountant import (
 )
 from factored_mwem.accounting.conversion import Composition, epsilon_of
 from factored_mwem.accounting.unit import Neighbours, Unit
+from factored_mwem.backends.source import open_source
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import BudgetExceeded, InputError
@@ -37,7 +39,6 @@ from factored_mwem.policy import Policy
 from factored_mwem.privacy.counts import PrivateCounts
 from factored_mwem.privacy.session import Session
 from factored_mwem.request import Request
-from factored_mwem.tables.source import open_table
 from factored_mwem.workload.workload import Workload
 
 AWKWARD = [Fraction(1, 3), Fraction(0.1), Fraction(1e-9), Fraction(20), Fraction(2, 7**11)]
@@ -165,7 +166,7 @@ def test_pure_budget_is_epsilon_itself() -> None:
 def _counts() -> PrivateCounts:
     domain = Domain([Attribute(name=n, categories=("0", "1"), constraints={"required": True}) for n in "ab"])
     codes = [np.array([0, 1, 1], dtype=np.uint8), np.array([0, 0, 1], dtype=np.uint8)]
-    return PrivateCounts(codes, Workload.marginals(2).candidates(domain))
+    return private_counts(codes, Workload.marginals(2).candidates(domain))
 
 
 @pytest.mark.parametrize("composition", list(Composition))
@@ -288,7 +289,7 @@ def _tiny_release(delta: float, neighbours: Neighbours, declared: bool) -> Manif
     budget = policy.budget(learn_domain=not declared)
     fake = FakeNoise(budget.composition)
     return make(
-        Request(open_table(table), Workload.marginals(2), policy, domain, None, None, 1), noise=fake
+        Request(open_source(table), Workload.marginals(2), policy, domain, None, None, 1), noise=fake
     ).manifest
 
 

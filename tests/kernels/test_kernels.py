@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from support.fakes import callable_part
 from support.naive import Dense, cells_of, count, l1
+from support.rows import tables_of
 
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.domain.domain import Domain
@@ -19,7 +20,7 @@ from factored_mwem.kernels.dense import FLOOR, marginal_into
 from factored_mwem.kernels.scoring import Coarser, Counts, distances
 from factored_mwem.model.answers import ModelAnswers
 from factored_mwem.model.dense import Factor, ProductModel, update
-from factored_mwem.privacy.counts import SCORE_GRID, Tables
+from factored_mwem.privacy.counts import SCORE_GRID
 from factored_mwem.privacy.session import Measurement, NoiseScale
 from factored_mwem.workload.candidates import Candidates
 from factored_mwem.workload.workload import Workload
@@ -171,7 +172,7 @@ def test_distances_are_l1_on_the_grid(
     for n in (0, 1, 57):
         rows = random_rows(shape, n, rng)
         offsets = candidates.offsets
-        found = score(model, candidates, Tables(columns_of(rows, width), candidates).counts, offsets)
+        found = score(model, candidates, tables_of(columns_of(rows, width), candidates).held, offsets)
         for c, distance in enumerate(found.tolist()):
             answer, true = (
                 model.marginal(candidates.positions(c)),
@@ -208,10 +209,13 @@ def test_one_row_moves_a_distance_by_at_most_one_record(
     for _ in range(3):
         model = grown(shape, [(0, len(shape) - 1)] if len(shape) > 1 else [], float(rng.uniform(1, 40)), rng)
         rows = random_rows(shape, int(rng.integers(0, 30)), rng)
-        before = score(model, candidates, Tables(columns_of(rows, len(shape)), candidates).counts, offsets)
+        before = score(model, candidates, tables_of(columns_of(rows, len(shape)), candidates).held, offsets)
         for cell in cells_of(shape):
             after = score(
-                model, candidates, Tables(columns_of([*rows, cell], len(shape)), candidates).counts, offsets
+                model,
+                candidates,
+                tables_of(columns_of([*rows, cell], len(shape)), candidates).held,
+                offsets,
             )
             assert np.abs(after - before).max() <= SCORE_GRID
             reached += int((np.abs(after - before) == SCORE_GRID).sum())

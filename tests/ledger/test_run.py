@@ -37,6 +37,7 @@ from factored_mwem.policy import Policy
 from factored_mwem.privacy.counts import Sealed
 from factored_mwem.privacy.session import Session
 from factored_mwem.request import Request
+from factored_mwem.tables.fingerprint import fingerprint
 from factored_mwem.tables.source import open_table
 
 
@@ -132,16 +133,16 @@ def test_another_version_does_not_go_on(books: Path) -> None:
 def test_files_count_byte_by_byte_and_frames_by_their_values(tmp_path: Path) -> None:
     key, path = b"k" * 32, tmp_path / "t.csv"
     path.write_text("a\n1\n")
-    first = run_module.fingerprint(open_table(path), key)
-    assert run_module.fingerprint(open_table(str(path)), key) == first
-    assert run_module.fingerprint(open_table(path), b"j" * 32) != first
+    first = fingerprint(open_table(path), key)
+    assert fingerprint(open_table(str(path)), key) == first
+    assert fingerprint(open_table(path), b"j" * 32) != first
     path.write_text("a\n2\n")
-    assert run_module.fingerprint(open_table(path), key) != first
+    assert fingerprint(open_table(path), key) != first
     frames = [
         Request.of(pa.table({"a": pa.array(values)}), 1).private
         for values in (["x", "y"], ["x", "y"], ["y", "x"])
     ]
-    found = [run_module.fingerprint(frame, key) for frame in frames]
+    found = [frame.fingerprint(key) for frame in frames]
     assert found[0] == found[1] != found[2]
 
 
@@ -231,7 +232,7 @@ def test_no_row_shows_in_a_request_or_in_what_is_said_of_it() -> None:
 def test_a_frame_is_the_same_in_other_chunks(tmp_path: Path) -> None:
     whole = table()
     parts = pa.concat_tables([whole.slice(0, 7), whole.slice(7)]).replace_schema_metadata({"index": "other"})
-    one, two = (run_module.fingerprint(Request.of(t, 1).private, b"k") for t in (whole, parts))
+    one, two = (Request.of(t, 1).private.fingerprint(b"k") for t in (whole, parts))
     assert one == two
 
 

@@ -18,12 +18,14 @@ import pytest
 from support.fakes import FakeNoise
 from support.marks import others_slow
 from support.releases import neighbour, published, script
+from support.rows import private_answers
 from support.tables import small_table
 
 import factored_mwem
 from factored_mwem.accounting.accountant import Accountant, Budget, Mechanism
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Neighbours, Unit
+from factored_mwem.backends.source import open_source
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import BudgetExceeded
@@ -37,7 +39,6 @@ from factored_mwem.policy import Policy
 from factored_mwem.privacy.counts import SCORE_GRID, PrivateAnswers, Sealed
 from factored_mwem.privacy.session import Eligible, Measurement, Session
 from factored_mwem.request import Request
-from factored_mwem.tables.source import open_table
 from factored_mwem.workload.queries.cuboids import Cuboids
 from factored_mwem.workload.queries.parities import Parities
 from factored_mwem.workload.queries.ranges import Ranges
@@ -69,7 +70,7 @@ engines = pytest.mark.parametrize("engine_", ["tree", "mwem"])
 
 
 def run(table: Any, policy: Policy, noise: Any, workload: Workload = MIXED) -> Release:
-    return make(Request(open_table(table), workload, policy, DOMAIN, None, None, 1), noise=noise)
+    return make(Request(open_source(table), workload, policy, DOMAIN, None, None, 1), noise=noise)
 
 
 def noisy(policy: Policy, seed: int = 3) -> FakeNoise:
@@ -235,7 +236,7 @@ def test_nothing_is_read_or_drawn_before_it_is_paid(
     """
     domain = Domain.from_dict({"a": 2, "b": 3})
     kinds = [Ranges.every((1,), (3,)), Parities.up_to([0], 1), Cuboids(((0, 1),), (2, 3))]
-    private = PrivateAnswers(
+    private = private_answers(
         [np.array([0, 1], dtype=np.uint8), np.array([2, 0], dtype=np.uint8)], domain, kinds
     )
     count = sum(len(kind.cells) for kind in kinds)
@@ -538,7 +539,7 @@ def test_the_number_of_rows_is_learnt_from_the_groups_too() -> None:
     fake = FakeNoise(Composition.PURE, offset=lambda v, scale: v + 2 * (len(v) == values))
     policy = Policy.of(delta=0.0)
     found = make(
-        Request(open_table(pa.table({"x": x})), Workload.ranges("x"), policy, domain, None, None, 1),
+        Request(open_source(pa.table({"x": x})), Workload.ranges("x"), policy, domain, None, None, 1),
         noise=fake,
     )
     calls = [c for c in fake.calls if c.method == "add"]

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 from support.fakes import FakeNoise
 
+from factored_mwem.backends.source import open_source
 from factored_mwem.domain.domain import Domain
 from factored_mwem.pipeline.release import make
 from factored_mwem.pipeline.result import Release
 from factored_mwem.policy import Policy
 from factored_mwem.request import Request
-from factored_mwem.tables.source import open_table
 from factored_mwem.workload.workload import Workload
 
 OTHERS = tuple(f"a{i}" for i in range(6))
@@ -36,7 +36,7 @@ def made(asked: Workload, **choices: Any) -> Release:
     """As many rounds as columns that go with the flag; the best score wins, and answers are exact."""
     policy = Policy.of(epsilon=10.0, rounds=len(OTHERS), **choices)
     noise = FakeNoise(policy.budget(learn_domain=False).composition)
-    return make(Request(open_table(people()), asked, policy, DOMAIN, None, None, 1), noise=noise)
+    return make(Request(open_source(people()), asked, policy, DOMAIN, None, None, 1), noise=noise)
 
 
 def joined_with_rare(release: Release) -> set[str]:

@@ -17,8 +17,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.fakes import FakeNoise
+from support.rows import codes_in
 
 from factored_mwem.accounting.accountant import Accountant
+from factored_mwem.backends.codes import encode_table
+from factored_mwem.backends.source import Local, open_source
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.errors import NothingLearnt
 from factored_mwem.mechanisms import learn as learning
@@ -29,7 +32,7 @@ from factored_mwem.mechanisms.settle import Settled
 from factored_mwem.policy import Policy
 from factored_mwem.privacy.discover import INEXACT, Found
 from factored_mwem.privacy.session import Session
-from factored_mwem.tables.codec import encode_table, fit_columns
+from factored_mwem.tables.codec import fit_columns
 from factored_mwem.tables.decode import own_type
 from factored_mwem.tables.kinds import MAX_DECIMALS
 from factored_mwem.tables.source import Table, open_table
@@ -67,10 +70,10 @@ KINDS = ["number", "narrow", "integer", "second", "decimals", "date", "minute", 
 
 
 def learnt(table: pa.Table, noise: Any, epsilon: float) -> tuple[Learnt, Table]:
-    policy, source = Policy.of(epsilon=epsilon), open_table(table)
+    policy, source = Policy.of(epsilon=epsilon), Local(open_table(table))
     session = Session(Accountant(policy.budget(learn_domain=True)), policy.unit, noise)
     with mock.patch.object(learning, "HOPELESS", 2.0):  # no table is too small here
-        return learn(session, source, None, policy), source
+        return learn(session, source, None, policy), source.table
 
 
 def drawn(rng: np.random.Generator, sure: bool) -> FakeNoise:
@@ -88,25 +91,23 @@ def drawn(rng: np.random.Generator, sure: bool) -> FakeNoise:
 
 def both(made: Learnt, table: Table) -> tuple[list[int], list[int]]:
     """The codes of the first column, as recoded and as the settled domain encodes them."""
-    return made.session.rows.reveal().codes[0].tolist(), encode_table(made.domain, table)[0].tolist()
+    return codes_in(made.session.rows)[0].tolist(), encode_table(made.domain, table).columns[0].tolist()
 
 
 def finer(column: pa.ChunkedArray) -> int:
     """How many numbers need more decimals than any column is learnt to have."""
     numbers = []
     for text in column.drop_null().to_pylist():
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, TypeError):
             numbers.append(float(text))
     return sum(number != round(number, MAX_DECIMALS) for number in numbers)
 
 
 def differing(made: Learnt, table: Table) -> list[str]:
     """The attributes whose recoded rows are not what the settled domain encodes."""
-    ours, theirs = made.session.rows.reveal().codes, encode_table(made.domain, table)
+    ours, theirs = codes_in(made.session.rows), encode_table(made.domain, table).columns
     return [
-        name
-        for name, a, b in zip(made.domain.names, ours, theirs, strict=True)
-        if a.dtype != b.dtype or not np.array_equal(a, b)
+        name for name, a, b in zip(made.domain.names, ours, theirs, strict=True) if not np.array_equal(a, b)
     ]
 
 
@@ -137,6 +138,7 @@ def test_recoded_rows_are_the_rows_of_the_settled_domain(
 
 
 @settings(max_examples=100, deadline=None)
+@example(kind="number", seed=322, rows=60, epsilon=30.0, sure=False)
 @tables
 def test_noisy_counts_stay_with_the_codes_that_they_count(
     kind: str, seed: int, rows: int, epsilon: float, sure: bool
@@ -158,7 +160,8 @@ def test_noisy_counts_stay_with_the_codes_that_they_count(
     ends = attribute.bin_codes[[0, -1]].tolist() if len(attribute.cuts) > 1 else []
     elsewhere = {attribute.fallback_code, *(() if attribute.categorical else ends)}
     same = [code for code in range(attribute.size) if code not in elsewhere]
-    cut_off = INEXACT * rows  # popular values were counted with what is finer than their decimals
+    # popular values were counted with what is finer than their decimals; one row of few is no share
+    cut_off = max(INEXACT * rows, finer(table["x"]) if attribute.type == "number" else 0)
     assert np.abs(measured.noisy - true)[same].max(initial=0) <= cut_off
     assert (measured.noisy <= true + cut_off).all()
     assert noisy[~settled.kept].max(initial=0) <= settling.CLEAR * measured.stddev  # nothing that is there
@@ -206,7 +209,7 @@ def test_a_mixed_column_is_text_whether_its_texts_are_found_or_not(least: int) -
     values = [str(i % 5) for i in range(1700)] + ["N"] * 200 + ["?"] * 100
     fake = FakeNoise(kept=lambda counts, scale, threshold: {k: n for k, n in counts.items() if n >= least})
     made, _ = learnt(pa.table({"x": values}), fake, 5.0)
-    known, codes = made.domain["x"], made.session.rows.reveal().codes[0]
+    known, codes = made.domain["x"], codes_in(made.session.rows)[0]
     assert own_type(known) == pa.string() and known.type == "integer"
     assert known.sentinels == (("?", "N") if not least else ("other",))
     texts = {known.size - known.nullable - len(known.sentinels) + i for i in range(len(known.sentinels))}
@@ -236,7 +239,7 @@ def test_a_date_that_stands_for_never_stays_what_it_is(sentinel: pa.Scalar) -> N
         others = pa.array([f"{day}T0{i % 7}:00:00" for i, day in enumerate(DAYS)])
     column = pa.concat_arrays([others, pa.array([sentinel.as_py()] * 500, sentinel.type)])
     made, _ = learnt(pa.table({"x": column}), FakeNoise(), 10.0)
-    known, codes = made.domain["x"], made.session.rows.reveal().codes[0]
+    known, codes = made.domain["x"], codes_in(made.session.rows)[0]
     assert str(sentinel).replace(" ", "T") in (known.special_values or known.values)
     assert len(set(codes[-500:].tolist())) == 1 and codes[-1] not in codes[:-500]
 
@@ -249,7 +252,7 @@ def test_numbers_of_any_size_are_seen(low: float, high: float) -> None:
     values = np.sign(low) * np.geomspace(abs(low), abs(high), 3000)
     texts = [f"{x:.17g}" for x in values]
     made, _ = learnt(pa.table({"x": texts}), FakeNoise(), 10.0)
-    codes = made.session.rows.reveal().codes[0]
+    codes = codes_in(made.session.rows)[0]
     assert np.bincount(codes).max() < 900
     cuts = made.domain["x"].cuts
     assert cuts[0] <= values.min() and cuts[-1] >= values.max()
@@ -261,14 +264,14 @@ def test_dates_of_any_year_are_seen(first: str, days: int) -> None:
     rng = np.random.default_rng(2)
     values = np.datetime64(first) + rng.integers(0, days, 3000)
     made, _ = learnt(pa.table({"x": values.astype(str).tolist()}), FakeNoise(), 10.0)
-    codes = made.session.rows.reveal().codes[0]
+    codes = codes_in(made.session.rows)[0]
     assert np.bincount(codes).max() < 300
 
 
 def test_a_column_that_is_dropped_does_not_end_the_release() -> None:
     """Seen to fail: one identifier among three columns hid a third of the mean column, dropped or not."""
     table = pa.table({"id": [f"u{i}" for i in range(2000)], "a": [i % 3 for i in range(2000)]})
-    policy, source = Policy.of(epsilon=10.0, drop_unique=True), open_table(table)
+    policy, source = Policy.of(epsilon=10.0, drop_unique=True), open_source(table)
     session = Session(Accountant(policy.budget(learn_domain=True)), policy.unit, FakeNoise())
     made = learn(session, source, None, policy)
     assert (made.domain.names, made.dropped) == (("a",), ("id",))

@@ -27,6 +27,7 @@ from support.naive import (
     project,
     relative_entropy,
 )
+from support.rows import private_counts
 
 from factored_mwem.accounting.accountant import Accountant, Budget
 from factored_mwem.accounting.conversion import Composition
@@ -101,7 +102,7 @@ def draw_rows(shape: tuple[int, ...], n: int, seed: int) -> list[tuple[int, ...]
 
 def sealed(rows: list[tuple[int, ...]], candidates: Candidates) -> PrivateCounts:
     columns = np.array(rows, dtype=np.uint8).reshape(len(rows), len(candidates.domain))
-    return PrivateCounts(list(columns.T.copy()), candidates)
+    return private_counts(list(columns.T.copy()), candidates)
 
 
 @cache

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from support.fakes import FakeNoise
+from support.rows import private_counts
 
 from factored_mwem.accounting.accountant import Accountant, Budget, Charge, Mechanism, price
 from factored_mwem.accounting.conversion import Composition
@@ -55,7 +56,7 @@ def sealed(table: np.ndarray, shape: Sequence[int]) -> PrivateCounts:
         for i, k in enumerate(shape)
     )
     codes = np.unravel_index(np.repeat(np.arange(len(table)), table), shape)
-    return PrivateCounts([c.astype(np.uint8) for c in codes], Workload.marginals(1).candidates(domain))
+    return private_counts([c.astype(np.uint8) for c in codes], Workload.marginals(1).candidates(domain))
 
 
 def session(composition: Composition, unit: Unit | None = None, noise: object = None) -> Session:

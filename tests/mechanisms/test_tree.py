@@ -20,6 +20,7 @@ from support.naive import count
 
 from factored_mwem.accounting.accountant import Accountant, Budget, Mechanism, price
 from factored_mwem.accounting.conversion import Composition
+from factored_mwem.backends.source import open_source
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import Levels
 from factored_mwem.mechanisms import eligible as offer
@@ -36,7 +37,6 @@ from factored_mwem.privacy.counts import SCORE_GRID, PrivateRows
 from factored_mwem.privacy.noise import OpenDPNoise
 from factored_mwem.privacy.session import Eligible, Session
 from factored_mwem.request import Request
-from factored_mwem.tables.source import open_table
 from factored_mwem.workload.candidates import Candidates
 from factored_mwem.workload.workload import Workload
 
@@ -92,7 +92,7 @@ def run(
         limits = limits_of(candidates, policy, Machine(1e9, 0.0))
         asked = Plan(request, domain, None, candidates, limits=limits)  # type: ignore[arg-type]
         ran.outcome = engine.fit(
-            replace(session, _rows=PrivateRows(codes, domain)), asked, ran.reports.append
+            replace(session, _rows=PrivateRows.coded(codes, domain)), asked, ran.reports.append
         )
     return ran
 
@@ -265,7 +265,7 @@ def test_the_manifest_lists_every_scale(monkeypatch: pytest.MonkeyPatch) -> None
         policy = Policy.of(epsilon=3.0, **promise)
         fake = FakeNoise(policy.budget(learn_domain=False).composition)
         made: Release = make(
-            Request(open_table(table), Workload.marginals(2), policy, domain, None, None, 1), noise=fake
+            Request(open_source(table), Workload.marginals(2), policy, domain, None, None, 1), noise=fake
         )
         manifest = made.manifest
         scales = [e.scale for e in manifest.ledger if e.stage == "measure" and e.target]
@@ -420,7 +420,7 @@ def test_columns_of_nothing_but_nulls() -> None:
     )
     domain = Domain.from_dict({"fields": fields})
     made = make(
-        Request(open_table(table), Workload.marginals(2), Policy.of(epsilon=5.0), domain, None, 100, 1),
+        Request(open_source(table), Workload.marginals(2), Policy.of(epsilon=5.0), domain, None, 100, 1),
         noise=FakeNoise(),
     )
     out = made.to_arrow()

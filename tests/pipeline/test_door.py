@@ -31,6 +31,7 @@ from factored_mwem import (
     release,
 )
 from factored_mwem.accounting.conversion import Composition
+from factored_mwem.backends.source import open_source
 from factored_mwem.cli.console import say, visible
 from factored_mwem.errors import Changed, InputError, NothingLearnt
 from factored_mwem.mechanisms import learn as learning
@@ -222,7 +223,7 @@ def test_a_table_without_a_row_is_released_like_any_other(
 @pytest.mark.parametrize("text", ["a,n\n", "a,n"])
 def test_of_a_table_without_a_row_nothing_is_learnt(tmp_path: Path, text: str) -> None:
     (tmp_path / "t.csv").write_text(text)
-    empty = open_table(tmp_path / "t.csv")
+    empty = open_source(tmp_path / "t.csv")
     request = Request(empty, Workload.marginals(1), Policy.of(), None, None, 3, 1)
     with pytest.raises(NothingLearnt, match="nearly every value"):
         make(request, noise=FakeNoise())
@@ -239,7 +240,7 @@ def test_of_people_without_an_id_nobody_is_left(tmp_path: Path) -> None:
     calls = FakeNoise()
     make(
         Request(
-            open_table(tmp_path / "t.csv"),
+            open_source(tmp_path / "t.csv"),
             Workload.marginals(1),
             Policy.of(privacy_id="who", epsilon=1.0),
             Domain.from_dict({"fields": [{"name": "a", "categories": ["x", "y"]}]}),

@@ -36,8 +36,10 @@ import pyarrow.parquet as pq
 import pytest
 import safetensors.numpy
 from support.marks import others_slow
+from support.rows import private_counts
 
 from factored_mwem import Domain, Workload, release
+from factored_mwem.backends import codes as coding
 from factored_mwem.cli import main as cli
 from factored_mwem.errors import FmwemError, InputError
 from factored_mwem.guide import page
@@ -278,7 +280,7 @@ def full(path: Path, *_: Any) -> None:
 
 FAILURES: dict[str, tuple[int, Any, str, Any]] = {
     "the disk is full": (4, formats, "_WRITERS", {".parquet": full}),
-    "memory runs out at the coding": (4, codec, "encode", raising(MemoryError("CANARY"))),
+    "memory runs out at the coding": (4, coding, "encode", raising(MemoryError("CANARY"))),
     "memory runs out at the fit": (4, engine, "first_total", raising(MemoryError("CANARY"))),
     "the coder fails": (1, codec, "_binned_codes", quoting),
     "the engine fails": (1, engine, "find_levels", quoting),
@@ -549,7 +551,10 @@ def private_objects() -> list[Any]:
     """One of each class that holds private rows or counts."""
     domain = Domain.from_dict({"a": 2, "b": 3})
     codes = [np.array([0, 1, 1], dtype=np.uint8), np.array([2, 0, 1], dtype=np.uint8)]
-    rows, counts = PrivateRows(codes, domain), PrivateCounts(codes, Workload.marginals(2).candidates(domain))
+    rows, counts = (
+        PrivateRows.coded(codes, domain),
+        private_counts(codes, Workload.marginals(2).candidates(domain)),
+    )
     noted = open_table(pa.table({"a": ["CANARY"]}, metadata={"note": "CANARY"}))
     profile = ColumnProfile()
     profile.add(pa.array(["CANARY", str(INSIDE)]))

@@ -17,13 +17,13 @@ from support.fakes import FakeNoise
 from support.model_files import parts_of, write
 
 from factored_mwem import Domain, Policy, Release, Workload, release
+from factored_mwem.backends.source import open_source
 from factored_mwem.errors import FmwemError, InputError
 from factored_mwem.files import IfExists
 from factored_mwem.pipeline.model_fields import VERSION
 from factored_mwem.pipeline.model_file import packed
 from factored_mwem.pipeline.release import make
 from factored_mwem.request import Request
-from factored_mwem.tables.source import open_table
 
 DOMAIN = Domain.from_dict(
     {
@@ -65,7 +65,7 @@ def chained() -> Release:
     columns = {"a": a, "b": b, "c": b // 10, "d": (e > 2).astype(int), "e": e}
     policy = Policy.of(max_cells=1500)
     made = make(
-        Request(open_table(pa.table(columns)), Workload.marginals(2), policy, BROAD, None, None, 3),
+        Request(open_source(pa.table(columns)), Workload.marginals(2), policy, BROAD, None, None, 3),
         noise=FakeNoise(),
     )
     assert len(made.model.levels) > 5 and any(part.tree.edges for part in made.model.components)

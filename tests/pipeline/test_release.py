@@ -25,9 +25,9 @@ from factored_mwem import (
     Workload,
     release,
 )
+from factored_mwem.backends.source import open_source
 from factored_mwem.pipeline.release import make
 from factored_mwem.request import Request
-from factored_mwem.tables.source import open_table
 
 ROWS = 3000
 
@@ -266,7 +266,7 @@ def learnt(source: Any, epsilon: float) -> Release:
         offset=lambda values, scale: values + np.rint(rng.normal(0, scale, len(values))).astype(np.int64)
     )
     policy = Policy.of(epsilon=epsilon)
-    return make(Request(open_table(source), Workload.marginals(1), policy, None, None, None, 1), noise=noise)
+    return make(Request(open_source(source), Workload.marginals(1), policy, None, None, None, 1), noise=noise)
 
 
 def test_learnt_columns_keep_their_shares() -> None:
@@ -433,7 +433,7 @@ def test_what_could_not_be_learnt_is_said() -> None:
     table = pa.table({"id": [f"u{i}" for i in range(300)], "pay": pa.array(np.arange(300) * 1000)})
     with pytest.raises(NothingLearnt, match=r"most of id, pay.*spent so far: epsilon 0.0"):
         make(
-            Request(open_table(table), Workload.marginals(1), Policy.of(epsilon=0.05), None, None, None, 1),
+            Request(open_source(table), Workload.marginals(1), Policy.of(epsilon=0.05), None, None, None, 1),
             noise=FakeNoise(),
         )
 

@@ -8,11 +8,12 @@ import pickle
 import numpy as np
 import pytest
 from support.naive import count
+from support.rows import private_counts, tables_of
 
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import Levels
 from factored_mwem.errors import ResourceError
-from factored_mwem.privacy.counts import PrivateCounts, PrivateRows, Tables, bytes_of, check_memory
+from factored_mwem.privacy.counts import PrivateCounts, PrivateRows, bytes_of, check_memory
 from factored_mwem.workload.candidates import Candidates
 from factored_mwem.workload.workload import Workload
 
@@ -50,7 +51,7 @@ def test_the_counts_are_brute_force(shape: tuple[int, ...], order: int, rows: in
     codes, table = table_of(shape, rows, seed=rows)
     candidates = candidates_of(shape, order)
     offsets = candidates.offsets
-    found = Tables(codes, candidates).counts
+    found = tables_of(codes, candidates).held
     assert found.dtype == np.int32 and len(found) == offsets[-1] == candidates.cells.sum()
     for c in range(0, len(candidates), 1 + len(candidates) // 150):
         if candidates.cells[c] < 10_000:
@@ -78,15 +79,15 @@ def test_the_counts_of_views_are_brute_force(seed: int) -> None:
     )
     views = candidates_of(shape, 3).at(levels, float(rng.choice([30, 200, 4000, 1e9])))
     codes, table = table_of(shape, 400, seed=seed)
-    tables = Tables(codes, views)
+    tables = tables_of(codes, views)
     bases = np.flatnonzero(views.base_of == np.arange(len(views)))
-    assert views.offsets[-1] == len(tables.counts) == views.cells[bases].sum()
+    assert views.offsets[-1] == len(tables.held) == views.cells[bases].sum()
     for c in bases[:: 1 + len(bases) // 40].tolist():
         view = views.positions(c)
         grouped = [tuple(int(levels.groups[v][row[levels.attribute[v]]]) for v in view) for row in table]
         expected = count(grouped, [int(levels.sizes[v]) for v in view], tuple(range(len(view))))
         assert (
-            tables.counts[views.offsets[c] : views.offsets[c + 1]].tolist()
+            tables.held[views.offsets[c] : views.offsets[c + 1]].tolist()
             == expected
             == tables.marginal(view).tolist()
         )
@@ -96,14 +97,14 @@ def test_rows_hand_their_codes_on_sealed() -> None:
     """PrivateRows gives any marginal and, once the candidates are known, their counts; it shows neither."""
     codes, table = table_of((2, 3, 4), 50, seed=2)
     candidates = candidates_of((2, 3, 4), 2)
-    rows = PrivateRows(codes, candidates.domain)
+    rows = PrivateRows.coded(codes, candidates.domain)
     assert repr(rows) == "<PrivateRows: private>" and rows.names == ("a0", "a1", "a2")
     assert rows.reveal().marginal((0, 2)).tolist() == count(
         table, (2, 3, 4), (0, 2)
     ) and rows.reveal().marginal(()).tolist() == [50]
     counts = rows.count(candidates)
     assert isinstance(counts, PrivateCounts)
-    assert np.array_equal(counts.reveal().counts, Tables(codes, candidates).counts)
+    assert np.array_equal(counts.reveal().held, tables_of(codes, candidates).held)
     with pytest.raises(TypeError, match="cannot be pickled or copied"):
         copy.copy(rows)
 
@@ -113,7 +114,7 @@ def test_any_marginal_on_demand() -> None:
     whole components.
     """
     codes, table = table_of((2, 3, 4), 50, seed=2)
-    tables = Tables(codes, candidates_of((2, 3, 4), 1))
+    tables = tables_of(codes, candidates_of((2, 3, 4), 1))
     for positions in ((), (1,), (0, 2), (0, 1, 2)):
         found = tables.marginal(positions)
         assert found.dtype == np.int64 and found.tolist() == count(table, (2, 3, 4), positions)
@@ -121,7 +122,7 @@ def test_any_marginal_on_demand() -> None:
 
 def test_nothing_shows_prints_or_leaves() -> None:
     codes, _ = table_of((2, 3), 50, seed=3)
-    sealed = PrivateCounts(codes, candidates_of((2, 3), 2))
+    sealed = private_counts(codes, candidates_of((2, 3), 2))
     assert repr(sealed) == str(sealed) == "<PrivateCounts: private>" and sealed.names == ("a0", "a1")
     for leave in (pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(TypeError, match="cannot be pickled or copied"):

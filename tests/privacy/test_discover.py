@@ -23,6 +23,7 @@ from support.tables import UNITS, as_text, every_unit
 from factored_mwem.accounting.accountant import Accountant, Budget
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Neighbours, Unit
+from factored_mwem.backends.source import open_source
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.grids import CLEAR, coarse_grid
 from factored_mwem.errors import InputError, NothingLearnt
@@ -44,7 +45,7 @@ def found_in(
     """What `discover` finds at a fixed share of the budget."""
     policy = policy or Policy.of()
     session = Session(Accountant(policy.budget(learn_domain=True)), policy.unit, noise)
-    source = table if isinstance(table, Table) else open_table(table)
+    source = open_source(table)
     return discover(session, source, None, lambda rows, columns: share)
 
 
@@ -339,7 +340,7 @@ def test_the_threshold_pays_for_the_whole_unit(unit: Unit) -> None:
     policy = Policy.of(neighbours=unit.neighbours, contributions=unit.contributions)
     fake, ledger = FakeNoise(), Accountant(policy.budget(learn_domain=True))
     table = pa.table({"c": ["x"] * 500, "n": [1, 2] * 250})
-    discover(Session(ledger, unit, fake), open_table(table), None, lambda rows, columns: Fraction(1, 2))
+    discover(Session(ledger, unit, fake), open_source(table), None, lambda rows, columns: Fraction(1, 2))
     calls = [c for c in fake.calls if c.method == "threshold"]
     k, people = unit.contributions, 2 if unit.neighbours is Neighbours.REPLACE else 1
     tails = [0.5 * math.erfc((c.threshold - k - 1) / (c.scale * math.sqrt(2))) for c in calls if c.threshold]
@@ -354,7 +355,7 @@ def test_the_cost_is_the_share_at_most() -> None:
         policy = Policy.of()
         ledger = Accountant(policy.budget(learn_domain=True))
         session = Session(ledger, policy.unit, FakeNoise())
-        discover(session, open_table(pa.table(table)), None, lambda rows, columns, share=share: share)
+        discover(session, open_source(pa.table(table)), None, lambda rows, columns, share=share: share)
         assert share / 4 < ledger.spent / ledger.budget.amount <= share
 
 

@@ -18,6 +18,8 @@ from support.releases import check_nothing_leaks, engines, published, run, scrip
 from support.tables import SMALL, WIDE, as_text, small_table
 
 from factored_mwem.accounting.unit import Neighbours, Unit
+from factored_mwem.backends import source
+from factored_mwem.backends.codes import Codes
 from factored_mwem.domain.domain import Domain
 from factored_mwem.mechanisms import mwem
 from factored_mwem.mechanisms import tree as engine
@@ -25,7 +27,6 @@ from factored_mwem.model import estimation as estimate
 from factored_mwem.model.dense import Factor
 from factored_mwem.pipeline import release as flow
 from factored_mwem.policy import Policy
-from factored_mwem.privacy import counts
 from factored_mwem.privacy.counts import PrivateRows
 from factored_mwem.privacy.session import Measurement, Session
 from factored_mwem.tables.source import Table
@@ -99,14 +100,14 @@ def test_the_end_to_end_check_catches_true_n_in_the_manifest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows: list[int] = []
-    encode, describe = counts.encode_table, flow.describe
+    encode, describe = source.encode_table, flow.describe
 
-    def counting(domain: Domain, table: Table) -> list[np.ndarray]:
-        codes = encode(domain, table)
-        rows.append(len(codes[0]))
+    def counting(domain: Domain, table: Table, *more: Any) -> Codes:
+        codes = encode(domain, table, *more)
+        rows.append(len(codes.columns[0]))
         return codes
 
-    monkeypatch.setattr(counts, "encode_table", counting)
+    monkeypatch.setattr(source, "encode_table", counting)
     monkeypatch.setattr(
         flow, "describe", lambda *a, **k: describe(*a, **k).model_copy(update={"estimated_rows": rows[-1]})
     )

@@ -19,6 +19,7 @@ from support.releases import (
 from factored_mwem.accounting.accountant import Accountant
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Neighbours
+from factored_mwem.backends.source import open_source
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.mechanisms.learn import learn
 from factored_mwem.pipeline import release as flow
@@ -26,7 +27,6 @@ from factored_mwem.policy import DISCOVERY_DELTA, Policy
 from factored_mwem.privacy.noise import OpenDPNoise
 from factored_mwem.privacy.session import Session
 from factored_mwem.tables.profile import profile
-from factored_mwem.tables.source import open_table
 
 CLEAR = {
     "whole": "integer",
@@ -74,7 +74,7 @@ def test_kinds_and_values_are_found_right_on_a_clear_table(
 
     Of eleven domains each column must be right in nine: noise alone makes a wrong one of a hundred.
     """
-    table = open_table(clear_csv(tmp_path / "clear.csv"))
+    table = open_source(clear_csv(tmp_path / "clear.csv"))
     counted = profile(table, list(CLEAR))  # once; each domain draws its own noise
     monkeypatch.setattr("factored_mwem.privacy.discover.profile", lambda *_: counted)
     policy = Policy.of(epsilon=5.0, neighbours=relation)

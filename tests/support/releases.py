@@ -14,10 +14,12 @@ import pyarrow as pa
 import pytest
 from support.fakes import FakeNoise
 from support.goodness import exponential, gaussian, laplace, permute_and_flip
+from support.rows import private_counts
 from support.tables import SMALL, small_table
 
 from factored_mwem.accounting.accountant import Budget
 from factored_mwem.accounting.conversion import Composition
+from factored_mwem.backends.source import open_source
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.model.dense import Factor, ProductModel
@@ -26,7 +28,6 @@ from factored_mwem.pipeline.result import Release
 from factored_mwem.policy import Policy
 from factored_mwem.privacy.counts import PrivateCounts
 from factored_mwem.request import Request
-from factored_mwem.tables.source import open_table
 from factored_mwem.workload.candidates import Candidates
 from factored_mwem.workload.workload import Workload
 
@@ -46,7 +47,7 @@ def counts_of(
     rows: tuple[int, ...], domain: Domain = TINY, candidates: Candidates = CANDIDATES
 ) -> PrivateCounts:
     codes = np.unravel_index(np.array(rows, dtype=np.int64), domain.shape)
-    return PrivateCounts([c.astype(np.uint8) for c in codes], candidates)
+    return private_counts([c.astype(np.uint8) for c in codes], candidates)
 
 
 def models() -> Iterator[ProductModel]:
@@ -66,7 +67,7 @@ def run(
     table: Any, policy: Policy, noise: Any, *, domain: Domain | None = SMALL, columns: list[str] | None = None
 ) -> Release:
     return make(
-        Request(open_table(table), Workload.marginals(2), policy, domain, columns, None, 1), noise=noise
+        Request(open_source(table), Workload.marginals(2), policy, domain, columns, None, 1), noise=noise
     )
 
 

@@ -20,8 +20,8 @@ from support.fakes import FakeNoise
 from factored_mwem import Domain
 from factored_mwem.accounting.accountant import Accountant, Budget
 from factored_mwem.accounting.unit import Unit
+from factored_mwem.backends.source import open_source
 from factored_mwem.privacy.session import Session
-from factored_mwem.tables.source import open_table
 
 ROOT = Path(__file__).parents[2]
 SIZES = {"a": 2, "b": 3, "c": 2, "d": 4}
@@ -40,7 +40,7 @@ def fitted(noise: FakeNoise) -> Session:
     """The session after a fit on the tiny table."""
     domain = Domain.from_dict(SIZES)
     session = Session(Accountant(Budget.of(1.0, 1e-9)), Unit(), noise)
-    session = session.encode(domain, open_table(pa.table(codes())))
+    session = session.encode(domain, open_source(pa.table(codes())))
     aim_rule.fit(session, domain, 3)
     return session
 

@@ -24,11 +24,10 @@ from replay.paper import Paper, Task, paper_mwem, update
 
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.domain.domain import Domain
-from factored_mwem.domain.levels import Levels
 from factored_mwem.kernels.linear import parity_sums
 from factored_mwem.mechanisms.queries import Queries
 from factored_mwem.model.dense import Asked, Factor, ProductModel
-from factored_mwem.privacy.counts import Rows, Sealed, TrueAnswers
+from factored_mwem.privacy.counts import Sealed, TrueAnswers
 from factored_mwem.privacy.session import Measurement, NoiseScale
 from factored_mwem.workload.queries.cuboids import Cuboids
 from factored_mwem.workload.queries.parities import Parities, parities_of
@@ -45,9 +44,9 @@ def domain_of(shape: tuple[int, ...]) -> Domain:
     return Domain.from_dict({f"a{i}": size for i, size in enumerate(shape)})
 
 
-def rows_of(shape: tuple[int, ...], n: int, seed: int) -> Rows:
+def rows_of(shape: tuple[int, ...], n: int, seed: int) -> data.Exact:
     rng = np.random.default_rng(seed)
-    return Rows([rng.integers(0, size, n).astype(np.uint8) for size in shape], Levels.fine(shape))
+    return data.Exact([rng.integers(0, size, n).astype(np.uint8) for size in shape], shape)
 
 
 def random_model(

@@ -16,10 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from factored_mwem.backends.codes import encode_table
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
-from factored_mwem.tables.codec import check_type, code_dtype, encode, encode_table, fit_columns
+from factored_mwem.tables.codec import check_type, code_dtype, encode, fit_columns
 from factored_mwem.tables.decode import OWN_TYPE, decode
 from factored_mwem.tables.source import open_table
 
@@ -462,7 +463,7 @@ def test_columns_are_fitted_by_name_and_type_in_the_table_s_order(tmp_path: Path
     fitted, schema = fit_columns(domain, table, None)
     assert fitted.names == ("a", "b")
     assert schema == pa.schema([pa.field("a", OWN_TYPE["date"], nullable=False), pa.field("b", pa.bool_())])
-    assert [codes.tolist() for codes in encode_table(fitted, table)] == [[0], [2]]
+    assert [codes.tolist() for codes in encode_table(fitted, table).columns] == [[0], [2]]
     assert fit_columns(domain, table, ["b"])[0].names == ("b",)
     with pytest.raises(InputError, match="no column 'z' in the table; it has a, b"):
         fit_columns(domain, table, ["z"])

@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from factored_mwem.backends.codes import encode_table
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
-from factored_mwem.tables.codec import encode_table, fit_columns
+from factored_mwem.tables.codec import fit_columns
 from factored_mwem.tables.decode import decode
 from factored_mwem.tables.draft import IDENTIFIER, MAX_CATEGORIES, NUMBERED, draft
 from factored_mwem.tables.source import open_table
@@ -46,7 +47,7 @@ def back(values: Any, arrow: pa.DataType | None = None) -> tuple[Attribute, np.n
     """(the draft, the column encoded and decoded by it)."""
     table = pa.table({"x": pa.array(values, arrow)})
     domain, schema = fit_columns(draft(table).reviewed(), open_table(table, "checked"), None)
-    codes = encode_table(domain, open_table(table, "checked"))
+    codes = encode_table(domain, open_table(table, "checked")).columns
     out = decode(domain["x"], codes[0], schema.field(0), np.random.default_rng(3))
     assert out.type == table.schema.field(0).type
     return domain["x"], out.to_numpy(zero_copy_only=False)

@@ -13,6 +13,7 @@ from support.fakes import FakeNoise
 from support.marks import others_slow
 from support.models import named
 from support.naive import at_levels, cells_of, count
+from support.rows import private_counts, tables_of
 from support.tables import Table
 
 from factored_mwem.accounting.accountant import Accountant, Budget
@@ -22,7 +23,7 @@ from factored_mwem.domain.levels import Levels
 from factored_mwem.model.answers import ModelAnswers
 from factored_mwem.model.clique_tree import CliqueTree
 from factored_mwem.model.forest import Component, Forest
-from factored_mwem.privacy.counts import SCORE_GRID, PrivateCounts, Tables
+from factored_mwem.privacy.counts import SCORE_GRID
 from factored_mwem.privacy.session import Eligible, Session
 from factored_mwem.workload.candidates import Candidates
 from factored_mwem.workload.workload import Workload
@@ -219,7 +220,7 @@ def forest_of(levels: Levels, rng: np.random.Generator, total: float) -> Forest:
 
 
 def scores(forest: Forest, views: Candidates, rows: list[tuple[int, ...]]) -> np.ndarray:
-    tables = Tables(
+    tables = tables_of(
         [np.array([row[a] for row in rows], dtype=np.uint8) for a in range(len(views.domain))], views
     )
     bases = np.flatnonzero(views.base_of == np.arange(len(views)))
@@ -312,7 +313,9 @@ def test_select_charges_for_what_a_score_moves(relation: Neighbours, contributio
             person = [cells[0]] * contributions
         table = [*rows, *person]
         fake, ledger = FakeNoise(), Accountant(Budget.of(1.0, 1e-9))
-        sealed = PrivateCounts([np.array([row[a] for row in table], dtype=np.uint8) for a in range(4)], views)
+        sealed = private_counts(
+            [np.array([row[a] for row in table], dtype=np.uint8) for a in range(4)], views
+        )
         chosen = Session(ledger, unit, fake).select(
             sealed, answers, Eligible(offered, views.cells[offered] * 0.3), cost=Fraction(1, 100)
         )

@@ -14,15 +14,15 @@ import pytest
 from support.fakes import FakeNoise
 from support.goodness import exponential, gaussian, laplace, permute_and_flip
 from support.marks import others_slow
+from support.rows import private_answers
 from support.tables import CELLS, UNITS, Table, every_unit, histogram, neighbours
 
 from factored_mwem.accounting.accountant import Accountant, Budget
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Neighbours, Unit
 from factored_mwem.domain.domain import Domain
-from factored_mwem.domain.levels import Levels
 from factored_mwem.model.dense import Factor, ProductModel, step
-from factored_mwem.privacy.counts import SCORE_CUTOFF, SCORE_GRID, PrivateAnswers, Rows
+from factored_mwem.privacy.counts import SCORE_CUTOFF, SCORE_GRID, Rows
 from factored_mwem.privacy.session import Eligible, Session, weighted
 from factored_mwem.workload.queries.base import Questions
 from factored_mwem.workload.queries.cuboids import Cuboids
@@ -67,7 +67,7 @@ def codes_of(table: Table, shape: tuple[int, ...] = SHAPE) -> list[np.ndarray]:
 
 
 def rows_of(table: Table) -> Rows:
-    return Rows(codes_of(table), Levels.fine(SHAPE))
+    return Rows.coded(codes_of(table), SHAPE)
 
 
 # ---- answers and steps
@@ -90,7 +90,7 @@ def test_parities_are_the_hadamard_matrix() -> None:
     hadamard = np.array([[(-1) ** sum(cell[p] for p in s) for cell in cells] for s in sets])
     assert sorted(sets) == sorted(s for k in range(1, 5) for s in itertools.combinations(range(4), k))
     table = tuple(rng.choice(16, size=1000, p=rng.dirichlet(np.ones(16))).tolist())
-    rows = Rows(codes_of(table, shape), Levels.fine(shape))
+    rows = Rows.coded(codes_of(table, shape), shape)
     assert kind.answers(rows).tolist() == (hadamard @ np.bincount(table, minlength=16)).tolist()
     domain = Domain.from_dict(dict.fromkeys("abcd", 2))
     for blocks in ([(0,), (1,), (2,), (3,)], [(0, 2), (1, 3)], [(0, 1, 2, 3)], [(1, 2, 3), (0,)]):
@@ -170,7 +170,7 @@ def test_parities_of_two_bits_move_no_more_than_those_of_one(unit: Unit) -> None
     moved = 0
     for a, b in neighbours(unit.neighbours, unit.contributions):
         if a and b and max(a + b) < 4:  # the tables over 2 x 2 cells among them
-            one, other = (kind.answers(Rows(codes_of(t, (2, 2)), Levels.fine((2, 2)))) for t in (a, b))
+            one, other = (kind.answers(Rows.coded(codes_of(t, (2, 2)), (2, 2))) for t in (a, b))
             moved = max(moved, int(np.abs(one - other).max()))
     assert moved == kind.l1(unit)
 
@@ -213,7 +213,7 @@ def a_round(
     seen, scales, costs = [], set(), set()
     for table in tables:
         private, fake, ledger = (
-            PrivateAnswers(codes_of(table), domain, kinds),
+            private_answers(codes_of(table), domain, kinds),
             FakeNoise(composition),
             Accountant(BUDGET[composition]),
         )
@@ -366,7 +366,7 @@ def test_the_published_audit_of_parities_under_replace() -> None:
 def test_the_scale_of_a_question_is_known_beforehand(unit: Unit, composition: Composition) -> None:
     kinds = list(KINDS.values())
     private, ledger = (
-        PrivateAnswers(codes_of((0, 1, 5)), Domain.from_dict({"a": 2, "b": 3}), kinds),
+        private_answers(codes_of((0, 1, 5)), Domain.from_dict({"a": 2, "b": 3}), kinds),
         Accountant(BUDGET[composition]),
     )
     session, cost = Session(ledger, unit, FakeNoise(composition)), ledger.budget.amount / 10
@@ -391,7 +391,7 @@ def test_huge_answers_and_penalties_do_not_overflow_a_score(total: float) -> Non
         found = []
         for table in ((0,), (0, 9), (0, 9, 63)):
             fake, ledger = FakeNoise(), Accountant(BUDGET[Composition.ZCDP])
-            private = PrivateAnswers(codes_of(table, (8, 8)), domain, [kind])
+            private = private_answers(codes_of(table, (8, 8)), domain, [kind])
             session = Session(ledger, Unit(), fake)
             session.select(
                 private, answers, Eligible(np.arange(3), penalty, np.ones(3)), cost=ledger.left / 2

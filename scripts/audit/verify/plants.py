@@ -22,9 +22,11 @@ from audit.verify.matrix import Configuration, crowded
 from factored_mwem import request
 from factored_mwem.accounting.accountant import Accountant, Charge
 from factored_mwem.accounting.unit import Unit
+from factored_mwem.backends import source
+from factored_mwem.backends.codes import Codes
 from factored_mwem.mechanisms import plan, tree
 from factored_mwem.mechanisms.sweep import Sweep
-from factored_mwem.privacy import counts, discover, noise
+from factored_mwem.privacy import discover, noise
 from factored_mwem.privacy.noise import OpenDPNoise
 from factored_mwem.privacy.session import Session
 from factored_mwem.tables.contributions import without
@@ -187,14 +189,14 @@ def exact_afterwards() -> Iterator[None]:
 @contextlib.contextmanager
 def past_the_ledger() -> Iterator[None]:
     """Somebody else draws noise for the number of rows, and charges nothing."""
-    honest = counts.encode_table
+    honest = source.encode_table
 
-    def encode(domain: Any, table: Table) -> list[np.ndarray]:
-        codes = honest(domain, table)
-        OpenDPNoise(noise.Composition.PURE).add(np.array([len(codes[0])]), scale=1.0)
+    def encode(domain: Any, table: Table, *more: Any) -> Codes:
+        codes = honest(domain, table, *more)
+        OpenDPNoise(noise.Composition.PURE).add(np.array([len(codes.columns[0])]), scale=1.0)
         return codes
 
-    with mock.patch.object(counts, "encode_table", encode):
+    with mock.patch.object(source, "encode_table", encode):
         yield
 
 
