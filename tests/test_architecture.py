@@ -75,9 +75,17 @@ HOME = {
     "numba": {"kernels"},
     "opendp": {"accounting.conversion", "privacy.noise", "verifier.tap"},
     "random": set(),
-    "secrets": {"pipeline.release", "pipeline.result", "ledger.file", "ledger.run", "cli.jobs"},
+    "secrets": {
+        "pipeline.release",
+        "pipeline.result",
+        "ledger.file",
+        "ledger.run",
+        "cli.jobs",
+        "backends.spark",
+    },
     "pickle": set(),
-    "logging": {"ledger.run"},
+    "logging": {"ledger.run", "backends.spark_rows"},  # which keeps quiet a log of PySpark that quotes rows
+    "pyspark": {"backends.spark", "backends.spark_rows"},
 }
 """Libraries that only these modules may import."""
 INSIDE_THE_VERIFIER = {
@@ -279,13 +287,25 @@ def _uses(function: ast.AST, words: tuple[str, ...]) -> Iterator[str]:
 
 
 WHO_SAYS = {
-    "profile": {"tables.profile", "tables.draft", "backends.source", "privacy.discover"},
-    "ColumnProfile": {"tables.profile", "tables.draft", "backends.source", "privacy.discover"},
+    "profile": {"tables.profile", "tables.draft", "backends.source", "backends.spark", "privacy.discover"},
+    "ColumnProfile": {
+        "tables.profile",
+        "tables.draft",
+        "backends.source",
+        "backends.spark",
+        "privacy.discover",
+    },
     "recode": {"privacy.counts", "privacy.session", "mechanisms.learn"},
     "encode_table": {"backends.codes", "backends.source"},
-    "encoded": {"backends.source", "privacy.counts", "pipeline.readings", "tables.decode"},
-    "exact_counts": {"backends.datavectors", "backends.codes", "privacy.counts"},
-    "bounded": {"backends.source", "mechanisms.plan", "pipeline.release", "pipeline.learn_domain"},
+    "encoded": {"backends.source", "backends.spark", "privacy.counts", "pipeline.readings", "tables.decode"},
+    "exact_counts": {"backends.datavectors", "backends.codes", "backends.spark_rows", "privacy.counts"},
+    "bounded": {
+        "backends.source",
+        "backends.spark",
+        "mechanisms.plan",
+        "pipeline.release",
+        "pipeline.learn_domain",
+    },
     "bound_contributions": {"tables.contributions", "backends.source"},
     "OpenDPNoise": {"privacy.noise", "pipeline.release", "pipeline.learn_domain", "verifier.watch"},
     "public_total": {"privacy.counts", "privacy.session", "mechanisms.total"},

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,7 @@ from factored_mwem.tables.source import Private
 
 TASKS_A_CORE = 3
 """Each task sends all counts that are not zero, so there are few; those that are late hold up few."""
+T = TypeVar("T")
 
 
 class SparkRows(Private):
@@ -84,16 +86,23 @@ def cores_of(session: Any) -> int:
 
 
 def collected(frame: Any) -> pa.Table:
-    """The rows of a frame of sums, here. InputError where the workers cannot run this package; Busy where
-    anything else failed.
+    """The rows of a frame of sums, here; errors as of `asked`."""
+    return asked(frame.sparkSession, frame.toArrow)
 
-    What Spark raises quotes rows, so nothing of it is said, and it hangs on no error as its context.
+
+def asked(session: Any, what: Callable[[], T]) -> T:
+    """What Spark answers. InputError where the workers cannot run this package; Busy where anything else
+    failed.
+
+    What Spark raises quotes rows, so nothing of it is said, it hangs on no error as its context, and the log
+    that PySpark keeps in this process does not get it.
     """
-    try:
-        return frame.toArrow()
-    except Exception:  # noqa: BLE001 - see above
-        pass
-    why = _unfit(frame.sparkSession)
+    with _unlogged():
+        try:
+            return what()
+        except Exception:  # noqa: BLE001 - see above
+            pass
+        why = _unfit(session)
     if why is not None:
         raise InputError(why)
     raise Busy(
@@ -102,11 +111,21 @@ def collected(frame: Any) -> pa.Table:
     )
 
 
+@contextlib.contextmanager
+def _unlogged() -> Iterator[None]:
+    log = logging.getLogger("SQLQueryContextLogger")
+    before, log.disabled = log.disabled, True
+    try:
+        yield
+    finally:
+        log.disabled = before
+
+
 def keep(owner: Any, frame: Any) -> Any:
     """The frame, kept in the cluster's memory or on its disks as long as there is its owner."""
     from pyspark import StorageLevel
 
-    kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
+    kept = asked(frame.sparkSession, lambda: frame.persist(StorageLevel.MEMORY_AND_DISK))
     weakref.finalize(owner, kept_no_more, kept)
     return kept
 
@@ -144,7 +163,7 @@ def _probe() -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
         try:
             from factored_mwem.backends.spark_tasks import own_version
         except ImportError as error:
-            said = f"-{error.name}"
+            said = "-" + str(error.name).split(".")[0]
         else:
             said = own_version()
         yield pyarrow.RecordBatch.from_pydict({"told": [said]})
