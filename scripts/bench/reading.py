@@ -45,7 +45,7 @@ ENCODE = """
 import sys, time
 from factored_mwem import Domain
 try:
-    from factored_mwem.tables.codec import encode_table
+    from factored_mwem.backends.codes import encode_table
     from factored_mwem.tables.source import open_table
 except ModuleNotFoundError:  # a checkout without rooms
     from factored_mwem.codec import encode_table

@@ -24,9 +24,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from factored_mwem import Domain, InputError
+from factored_mwem.backends.codes import encode_table
 from factored_mwem.errors import Ambiguous
 from factored_mwem.tables import delimited
-from factored_mwem.tables.codec import encode_table, fit_columns
+from factored_mwem.tables.codec import fit_columns
 from factored_mwem.tables.contributions import bound_contributions
 from factored_mwem.tables.parsing import is_text
 from factored_mwem.tables.source import Table, open_table
@@ -126,7 +127,7 @@ def _encoded(table: Table, contributions: int) -> Counter[tuple[int, ...]]:
     0.
     """
     bounded = bound_contributions(table, ID, contributions) if contributions else table
-    return Counter(zip(*(codes.tolist() for codes in encode_table(DOMAIN, bounded)), strict=True))
+    return Counter(zip(*(codes.tolist() for codes in encode_table(DOMAIN, bounded).columns), strict=True))
 
 
 def run_lines(path: Path) -> bool:
@@ -217,7 +218,7 @@ def run_rows(path: Path) -> bool:
             InputError,
         ):  # there is no such file or frame, or the column's type does not fit
             return False
-        (codes,) = encode_table(Domain([attribute]), table)
+        (codes,) = encode_table(Domain([attribute]), table).columns
         found[name] = Counter(zip(codes.tolist(), strict=True))
     check(found["before"], found["after"], k)
     return True

@@ -17,9 +17,10 @@ import pyarrow.feather as pf
 import pyarrow.parquet as pq
 
 from factored_mwem import Attribute, Domain, FmwemError, NothingLearnt, release
+from factored_mwem.backends.codes import encode_table
 from factored_mwem.domain.grids import coarse_grid
 from factored_mwem.files import IfExists
-from factored_mwem.tables.codec import encode_table, fit_columns
+from factored_mwem.tables.codec import fit_columns
 from factored_mwem.tables.decode import decode
 from factored_mwem.tables.formats import write_batches
 from factored_mwem.tables.kinds import MOMENTS, NUMBERS, kind_of
@@ -198,7 +199,7 @@ READ_AS = (
 
 def _encoded(table: Table, name: str, attribute: Attribute) -> bool:
     domain, _ = fit_columns(Domain([attribute]), table, [name])
-    (codes,) = encode_table(domain, table)
+    (codes,) = encode_table(domain, table).columns
     assert int(codes.max(initial=0)) < domain.shape[0]
     return True
 
