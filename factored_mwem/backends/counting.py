@@ -68,21 +68,14 @@ class Column:
 Columns = Sequence[np.ndarray | Column]
 
 
-def count_all(
-    columns: Columns,
-    sizes: np.ndarray,
-    members: np.ndarray,
-    offsets: np.ndarray,
-    *,
-    workers: int | None = None,
-) -> np.ndarray:
+def count_all(columns: Columns, sizes: np.ndarray, members: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     """int32[all cells], or int64 where there are more than MAX_COUNT rows: the counts of every candidate,
     row-major, one candidate after the other.
 
     `columns`: unsigned codes of each row, each below its size; `sizes: int64[column]`; `members:
     int32[candidate, slot]`, the columns of each candidate (at least one), ascending, padded with -1;
-    `offsets: int64[candidate + 1]`, where its counts begin; `workers`: threads, WORKERS if it is not said.
-    `bytes_needed` says beforehand what memory this takes.
+    `offsets: int64[candidate + 1]`, where its counts begin. `bytes_needed` says beforehand what memory this
+    takes.
     """
     if np.diff(offsets).max(initial=0) >= 2**32:
         raise ResourceError(
@@ -90,13 +83,13 @@ def count_all(
         )
     facets = facets_of(sizes, members, offsets)
     rows = len(columns[0]) if len(columns) else 0
-    counts = _count(columns, range(min(rows, MAX_COUNT)), sizes, members, facets, offsets, workers)
+    counts = _count(columns, range(min(rows, MAX_COUNT)), sizes, members, facets, offsets)
     if rows <= MAX_COUNT:
         return counts[:-1].view(np.int32)
     whole = counts[:-1].astype(np.int64)
     for at in range(MAX_COUNT, rows, MAX_COUNT):
         part = range(at, min(at + MAX_COUNT, rows))
-        whole += _count(columns, part, sizes, members, facets, offsets, workers)[:-1]
+        whole += _count(columns, part, sizes, members, facets, offsets)[:-1]
     return whole
 
 
@@ -178,17 +171,15 @@ def _count(
     members: np.ndarray,
     facets: np.ndarray,
     offsets: np.ndarray,
-    workers: int | None,
 ) -> np.ndarray:
     """uint32[all cells and one]: the counts of `rows`, at most MAX_COUNT of them, and their number."""
     counts = np.zeros(int(offsets[-1]) + 1, dtype=np.uint32)
     counts[-1] = len(rows)
     by_bits = facets[:, 0] >= 0
-    workers = WORKERS if workers is None else workers
-    with ThreadPoolExecutor(max_workers=workers) as pool:
+    with ThreadPoolExecutor(max_workers=WORKERS) as pool:
 
         def run(work: Callable[[np.ndarray], None], which: np.ndarray) -> None:
-            for _ in pool.map(work, np.array_split(which, max(1, min(len(which), workers * SHARES)))):
+            for _ in pool.map(work, np.array_split(which, max(1, min(len(which), WORKERS * SHARES)))):
                 pass
 
         tally = Tally(members, offsets, counts)

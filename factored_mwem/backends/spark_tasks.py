@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from factored_mwem.backends.counting import Column, count_all
+from factored_mwem.backends import counting
 from factored_mwem.backends.datavectors import Axis
 from factored_mwem.domain.domain import Domain
 from factored_mwem.kernels.counting import MAX_COUNT
@@ -158,6 +158,7 @@ class Count(Task):
     offsets: np.ndarray
 
     def run(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        counting.WORKERS = 1  # in this process, which Spark gives one core
         cells = int(self.offsets[-1])
         marks, counts = Marks(), np.zeros(cells, dtype=np.int32)
         for batch, rows in self._buffered(batches):
@@ -184,9 +185,9 @@ class Count(Task):
 
     def _count(self, rows: np.ndarray) -> np.ndarray:
         codes = {axis.column: np.ascontiguousarray(rows[f"c{axis.column}"]) for axis in self.axes}
-        columns = [Column(codes[axis.column], axis.lookup) for axis in self.axes]
+        columns = [counting.Column(codes[axis.column], axis.lookup) for axis in self.axes]
         sizes = np.array([axis.size for axis in self.axes], dtype=np.int64)
-        return count_all(columns, sizes, self.members, self.offsets, workers=1)  # a core is a task's
+        return counting.count_all(columns, sizes, self.members, self.offsets)
 
 
 @dataclass(frozen=True)

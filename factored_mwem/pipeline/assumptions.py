@@ -163,9 +163,9 @@ def _contributions(policy: Policy, cluster: str | None) -> Assumption:
 
 def _among(cluster: str) -> str:
     return (
-        f"the machines of the {cluster} cluster, its disks, its networks and the logs and pages in which it shows "
-        "its work are seen by nobody but the table's keeper, for rows and exact counts pass through them; and the "
-        "table gives the same rows whenever it is read"
+        f"nobody but the table's keeper sees the machines of the {cluster} cluster, its disks, its networks, "
+        "or the logs and pages in which it shows its work, for rows and exact counts pass through them; and "
+        "the table gives the same rows whenever it is read"
     )
 
 
