@@ -13,8 +13,8 @@ import hashlib
 import os
 import re
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,8 @@ from pydantic import ValidationError
 
 from factored_mwem.crashpoints import reach
 from factored_mwem.errors import Busy, InputError
+
+_ONE_AT_A_TIME = threading.Lock()
 
 
 class IfExists(Enum):
@@ -34,34 +36,11 @@ class IfExists(Enum):
     """It must be what would be written, and stays."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReleaseFiles:
-    """The paths of a release's files."""
-
-    data: Path
-    manifest: Path
-    model: Path | None = None
-
-    @property
-    def by_role(self) -> dict[str, Path]:
-        """Those there are to be, by the names that the ledger keeps their digests under."""
-        model = {} if self.model is None else {"model": self.model}
-        return {"data": self.data, "manifest": self.manifest, **model}
-
-    @property
-    def paths(self) -> list[Path]:
-        return list(self.by_role.values())
-
-    def digests(self) -> dict[str, str]:
-        """sha256 by role."""
-        return {role: sha256(path) for role, path in self.by_role.items()}
-
-
 def check_target(path: Path, exists: IfExists) -> None:
     """InputError, before anything is spent, where `path` may not be replaced or cannot be written."""
     if os.path.lexists(path) and exists is IfExists.REFUSE:
         raise _taken(path)
-    with _clear(path):
+    with in_words(path):
         if path.is_dir():
             raise InputError(f"{path} is a folder; name a file")
         os.unlink(_temporary(path))
@@ -72,7 +51,7 @@ def _taken(path: Path, more: str = "") -> InputError:
 
 
 @contextlib.contextmanager
-def _clear(path: Path) -> Iterator[None]:
+def in_words(path: Path) -> Iterator[None]:
     """Turn the operating system's refusals into one line each."""
     try:
         yield
@@ -100,7 +79,7 @@ def replacing(
     InputError where `exists` forbids it. `before` runs just before a file is replaced, or just after a new
     one appeared.
     """
-    with _clear(path):
+    with in_words(path):
         name = _temporary(path)
         mine = os.stat(name)
         try:
@@ -161,8 +140,10 @@ def sync(path: Path) -> None:
 
 
 def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
+    """The process's mask, which can only be read by setting it: one thread at a time, or it is lost."""
+    with _ONE_AT_A_TIME:
+        mask = os.umask(0)
+        os.umask(mask)
     return mask
 
 
@@ -174,7 +155,7 @@ def sha256(path: Path) -> str:
 
 def remove(path: Path) -> None:
     """Remove a file, if it is there; a refusal is one line."""
-    with _clear(path):
+    with in_words(path):
         path.unlink(missing_ok=True)
 
 

@@ -428,7 +428,7 @@ def no_seed(found: Sources) -> list[str]:
                 and ast.unparse(node).startswith("np.random")
             ):
                 annotation_only = name in (
-                    "model.sampling", "tables.decode", "tables.derive", "model.refinement"
+                    "model.drawing", "model.sampling", "tables.decode", "tables.derive", "model.refinement"
                 )  # fmt: skip
                 if (
                     name.startswith("privacy")

@@ -17,9 +17,10 @@ from factored_mwem import Domain, Release, release
 from factored_mwem import files as output
 from factored_mwem.errors import InputError, ResourceError
 from factored_mwem.files import IfExists, check_target, replacing, write_text
-from factored_mwem.pipeline import result
+from factored_mwem.pipeline import writing
 from factored_mwem.tables import formats
-from factored_mwem.tables.formats import METADATA_KEY, check_format, manifest_path, write_batches
+from factored_mwem.tables.formats import METADATA_KEY, output_of, write_batches
+from factored_mwem.tables.release_files import manifest_of
 
 TABLE = pa.table({"s": ["0311", "b", None] * 40, "n": [1, 2, 3] * 40})
 DOMAIN = Domain.from_dict(
@@ -49,6 +50,7 @@ def test_the_manifest_names_the_very_file_beside_it(tmp_path: Path, made: Releas
         "file": "t.parquet",
         "rows": 50,
         "sha256": hashlib.sha256((tmp_path / "t.parquet").read_bytes()).hexdigest(),
+        "parts": [],
     }
     inside = json.loads(pq.read_schema(tmp_path / "t.parquet").metadata[METADATA_KEY])
     assert inside["output"].pop("sha256") is None  # a file cannot hold its own hash
@@ -105,7 +107,7 @@ def test_overwriting_removes_the_old_manifest_first(
         seen.append(names(tmp_path))
         raise RuntimeError("power cut")
 
-    monkeypatch.setattr(result, "write_text", crash)
+    monkeypatch.setattr(writing, "write_text", crash)
     with pytest.raises(RuntimeError, match="power cut"):
         made.write(tmp_path / "t.parquet", overwrite=True)
     assert seen == [["t.parquet"]]
@@ -174,7 +176,7 @@ def test_targets_are_judged_before_anything_is_spent(tmp_path: Path, monkeypatch
     with pytest.raises(InputError, match="is a folder"):
         check_target(tmp_path, IfExists.REPLACE)
     with pytest.raises(InputError, match=r"unknown output format; use one of \.parquet"):
-        check_format(Path("t.xlsx"))
+        output_of(Path("t.xlsx"))
     for error, expected, words in (
         (13, InputError, "permission denied"),
         (30, InputError, "read-only file system"),
@@ -207,4 +209,5 @@ def test_a_file_reaches_the_disk_before_its_name(tmp_path: Path, monkeypatch: py
 
 
 def test_names_of_manifests() -> None:
-    assert manifest_path(Path("a/adult.synthetic.parquet")) == Path("a/adult.synthetic.manifest.json")
+    assert str(manifest_of(output_of("a/adult.synthetic.parquet"))) == "a/adult.synthetic.manifest.json"
+    assert str(manifest_of(output_of("a/adult/"))) == "a/adult.manifest.json"

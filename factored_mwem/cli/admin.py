@@ -48,7 +48,7 @@ def domain_learn(
     table: TablePath,
     settings: ReleaseSettings,
     output: Annotated[
-        Optional[Path],
+        Optional[str],
         typer.Option("-o", "--output", help="Domain file.  [default: NAME.domain.json beside the table]"),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,

@@ -12,18 +12,22 @@ from typing import TYPE_CHECKING, Any
 
 from factored_mwem.cli.settings import ReleaseSettings
 from factored_mwem.errors import InputError
-from factored_mwem.files import IfExists, ReleaseFiles, check_target, write_text
+from factored_mwem.files import IfExists
 from factored_mwem.ledger.run import Booking, Run
 from factored_mwem.mechanisms.limits import Machine
 from factored_mwem.mechanisms.plan import Plan, Scope
 from factored_mwem.mechanisms.result import Progress
 from factored_mwem.pipeline.forecast import Forecast, LearningForecast, forecast, forecast_learning
 from factored_mwem.pipeline.manifest import Manifest, versions
-from factored_mwem.pipeline.publish import check_targets, load_manifest, publish
+from factored_mwem.pipeline.publish import load_manifest, publish
 from factored_mwem.pipeline.result import Release
+from factored_mwem.pipeline.writing import drawn_ahead, workers_of, write_release
 from factored_mwem.request import Request
-from factored_mwem.tables.formats import check_format, manifest_path, write_batches
+from factored_mwem.tables.formats import output_of, write_batches
+from factored_mwem.tables.parts import Folder
+from factored_mwem.tables.release_files import ReleaseFiles, manifest_of
 from factored_mwem.tables.source import stem
+from factored_mwem.tables.targets import Destination, target_of, write_text
 from factored_mwem.workload.queries import KINDS
 from factored_mwem.workload.workload import Workload
 
@@ -41,7 +45,7 @@ class Done:
     """
 
     manifest: Manifest
-    files: list[Path]
+    files: list[Destination]
     domain_from: str
     facts: dict[str, Any]
     reused: bool
@@ -50,15 +54,13 @@ class Done:
 def run(table: Path, settings: ReleaseSettings, report: Callable[[Progress], None]) -> Done:
     """Release `table` and write its files. What can be refused is so before a row is read."""
     policy, workload = settings.policy, workload_from(settings)
-    output = settings.output or Path(f"{stem(table)}.synthetic.parquet")
-    check_format(output)
-    files = ReleaseFiles(output, manifest_path(output), settings.model)
-    path = domain_path(table, settings.domain)
+    files = _files(settings.output or f"{stem(table)}.synthetic.parquet", settings.model)
+    workers, path = workers_of(settings.workers), domain_path(table, settings.domain)
     booking = Booking(settings.ledger, settings.dataset, settings.run_id)
-    _check_paths(files.paths, [table, path, settings.workload, settings.ledger])
+    _check_paths(files.all, [table, path, settings.workload, settings.ledger])
     exists = IfExists(settings.overwrite)
     if not any(booking):
-        check_targets(files.paths, exists)
+        files.check(exists)
     request = Request.of(
         table,
         workload,
@@ -70,13 +72,16 @@ def run(table: Path, settings: ReleaseSettings, report: Callable[[Progress], Non
     )
     with Run.begin(request, booking, version=versions()) as held:
         reused = held.reusable(files)
-        manifest = load_manifest(files.manifest) if reused else publish(request, held, files, exists, report)
+        if reused:
+            manifest = load_manifest(files.manifest)
+        else:
+            manifest = publish(request, held, files, exists, report, workers=workers)
         facts = _facts(manifest, files, path)
         if booking.ledger:
             facts |= {"dataset": booking.dataset, "run_id": booking.run_id, "reused": reused}
         if held.resumed:
             facts["resumed"] = held.resumed
-    return Done(manifest, files.paths, f"declared in {path}" if path else "none declared", facts, reused)
+    return Done(manifest, files.all, f"declared in {path}" if path else "none declared", facts, reused)
 
 
 def _facts(manifest: Manifest, files: ReleaseFiles, domain: Path | None) -> dict[str, Any]:
@@ -97,12 +102,25 @@ def _facts(manifest: Manifest, files: ReleaseFiles, domain: Path | None) -> dict
     }
 
 
-def _check_paths(targets: Sequence[Path], inputs: Sequence[Path | None]) -> None:
-    if len({os.path.realpath(target) for target in targets}) < len(targets):
+def _files(output: str, model: str | None) -> ReleaseFiles:
+    """Where all files of a release go."""
+    where = output_of(output)
+    files = ReleaseFiles(where, manifest_of(where), target_of(model) if model else None)
+    if isinstance(where, Folder) and files.model and where.file(files.model.name).key == files.model.key:
+        raise InputError("the model would lie among the parts of the rows; choose another path for it")
+    return files
+
+
+def _check_paths(outputs: Sequence[Destination], inputs: Sequence[Path | None]) -> None:
+    keys = [target_of(output).key for output in outputs if not isinstance(output, Folder)]
+    if len(set(keys)) < len(keys):
         raise InputError("the output, its manifest and the model need three different paths")
-    for target in targets:
-        if os.path.realpath(target) in {os.path.realpath(path) for path in inputs if path}:
-            raise InputError(f"{target} is an input; choose another path")
+    taken = {os.path.realpath(path) for path in inputs if path}
+    for output in outputs:
+        key = output.place.key if isinstance(output, Folder) else target_of(output).key
+        inside = isinstance(output, Folder) and any(path.startswith(f"{key}/") for path in taken)
+        if key in taken or inside:
+            raise InputError(f"{output} {'holds' if inside else 'is'} an input; choose another path")
 
 
 def domain_path(table: Path, given: Path | None) -> Path | None:
@@ -141,17 +159,18 @@ def learn(table: Path, settings: ReleaseSettings) -> tuple[LearntDomain, dict[st
     """Learn a domain and write its file; it and the line for scripts."""
     from factored_mwem.pipeline.learn_domain import make_domain
 
-    output = settings.output or table.with_name(f"{stem(table)}.domain.json")
+    beside = str(table.with_name(f"{stem(table)}.domain.json"))
+    output = target_of(settings.output or beside)
     exists = IfExists(settings.overwrite)
     _check_paths([output], [table, settings.ledger])
     booking = Booking(settings.ledger, settings.dataset, settings.run_id)
     if settings.run_id is None:
-        check_target(output, exists)
+        output.check(exists)
     request = Request.of(table, Workload.marginals(1), settings.policy, columns=settings.columns)
     with Run.begin(request, booking, version=versions()) as held:
         if held.goes_on and exists is IfExists.REFUSE:  # an earlier attempt wrote what this one will
             exists = IfExists.VERIFY
-        check_target(output, exists)
+        output.check(exists)
         made = make_domain(request, held)
         write_text(output, json.dumps(made.to_dict(), indent=1, ensure_ascii=False) + "\n", exists)
         held.finish()
@@ -159,15 +178,23 @@ def learn(table: Path, settings: ReleaseSettings) -> tuple[LearntDomain, dict[st
     return made, facts | {"spent_epsilon": made.spent_epsilon, "delta": settings.policy.delta}
 
 
-def draw(model: Path, rows: int, output: Path, settings: ReleaseSettings) -> dict[str, Any]:
-    """Write `rows` fresh rows of a model file; the line for scripts."""
-    check_format(output)
-    exists = IfExists(settings.overwrite)
-    check_target(output, exists)
+def draw(model: Path, rows: int, output: str, settings: ReleaseSettings) -> dict[str, Any]:
+    """Write `rows` fresh rows of a model file; the line for scripts. A folder of parts gets a manifest, which
+    says that it is complete.
+    """
+    where, exists, workers = output_of(output), IfExists(settings.overwrite), workers_of(settings.workers)
+    where.check(exists)
     made, seed = Release.load(model), settings.sample_seed
-    batches = made.batches(rows, seed=secrets.randbits(64) if seed is None else seed)
-    digest = write_batches(output, made.schema, batches, exists=exists)
-    return {"output": str(output), "rows": rows, "sha256": digest, "spent_epsilon": 0}
+    drawn = made.drawn(rows, secrets.randbits(64) if seed is None else seed)
+    if isinstance(where, Folder):
+        stated = made.manifest.model_copy(update={"sample_seed": seed})
+        written = write_release(drawn, stated, where, exists, workers)
+        assert written.output is not None  # as of every manifest that was written
+        facts = {"sha256": written.output.sha256, "manifest": str(manifest_of(where))}
+    else:
+        batches = drawn_ahead(drawn, workers)
+        facts = {"sha256": write_batches(target_of(where), drawn.schema, batches, exists=exists)}
+    return {"output": str(where), "rows": rows, **facts, "spent_epsilon": 0}
 
 
 def compare(real: Path, synthetic: Path, order: int, settings: ReleaseSettings) -> Errors:

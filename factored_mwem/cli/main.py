@@ -122,13 +122,19 @@ def sample(
     n: Annotated[int, typer.Option("-n", "--rows", help="Rows to draw.", min=0, max=CLI_MAX_ROWS)],
     settings: ReleaseSettings,
     output: Annotated[
-        Optional[Path], typer.Option("-o", "--output", help="Output file.  [default: MODEL.sample.parquet]")
+        Optional[str],
+        typer.Option(
+            "-o",
+            "--output",
+            help="Output file, or a folder of Parquet parts where it ends in /; either may be a URI.  "
+            "[default: MODEL.sample.parquet]",
+        ),
     ] = None,
 ) -> None:
     """Draw more rows from a saved model, at no privacy cost."""
     from factored_mwem.cli import jobs as job
 
-    print(json.dumps(job.draw(model, n, output or Path(f"{model.stem}.sample.parquet"), settings)))
+    print(json.dumps(job.draw(model, n, output or f"{model.stem}.sample.parquet", settings)))
 
 
 @app.command()

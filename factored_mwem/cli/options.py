@@ -20,6 +20,7 @@ from factored_mwem.cli.settings import (
     layered,
     read_config,
 )
+from factored_mwem.errors import InputError
 
 Command = Callable[..., None]
 
@@ -89,6 +90,8 @@ def _in_force(ctx: typer.Context, named: dict[str, Any]) -> ReleaseSettings:
     flags: dict[str, Any] = {}
     environment: dict[str, Any] = {}
     for name, value in named.items():
+        if value == "" and FLAGS[name].words:  # as a variable that is not set leaves it
+            raise InputError(f"--{name} is empty; name a place or leave it out")
         if value is not None and value != []:  # a repeatable flag not given is an empty list
             source = ctx.get_parameter_source(name)
             from_variable = source is not None and source.name == "ENVIRONMENT"

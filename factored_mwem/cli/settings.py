@@ -65,19 +65,27 @@ class Flag:
     most: int | None = None
     choices: tuple[str, ...] = ()
     example: str | None = None
+    words: str | None = None
 
     @property
-    def words(self) -> str:
+    def wanted(self) -> str:
         """What a configuration file must hold."""
+        if self.words:
+            return self.words
         if self.example:
             return f"a list such as [{self.example}]"
-        return WORDS[self.kind] + (", 0 or more" if self.least == 0 else "")
+        return WORDS[self.kind] + (f", {self.least} or more" if self.least is not None else "")
 
 
 WORDS = {int: "a whole number", bool: "true or false", Path: "a path in quotes", str: "a name in quotes"}
 Text = InstanceOf[str]  # of any characters: what names columns and datasets comes from anywhere
 Whole = Annotated[StrictInt, Field(ge=0)]
 OptionalPath = Annotated[Path | None, BeforeValidator(lambda given: None if given == "" else given)]
+OptionalPlace = Annotated[
+    str | None,
+    BeforeValidator(lambda given: None if given == "" else str(given) if isinstance(given, Path) else given),
+]
+"""A path or a URI, which would not be the same as a Path."""
 
 
 class ReleaseSettings(BaseModel):
@@ -105,9 +113,30 @@ class ReleaseSettings(BaseModel):
         Flag(Group.OUTPUT, int, "Synthetic rows.  [default: the noisy count]", least=0, most=CLI_MAX_ROWS),
     ] = None
     output: Annotated[
-        OptionalPath, Flag(Group.OUTPUT, Path, "Output file.  [default: NAME.synthetic.parquet]", "-o")
+        OptionalPlace,
+        Flag(
+            Group.OUTPUT,
+            str,
+            "Output file; a folder of Parquet parts where it ends in /; either may be a URI such as "
+            "s3://bucket/key.  [default: NAME.synthetic.parquet]",
+            "-o",
+            words="a path or a URI in quotes",
+        ),
     ] = None
-    model: Annotated[OptionalPath, Flag(Group.OUTPUT, Path, "Also save the model here.")] = None
+    model: Annotated[
+        OptionalPlace,
+        Flag(Group.OUTPUT, str, "Also save the model here.", words="a path or a URI in quotes"),
+    ] = None
+    workers: Annotated[
+        StrictInt | None,
+        Flag(
+            Group.SAMPLING,
+            int,
+            "How many draw and write rows at a time; the rows are the same.  [default: all processors, up to "
+            "8]",
+            least=1,
+        ),
+    ] = None
     overwrite: Annotated[StrictBool, Flag(Group.SAMPLING, bool, "Replace existing files.")] = False
     sample_seed: Annotated[
         Whole | None, Flag(Group.SAMPLING, int, "Seed of the sampling only: noise has no seed.", least=0)
@@ -210,7 +239,7 @@ def _checked(own: Mapping[str, Any], where: str = "") -> ReleaseSettings:
         return _Settings(**own)
     except ValidationError as error:
         key = str(error.errors()[0]["loc"][0])
-    raise InputError(f"{where}{key} = {own[key]!r} must be {FLAGS[key].words}")
+    raise InputError(f"{where}{key} = {own[key]!r} must be {FLAGS[key].wanted}")
 
 
 def read_config(path: Path) -> dict[str, Any]:

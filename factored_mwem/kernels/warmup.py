@@ -15,7 +15,7 @@ from typing import Any
 from factored_mwem import kernels
 from factored_mwem.kernels.joint import joint_marginals
 
-HALVES = (("dense", "tree", "scoring", "counting", "rows", "text"), ("graph", "joint"))
+HALVES = (("dense", "tree", "scoring", "counting", "rows", "drawing", "text"), ("graph", "joint"))
 """The kernel modules, in halves that take about as long to compile; the second goes to the other process."""
 HELPER = (
     "import sys; sys.path[:] = sys.argv[1:]; from factored_mwem.kernels import warmup; "

@@ -21,7 +21,6 @@ from factored_mwem.accounting.accountant import Accountant
 from factored_mwem.accounting.cap import Cost
 from factored_mwem.crashpoints import reach
 from factored_mwem.errors import FmwemError, InputError, Lost, RolledBack
-from factored_mwem.files import ReleaseFiles, sha256
 from factored_mwem.ledger.admission import check_terms
 from factored_mwem.ledger.entries import MAX_NAME_LENGTH, Entry, Reservation
 from factored_mwem.ledger.file import LedgerFile
@@ -32,6 +31,8 @@ from factored_mwem.policy import BEARABLE, split_policy
 from factored_mwem.privacy.metered import Metered
 from factored_mwem.privacy.noise import Noise
 from factored_mwem.request import Request
+from factored_mwem.tables.release_files import ReleaseFiles
+from factored_mwem.tables.targets import Target
 
 LAST_WORD_SECONDS = 5.0
 """How long a run that ends by an error waits to tell the books: they count it in full in any case."""
@@ -232,17 +233,17 @@ class Run:
         """Whether an earlier attempt has the same id, and may have written files."""
         return self._entry is not None
 
-    def wrote(self, path: Path) -> bool:
-        """Whether what lies at `path` is a file that this run finished with."""
-        if self._entry is None or not path.is_file():
+    def wrote(self, target: Target) -> bool:
+        """Whether what lies there is a file that this run finished with."""
+        if self._entry is None or not target.there():
             return False
-        return any(sha256(path) in digests.values() for digests in self._entry.files)
+        return any(target.sha256() in digests.values() for digests in self._entry.files)
 
     def reusable(self, files: ReleaseFiles) -> bool:
         """Whether the run was finished and these files are what it wrote."""
         if self._entry is None or self._entry.state != "finished":
             return False
-        return all(path.is_file() for path in files.paths) and files.digests() in self._entry.files
+        return all(output.there() for output in files.all) and files.digests() in self._entry.files
 
     def finish(self, files: ReleaseFiles | None = None) -> None:
         """The release is complete: its files, if there are any, are in place."""

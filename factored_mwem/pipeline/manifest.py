@@ -15,9 +15,11 @@ from factored_mwem.accounting.conversion import Composition, library_version
 from factored_mwem.files import without_example
 from factored_mwem.pipeline.assumptions import Assumptions
 
-VERSION = 3
+VERSION = 4
 """Version of the manifest's form. The meaning of a field never changes within a version; 2 lists assumptions,
-and names a ledger's head, 3 says what became of the values of learnt columns.
+and names a ledger's head, 3 says what became of the values of learnt columns, 4 lists the parts of a folder,
+and by its `sample_seed` each batch of rows is drawn with a generator of its own: other rows than by an older
+one's.
 """
 
 
@@ -122,12 +124,24 @@ class MeasuredQuestion(_Part):
     scale: float
 
 
+class PartFile(_Part):
+    """A file of a folder of rows."""
+
+    file: str
+    rows: int
+    sha256: str
+
+
 class Output(_Part):
-    """The data file this manifest belongs to."""
+    """The data this manifest belongs to: a file, or a folder of parts, which ends in a slash.
+
+    `sha256` is a file's; a folder's is that of what `sha256sum part-*.parquet` prints inside.
+    """
 
     file: str
     rows: int
     sha256: str | None = None
+    parts: tuple[PartFile, ...] = ()
 
 
 class Manifest(_Part):

@@ -35,9 +35,10 @@ from factored_mwem.tables.decode import own_type
 from factored_mwem.tables.derive import check_rules
 from factored_mwem.workload.workload import Workload
 
-VERSION, READ = 5, (4, 5)
+VERSION, READ = 6, (4, 5, 6)
 """Of what is written: 2 and 3 were zip files, 3 with the manifest's newer fields; 4 is a safetensors file; in
-5 a measurement may lie beyond all cliques, and corrects what the trees answer.
+5 a measurement may lie beyond all cliques, and corrects what the trees answer; in 6 each batch of the rows of
+`seed` has a generator of its own. Rows drawn from an older file are others than its own program drew.
 """
 MAX_BYTES = 2**30
 """Of a file's arrays together, as they declare themselves: 200 measurements of the default's 2^19 cells are

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from safetensors import SafetensorError
 
 from factored_mwem.errors import FmwemError, InputError
-from factored_mwem.files import IfExists, check_target, replacing
+from factored_mwem.files import IfExists
 from factored_mwem.pipeline import old_model_file as old
 from factored_mwem.pipeline.model_fields import (
     READ,
@@ -31,6 +31,7 @@ from factored_mwem.pipeline.model_fields import (
     put_together,
     taken_apart,
 )
+from factored_mwem.tables.targets import Target
 
 MAX_LIST_BYTES = 2**22
 """Of the list of arrays, some 50,000 of them: the library makes an object of each."""
@@ -44,15 +45,15 @@ BROKEN = (
 
 def save(
     made: Contents,
-    path: Path,
+    target: Target,
     exists: IfExists,
     before: Callable[[], None] = lambda: None,
 ) -> None:
     """Write the model file, whole or not at all. `exists`, `before`: see `replacing`."""
-    check_target(path, exists)
+    target.check(exists)
     header, arrays = taken_apart(made)
     content = packed(header, arrays)
-    with replacing(path, exists, before) as temporary:
+    with target.replacing(exists, before) as temporary:
         temporary.write_bytes(content)
 
 

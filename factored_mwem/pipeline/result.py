@@ -6,6 +6,7 @@ import math
 import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,26 @@ import pyarrow as pa
 from factored_mwem.crashpoints import reach
 from factored_mwem.domain.levels import View
 from factored_mwem.errors import InputError
-from factored_mwem.files import IfExists, check_target, remove, write_text
-from factored_mwem.model.sampling import aims_of, sample
+from factored_mwem.files import IfExists
+from factored_mwem.model.sampling import Batches, aims_of
 from factored_mwem.pipeline import model_file
-from factored_mwem.pipeline.manifest import Manifest, Output
+from factored_mwem.pipeline.manifest import Manifest
 from factored_mwem.pipeline.marginal import Marginal, marginal_of
 from factored_mwem.pipeline.model_fields import Contents
 from factored_mwem.pipeline.summary import facts_of, in_html
-from factored_mwem.tables.formats import check_format, manifest_path, write_batches
+from factored_mwem.pipeline.writing import workers_of, write_release
+from factored_mwem.tables.formats import output_of
+from factored_mwem.tables.targets import target_of
 from factored_mwem.workload.workload import Workload
+
+
+def generator(seed: int, batch: int) -> np.random.Generator:
+    """What batch `batch` of the rows of `seed` is drawn with: the same whoever draws it, and when.
+
+    A spawn key, not the list [seed, batch]: of lists numpy joins the words, so that batch b of a seed below
+    2^32 would be the first batch of seed + 2^32 * b.
+    """
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(batch,)))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -48,7 +60,7 @@ class Release(Contents):
 
     def _repr_html_(self) -> str:
         """The facts, and five rows drawn from the model in a moment, not refined as the release's own are."""
-        rows = sample(self.model, self.domain, self.schema, 5, rng=np.random.default_rng(self.seed))
+        rows = Batches(self.model, self.domain, self.schema, 5, partial(generator, self.seed))
         return in_html(facts_of(self), pa.Table.from_batches(rows, schema=self.schema))
 
     def marginal(self, *names: str) -> Marginal:
@@ -57,11 +69,15 @@ class Release(Contents):
 
     def batches(self, rows: int | None = None, *, seed: int | None = None) -> Iterator[pa.RecordBatch]:
         """Synthetic rows in batches: the release's own, or `rows` others. Free: the model is public."""
-        rng = np.random.default_rng(self.seed if seed is None else seed)
-        rows = self.rows if rows is None else rows
-        for batch in sample(self.model, self.domain, self.schema, rows, rng=rng, aims=self._aims(rows)):
+        for batch in self.drawn(rows, seed):
             reach("sampling")
             yield batch
+
+    def drawn(self, rows: int | None = None, seed: int | None = None) -> Batches:
+        """The release's own rows, or others, as yet to be drawn."""
+        rows, seed = self.rows if rows is None else rows, self.seed if seed is None else seed
+        made = (self.model, self.domain, self.schema, rows, partial(generator, seed))
+        return Batches(*made, self._aims(rows))
 
     def _aims(self, rows: int) -> list[View]:
         """The marginals asked for, which rows are refined towards; engine mwem leaves them as drawn."""
@@ -89,32 +105,18 @@ class Release(Contents):
         """The synthetic table as a pandas data frame."""
         return self.to_arrow().to_pandas()
 
-    def write(self, path: str | Path, *, overwrite: bool | IfExists = False) -> Manifest:
-        """Write the synthetic table (.parquet, .csv, .feather) and, last, its manifest, which is returned."""
-        path, exists = Path(path), IfExists(overwrite)
-        check_format(path)
-        beside = manifest_path(path)
-        for target in (path, beside):
-            check_target(target, exists)
-        manifest = self.manifest.model_copy(update={"output": Output(file=path.name, rows=self.rows)})
-        inside = manifest.model_dump_json() if path.suffix != ".csv" else None
-        kept = exists is IfExists.VERIFY and path.exists()
+    def write(
+        self, path: str | Path, *, overwrite: bool | IfExists = False, workers: int | None = None
+    ) -> Manifest:
+        """Write the synthetic table (.parquet, .csv, .feather) and, last, its manifest, which is returned.
 
-        def gone() -> None:  # what an earlier release of this path said
-            if exists is not IfExists.REFUSE:
-                remove(beside)
-
-        digest = write_batches(path, self.schema, self.batches(), metadata=inside, exists=exists, before=gone)
-        output = Output(file=path.name, rows=self.rows, sha256=digest)
-        manifest = manifest.model_copy(update={"output": output})
-        try:
-            reach("before manifest")
-            write_text(beside, manifest.model_dump_json(indent=1) + "\n", exists)
-        except BaseException:
-            if not kept:
-                remove(path)  # data without its manifest is not a release
-            raise
-        return manifest
+        A `path` that ends in a slash, or is a folder, becomes a folder of Parquet parts, `NAME.manifest.json`
+        beside it; one such as `s3://bucket/key` goes to that store. `workers`: how many draw and write at a
+        time, as many as there are processors by default; the rows are the same for any number.
+        """
+        return write_release(
+            self.drawn(), self.manifest, output_of(path), IfExists(overwrite), workers_of(workers)
+        )
 
     def save(
         self,
@@ -125,9 +127,9 @@ class Release(Contents):
     ) -> None:
         """Write the model file, from which `Release.load` and `fmwem sample` draw more rows at no cost.
 
-        `before()` is called just before the file appears.
+        `path` may be a URI, as of `write`. `before()` is called just before the file appears.
         """
-        model_file.save(self, Path(path), IfExists(overwrite), before)
+        model_file.save(self, target_of(path), IfExists(overwrite), before)
 
     @classmethod
     def load(cls, path: str | Path) -> Release:

@@ -9,27 +9,40 @@ from typing import Any
 import pyarrow as pa
 
 from factored_mwem.errors import InputError
-from factored_mwem.files import IfExists, replacing, sha256
+from factored_mwem.files import IfExists, sha256
+from factored_mwem.tables.parts import Folder
+from factored_mwem.tables.targets import Destination, Target, folder_of, target_of
 
 METADATA_KEY = b"fmwem.manifest"
 """Key of the manifest in a Parquet or Arrow file's own metadata."""
 
 
-def manifest_path(path: Path) -> Path:
-    """`adult.synthetic.parquet` -> `adult.synthetic.manifest.json`."""
-    return path.with_name(path.stem + ".manifest.json")
-
-
-def check_format(path: Path) -> None:
-    """InputError where the data file's suffix names no known format."""
-    if path.suffix not in FORMATS:
-        raise InputError(f"{path}: unknown output format; use one of {', '.join(FORMATS)}")
-    if path.suffix == ".parquet":
+def output_of(given: str | Path) -> Destination:
+    """Where rows go: a folder of parts, where `given` ends in a slash or is a folder, else a file. InputError
+    where its suffix names no known format, or its scheme no place that can be reached from here.
+    """
+    place = folder_of(given)
+    if place is not None:
         import pyarrow.parquet  # noqa: F401 - now, while nothing is spent: it may not fit into memory
+
+        return Folder(place)
+    target = target_of(given)
+    check_format(target)
+    return target
+
+
+def check_format(target: Target) -> None:
+    """InputError where the data file's suffix names no known format."""
+    if target.suffix not in FORMATS:
+        raise InputError(
+            f"{target}: unknown output format; use one of {', '.join(FORMATS)}, or end it in / for a folder"
+        )
+    if target.suffix == ".parquet":
+        import pyarrow.parquet  # noqa: F401 - as above
 
 
 def write_batches(
-    path: Path,
+    target: Target | Path,
     schema: pa.Schema,
     batches: Iterable[pa.RecordBatch],
     *,
@@ -37,11 +50,12 @@ def write_batches(
     exists: IfExists = IfExists.REFUSE,
     before: Callable[[], None] = lambda: None,
 ) -> str:
-    """Write the batches in the format of `path`'s suffix; returns the file's sha256. See `replacing`."""
+    """Write the batches in the format of the target's suffix; returns the file's sha256. See `replacing`."""
+    target = target_of(target)
     if metadata is not None:
         schema = schema.with_metadata({**(schema.metadata or {}), METADATA_KEY: metadata.encode()})
-    with replacing(path, exists, before) as temporary:
-        _WRITERS[path.suffix](temporary, schema, batches)
+    with target.replacing(exists, before) as temporary:
+        _WRITERS[target.suffix](temporary, schema, batches)
         digest = sha256(temporary)
     return digest
 

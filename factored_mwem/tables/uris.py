@@ -14,6 +14,8 @@ from factored_mwem.errors import InputError
 
 ARROW_SCHEMES = ("s3", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs", "file")
 """Served by pyarrow.fs, without another package."""
+_CONTAINERS = ("abfs", "abfss")
+"""Of these a name before the host is that of the container."""
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
 
 
@@ -31,13 +33,14 @@ def place_of(uri: str) -> tuple[Any, str]:
     match = _SCHEME.match(uri)
     if match is None:
         raise InputError(f"{uri} is no URI")
+    place = shown(uri)
     scheme = match.group(1).lower()
     if scheme in ARROW_SCHEMES:
         try:
             return pafs.FileSystem.from_uri(uri)
         except (pa.ArrowException, OSError, ValueError):
             how = f"correct it, and see that what {scheme}:// needs (credentials, a driver) is in place"
-        raise InputError(f"cannot reach {uri}: {how}")
+        raise InputError(f"cannot reach {place}: {how}")
     try:
         import fsspec
     except ImportError:
@@ -46,8 +49,17 @@ def place_of(uri: str) -> tuple[Any, str]:
         system, path = fsspec.core.url_to_fs(uri)
     except (ImportError, ValueError):
         how = f"no package knows {scheme}://; pip install 'factored-mwem[remote]' brings https"
-        raise InputError(f"cannot reach {uri}: {how}") from None
+        raise InputError(f"cannot reach {place}: {how}") from None
     return pafs.PyFileSystem(pafs.FSSpecHandler(system)), path
+
+
+def shown(uri: str) -> str:
+    """The URI without what may be secret in it: name and password before the host, and all parameters."""
+    scheme, _, rest = uri.partition("?")[0].partition("://")
+    host, slash, path = rest.partition("/")
+    user, _, host = host.rpartition("@")
+    container = user.partition(":")[0] if scheme in _CONTAINERS else ""
+    return f"{scheme}://{container}{'@' if container else ''}{host}{slash}{path}"
 
 
 def name_of(uri: str) -> str:

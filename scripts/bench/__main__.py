@@ -4,6 +4,7 @@
     python scripts/bench workloads ...              errors of ranges, cubes and mixed workloads
     python scripts/bench raw ...                    errors, by values, on raw tables with a learnt domain
     python scripts/bench reading ...                CPU of reading text files
+    python scripts/bench draw ...                   CPU and memory of drawing rows and writing them
     python scripts/bench rules ...                  rows that break a domain's rules, and what rules cost
     python scripts/bench labels ...                 what can be learnt from the rows; groups; correlations
     python scripts/bench tables ...                 tables of codes to run the others on
@@ -17,7 +18,7 @@ from importlib import import_module
 from pathlib import Path
 
 MODULES = {"accuracy": "runs", "speed": "runs", "scale": "runs"} | {
-    name: name for name in ("workloads", "raw", "reading", "rules", "labels", "tables", "same")
+    name: name for name in ("workloads", "raw", "reading", "draw", "rules", "labels", "tables", "same")
 }
 
 if __name__ == "__main__":

@@ -28,9 +28,9 @@ from factored_mwem.mechanisms.schedule import Round, Schedule
 from factored_mwem.mechanisms.total import Total
 from factored_mwem.mechanisms.tree import find_views
 from factored_mwem.model.answers import ModelAnswers
+from factored_mwem.model.drawing import draw
 from factored_mwem.model.estimation import MAX_FINAL_STEPS, MIN_GAIN, Estimate
 from factored_mwem.model.forest import Forest
-from factored_mwem.model.sampling import draw
 from factored_mwem.policy import TUNED
 from factored_mwem.privacy.noise import OpenDPNoise
 from factored_mwem.privacy.session import Eligible, Measurement, Session

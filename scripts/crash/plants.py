@@ -12,8 +12,6 @@ from factored_mwem.accounting.accountant import Accountant
 from factored_mwem.files import IfExists
 from factored_mwem.ledger import file as ledger_file
 from factored_mwem.ledger import journal, run
-from factored_mwem.pipeline import model_file
-from factored_mwem.tables import formats
 
 
 def no_journal() -> None:
@@ -62,8 +60,7 @@ def in_place() -> None:
         yield path
         faults.reach("after rename")
 
-    for home in (files, formats, model_file):
-        home.replacing = straight
+    files.replacing = straight
 
 
 PLANTS = {"no-journal": no_journal, "refund": refund, "late-books": late_books, "in-place": in_place}

@@ -168,8 +168,8 @@ REFUSED: list[tuple[int, str, list[Any]]] = [
     (2, "no folder none; create it first", ["t.csv", "--marginals", 1, "-o", "none/x.parquet"]),
     (2, "cannot write in t.csv", ["t.csv", "--marginals", 1, "-o", "t.csv/x.parquet"]),
     (2, "unknown output format", ["t.csv", "--marginals", 1, "-o", "x.xlsx"]),
-    (2, "unknown output format", ["t.csv", "--marginals", 1, "-o", "."]),
-    (2, "unknown output format", ["t.csv", "--marginals", 1, "-o", ""]),
+    (2, "./ holds an input; choose another path", ["t.csv", "--marginals", 1, "-o", "."]),
+    (2, "--output is empty", ["t.csv", "--marginals", 1, "-o", ""]),
     (2, "No such option: --epsilom", ["t.csv", "--marginals", 1, "--epsilom", 1]),
     (2, "Missing argument", []),
     (
@@ -808,13 +808,12 @@ def test_every_exit_code_of_failures(here: Path, fmwem: Fmwem, monkeypatch: pyte
 
 def test_a_spent_budget_is_said(here: Path, fmwem: Fmwem, monkeypatch: pytest.MonkeyPatch) -> None:
     """A release that fails after noise was drawn has still cost its epsilon."""
-    from factored_mwem import Release
     from factored_mwem.errors import ResourceError
 
     def full(*_: Any, **__: Any) -> None:
         raise ResourceError("no space left")
 
-    monkeypatch.setattr(Release, "write", full)
+    monkeypatch.setattr("factored_mwem.pipeline.publish.write_release", full)
     done = fmwem("release", "t.csv", "--marginals", 1)
     assert (done.code, done.err) == (
         4,

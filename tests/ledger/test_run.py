@@ -24,7 +24,6 @@ from factored_mwem.accounting.accountant import Accountant, Budget, Charge, Mech
 from factored_mwem.accounting.cap import Cap
 from factored_mwem.accounting.unit import Neighbours, Unit
 from factored_mwem.errors import BudgetExceeded, Busy, FmwemError, InputError, Lost
-from factored_mwem.files import ReleaseFiles
 from factored_mwem.ledger import file as ledger_file
 from factored_mwem.ledger import journal as journal_module
 from factored_mwem.ledger import run as run_module
@@ -38,7 +37,9 @@ from factored_mwem.privacy.counts import Sealed
 from factored_mwem.privacy.session import Session
 from factored_mwem.request import Request
 from factored_mwem.tables.fingerprint import fingerprint
+from factored_mwem.tables.release_files import ReleaseFiles
 from factored_mwem.tables.source import open_table
+from factored_mwem.tables.targets import target_of
 
 
 @pytest.mark.parametrize(
@@ -468,11 +469,11 @@ def test_a_finished_run_needs_no_journal_and_no_same_version(books: Path, tmp_pa
             run,
             noise=FakeNoise(),
         )
-        run.finish(ReleaseFiles(out, out))
+        run.finish(ReleaseFiles(target_of(out), target_of(out)))
     for change in (lambda: None, lambda: shutil.rmtree(f"{books}.journals")):
         change()
         with Run.begin(request, Booking(books, "t", "r"), version="2") as again:
-            assert again.reusable(ReleaseFiles(out, out))
+            assert again.reusable(ReleaseFiles(target_of(out), target_of(out)))
         with (
             pytest.raises(Lost, match="another version"),
             Run.begin(request, Booking(books, "t", "r"), version="2") as again,

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -19,8 +19,9 @@ from factored_mwem.domain.levels import Levels
 from factored_mwem.model import sampling as module
 from factored_mwem.model.clique_tree import CliqueTree, grid
 from factored_mwem.model.dense import Factor, ProductModel
+from factored_mwem.model.drawing import draw
 from factored_mwem.model.forest import Component, Forest
-from factored_mwem.model.sampling import MAX_BATCH_ROWS, draw, sample
+from factored_mwem.model.sampling import MAX_BATCH_ROWS, Batches
 
 CHANCE = 1e-9
 """A sound sampler fails a statistical test this often."""
@@ -48,8 +49,12 @@ def drawn(model: ProductModel, rows: int, rng: np.random.Generator) -> list[np.n
     return draw(Forest.of(model), rows, rng)
 
 
-def batches_of(model: ProductModel, rows: int, rng: np.random.Generator) -> Iterator[pa.RecordBatch]:
-    return sample(Forest.of(model), model.domain, schema_of(model), rows, rng=rng)
+def batches_of(model: ProductModel, rows: int, seed: int) -> Iterator[pa.RecordBatch]:
+    return iter(Batches(Forest.of(model), model.domain, schema_of(model), rows, generators(seed)))
+
+
+def generators(seed: int) -> Callable[[int], np.random.Generator]:
+    return lambda batch: np.random.default_rng([seed, batch])
 
 
 def schema_of(model: ProductModel) -> pa.Schema:
@@ -137,8 +142,13 @@ def test_components_in_one_order_would_be_noticed(monkeypatch: pytest.MonkeyPatc
     model = model_of((3, 2, 4, 2), [(0, 2), (1, 3)], 5, alpha=5.0)
 
     class Sorted:
+        """Its luck moves nobody: numbers just below 1 keep every cell in its place."""
+
         def __init__(self, rng: np.random.Generator) -> None:
-            self.random, self.permutation = rng.random, lambda cells: cells
+            self._rng = rng
+
+        def random(self, size: int) -> np.ndarray:
+            return np.full(size, 1 - 2**-53) if size == 2000 else self._rng.random(size)
 
     codes = drawn(model, 2000, Sorted(np.random.default_rng(0)))  # type: ignore[arg-type]
     assert pairing(codes, *model.components) < CHANCE
@@ -154,7 +164,7 @@ def test_components_stay_independent_across_batches(monkeypatch: pytest.MonkeyPa
     """
     monkeypatch.setattr(module, "MAX_BATCH_ROWS", 50)
     model = model_of((3, 4), [(0,), (1,)], 6, alpha=5.0)
-    codes = columns_of(list(batches_of(model, 20_000, np.random.default_rng(1))))
+    codes = columns_of(list(batches_of(model, 20_000, 1)))
     assert pairing(codes, *model.components) > CHANCE
 
 
@@ -166,7 +176,7 @@ def test_rows_come_in_batches(rows: int, sizes: list[int], monkeypatch: pytest.M
     """As many rows as asked, at most MAX_BATCH_ROWS at a time, each batch within one row of the shares."""
     monkeypatch.setattr(module, "MAX_BATCH_ROWS", 10)
     model = model_of((2, 3), [(0, 1)], 7)
-    batches = list(batches_of(model, rows, np.random.default_rng(0)))
+    batches = list(batches_of(model, rows, 0))
     assert [batch.num_rows for batch in batches] == sizes
     for batch in batches:
         codes = [column.to_numpy() for column in batch.columns]
@@ -179,7 +189,7 @@ def test_rows_come_in_batches(rows: int, sizes: list[int], monkeypatch: pytest.M
 def test_more_rows_than_a_batch_holds() -> None:
     """The real batch size; across k batches a cell is within k rows of its share."""
     model = model_of((3, 2), [(0,), (1,)], 8)
-    stream = batches_of(model, 2 * MAX_BATCH_ROWS + 5, np.random.default_rng(0))
+    stream = batches_of(model, 2 * MAX_BATCH_ROWS + 5, 0)
     assert next(stream).num_rows == MAX_BATCH_ROWS, (
         "streamed: the first batch is there before the last is drawn"
     )
@@ -192,9 +202,7 @@ def test_more_rows_than_a_batch_holds() -> None:
 
 def test_a_seed_gives_the_same_rows_and_another_gives_others() -> None:
     model = model_of((4, 3, 2), [(0, 1), (2,)], 9)
-    first, again, other = (
-        columns_of(list(batches_of(model, 500, np.random.default_rng(seed)))) for seed in (1, 1, 2)
-    )
+    first, again, other = (columns_of(list(batches_of(model, 500, seed))) for seed in (1, 1, 2))
     assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
     assert not all(np.array_equal(a, b) for a, b in zip(first, other, strict=True))
 
@@ -204,7 +212,7 @@ def test_columns_are_those_of_the_model() -> None:
     place.
     """
     model = model_of((2, 5, 3), [(0, 2), (1,)], 10)
-    codes = columns_of(list(batches_of(model, 3000, np.random.default_rng(0))))
+    codes = columns_of(list(batches_of(model, 3000, 0)))
     for position, size in enumerate(model.domain.shape):
         found = np.bincount(codes[position], minlength=size)
         np.testing.assert_allclose(found / 3000, model.marginal((position,)) / model.total, atol=8 / 3000)
@@ -306,18 +314,18 @@ def test_siblings_are_independent_given_their_separator(kind: str) -> None:
 
 
 class Straight:
-    """A generator whose permutations are the identity after the first: what draws below the root would do
-    without their shuffle.
+    """A generator whose luck moves nobody after the first shuffle: what draws below the root would do without
+    theirs.
     """
 
     def __init__(self, rng: np.random.Generator) -> None:
-        self.random, self._rng, self._shuffled = rng.random, rng, False
+        self._rng, self._shuffled = rng, False
 
-    def permutation(self, what: np.ndarray | int) -> np.ndarray:
-        if self._shuffled:
-            return np.arange(what) if isinstance(what, int) else what
-        self._shuffled = True
-        return self._rng.permutation(what)
+    def random(self, size: int) -> np.ndarray:
+        if size == 20_000 and self._shuffled:
+            return np.full(size, 1 - 2**-53)
+        self._shuffled |= size == 20_000
+        return self._rng.random(size)
 
 
 def test_siblings_without_a_shuffle_would_be_noticed() -> None:
@@ -350,7 +358,7 @@ def test_a_tree_is_sampled_through_its_codec() -> None:
     """Batches of a tree model: every column's shares, under the names of the domain."""
     forest, domain = tree_model(4, "below")
     schema = pa.schema([pa.field(name, pa.int64(), nullable=False) for name in domain.names])
-    codes = columns_of(list(sample(forest, domain, schema, 5000, rng=np.random.default_rng(0))))
+    codes = columns_of(list(Batches(forest, domain, schema, 5000, generators(0))))
     for a, size in enumerate(domain.shape):
         np.testing.assert_allclose(
             np.bincount(codes[a], minlength=size) / 5000, forest.marginal((a,)) / 50, atol=40 / 5000

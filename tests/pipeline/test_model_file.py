@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import zipfile
@@ -326,19 +327,30 @@ def test_a_pickle_is_not_opened(path: Path, tmp_path: Path) -> None:
     assert not trap.exists()
 
 
-OLD_ROWS = {
-    2: "2ad0f05ced59378f4cb9b2009a9ec400835f599ee55f7ed940486fbc936b68f9",
-    3: "fe578971c6cef8ace951934c3d8a3ae5a604088186033329431b10dcfb858d87",
+OLD = {
+    2: (
+        "6f2069e4d4a6557c828f4f875544263d25b069460da06a3dc5daa98e48d53312",
+        "d6ea1aa8c9212e509f9fdc2e37e3ed72daf31c49dc80abe23df2d5b919652d4a",
+    ),
+    3: (
+        "544c354d24a8072eb014a7f8fd8a5716cfcb236ed531a64cd486b1b514a20247",
+        "b96e79405a7c3b68e3151c46502dfa65b8cdc805edd6fc35554aaf18eb241715",
+    ),
 }
-"""Digest of the rows that the program of before drew from its own file."""
+"""Digests of the marginals that the program of before read from its own file, and of the rows that version 6
+draws: they are others than its own.
+"""
 
 
-@pytest.mark.parametrize("version", OLD_ROWS)
+@pytest.mark.parametrize("version", OLD)
 def test_model_files_of_before_are_read(version: int, tmp_path: Path) -> None:
-    """Made by the programs that wrote these versions: the rows are theirs; saved again, it is a new one."""
+    """Made by the programs that wrote these versions: the model is theirs; saved again, it is a new one."""
     made = Release.load(Path(__file__).parent / "models" / f"version_{version}.fmwem")
-    rows = json.dumps(made.to_arrow().to_pylist()).encode()
-    assert hashlib.sha256(rows).hexdigest() == OLD_ROWS[version]
+    attributes = range(len(made.model.levels.shape))
+    views = [(a,) for a in attributes] + list(itertools.combinations(attributes, 2))
+    tables = [[round(float(x), 6) for x in made.model.marginal(view)] for view in views]
+    facts = (json.dumps(found).encode() for found in (tables, made.to_arrow().to_pylist()))
+    assert tuple(hashlib.sha256(found).hexdigest() for found in facts) == OLD[version]
     assert made.manifest.manifest_version == version - 1 and len(made.measurements) > 3
     assert (made.manifest.guarantee.assumptions is None) == (version == 2)
     assert made.manifest.recompute() == pytest.approx(made.manifest.guarantee.spent_epsilon)
@@ -346,12 +358,13 @@ def test_model_files_of_before_are_read(version: int, tmp_path: Path) -> None:
     assert Release.load(tmp_path / "new").to_arrow().equals(made.to_arrow())
 
 
-def test_the_version_before_corrections_is_read(chained: Release, tree_path: Path) -> None:
-    changed(tree_path, lambda header, arrays: header.update(fmwem_model=4))
+@pytest.mark.parametrize("version", [4, 5])
+def test_versions_of_the_same_arrays_are_read(version: int, chained: Release, tree_path: Path) -> None:
+    changed(tree_path, lambda header, arrays: header.update(fmwem_model=version))
     assert Release.load(tree_path).to_arrow().equals(chained.to_arrow())
 
 
-@pytest.mark.parametrize("version", [*OLD_ROWS, VERSION + 1])
+@pytest.mark.parametrize("version", [*OLD, VERSION + 1])
 def test_a_version_in_the_form_of_another_is_refused(version: int, path: Path) -> None:
     changed(path, lambda header, arrays: header.update(fmwem_model=version))
     with pytest.raises(InputError, match=f"of version {version}, this program reads version {VERSION}"):

@@ -341,7 +341,7 @@ def test_a_failure_at_the_manifest_takes_the_data_with_it(
     def full(path: Path, text: str, *_: Any) -> None:
         raise ResourceError("no space left")
 
-    monkeypatch.setattr("factored_mwem.pipeline.result.write_text", full)
+    monkeypatch.setattr("factored_mwem.pipeline.writing.write_text", full)
     with pytest.raises(ResourceError):
         made.write(tmp_path / "out.parquet")
     assert list(tmp_path.iterdir()) == []

@@ -37,7 +37,7 @@ def test_the_noise_library_comes_without_its_extras() -> None:
 RUN = """
 import numpy as np, pyarrow as pa
 from factored_mwem import Workload, release
-from factored_mwem.kernels import counting, dense, graph, joint, rows, scoring, tree
+from factored_mwem.kernels import counting, dense, drawing, graph, joint, rows, scoring, tree
 rng = np.random.default_rng(0)
 binary = pa.table({f"b{i}": pa.array(rng.random(500) < 0.5) for i in range(16)})
 a, b, c = rng.integers(0, 50, 500), rng.normal(size=500), rng.choice(["x", "y", "z"], 500)
@@ -52,7 +52,7 @@ swept = Workload.marginals(3) + Workload.label("b0")
 assert release(binary, swept, epsilon=1000.0, max_cells=40).model.corrections
 release(binary, swept, epsilon=1000.0, max_cells=40).to_arrow()
 everything = {}
-for module in (counting, dense, graph, joint, rows, scoring, tree):
+for module in (counting, dense, drawing, graph, joint, rows, scoring, tree):
     everything |= vars(module)
 for name, kernel in everything.items():
     if hasattr(kernel, "signatures"):

@@ -1,0 +1,193 @@
+"""Writing: a release's rows into a file or a folder of parts, by several workers, and the manifest last.
+
+Workers are threads: the kernels, numpy and Arrow let go of the interpreter's lock nearly all the time, and
+threads share the model; two wrote 1.8 times the rows of one. What they write does not depend on how many
+there are: a part is a fixed number of batches.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from factored_mwem.crashpoints import reach
+from factored_mwem.errors import InputError
+from factored_mwem.files import IfExists
+from factored_mwem.model.sampling import Batches
+from factored_mwem.pipeline.manifest import VERSION as MANIFEST_VERSION
+from factored_mwem.pipeline.manifest import Manifest, Output, PartFile
+from factored_mwem.tables.formats import write_batches
+from factored_mwem.tables.parts import Folder, digest_of, part_name
+from factored_mwem.tables.release_files import ReleaseFiles, manifest_of
+from factored_mwem.tables.targets import Destination, target_of, write_text
+
+PART_ROWS = 2**20
+"""Rows of a part, rounded down to whole batches: some 15 MB of twenty columns, so that a few million rows
+occupy all workers, and what a store must take again after a failure is little.
+"""
+MAX_WORKERS = 8
+"""By default, at most: each holds a batch, its codes and a part's buffers, some 100 MB of twenty columns."""
+
+
+class _Halted(BaseException):
+    """Another worker failed, or a signal came: this one clears up and ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What is in place: its sha256, and the parts of a folder."""
+
+    sha256: str
+    parts: tuple[PartFile, ...] = ()
+
+
+def workers_of(asked: int | None) -> int:
+    """How many workers: as many as asked, else one for each processor that this process may use."""
+    if asked is None:
+        allowed = getattr(os, "sched_getaffinity", None)
+        return min(len(allowed(0)) if allowed else os.cpu_count() or 1, MAX_WORKERS)
+    if asked < 1:
+        raise InputError(f"workers={asked}: must be 1 or more")
+    return asked
+
+
+def write_release(
+    rows: Batches, manifest: Manifest, where: Destination, exists: IfExists, workers: int
+) -> Manifest:
+    """Write the rows, then the manifest, which is returned as it stands in its file. Nothing is left of a
+    failure: data without its manifest is not a release.
+    """
+    beside = manifest_of(where)
+    ReleaseFiles(where, beside).check(exists)
+    stated = Output(file=where.name, rows=rows.rows)
+    update = {"output": stated, "manifest_version": MANIFEST_VERSION}
+    manifest = manifest.model_copy(update=update)
+    kept = exists is IfExists.VERIFY and where.there()
+
+    def gone() -> None:  # what an earlier release of this path said
+        if exists is not IfExists.REFUSE:
+            beside.remove()
+
+    if isinstance(where, Folder):
+        written = write_parts(rows, where, manifest.model_dump_json(), exists, workers, gone)
+    else:
+        written = _write_file(rows, where, manifest, exists, workers, gone)
+    stated = stated.model_copy(update={"sha256": written.sha256, "parts": written.parts})
+    manifest = manifest.model_copy(update={"output": stated})
+    try:
+        reach("before manifest")
+        write_text(beside, manifest.model_dump_json(indent=1) + "\n", exists)
+    except BaseException:
+        if not kept:
+            where.remove()
+        raise
+    return manifest
+
+
+def _write_file(
+    rows: Batches,
+    where: Destination,
+    manifest: Manifest,
+    exists: IfExists,
+    workers: int,
+    gone: Callable[[], None],
+) -> Written:
+    """Into a single file, which holds its manifest where its format has room for it."""
+    target = target_of(where)
+    inside = manifest.model_dump_json() if target.suffix != ".csv" else None
+    batches = drawn_ahead(rows, workers)
+    return Written(write_batches(target, rows.schema, batches, metadata=inside, exists=exists, before=gone))
+
+
+def drawn_ahead(rows: Batches, workers: int) -> Iterator[pa.RecordBatch]:
+    """All batches in their order, as many being drawn at a time as there are workers."""
+    if min(workers, len(rows)) < 2:
+        for batch in rows:
+            reach("sampling")
+            yield batch
+        return
+    waiting: deque[Future[pa.RecordBatch]] = deque()
+    with ThreadPoolExecutor(workers) as pool:
+        for number in range(len(rows) + workers):
+            if number < len(rows):
+                waiting.append(pool.submit(rows.batch, number))
+            if waiting and number >= workers:
+                reach("sampling")
+                yield waiting.popleft().result()
+
+
+def write_parts(
+    rows: Batches, folder: Folder, inside: str, exists: IfExists, workers: int, gone: Callable[[], None]
+) -> Written:
+    """Into a folder, which is made where it is not there. `inside`: what every part holds as its metadata.
+
+    Where a release is replaced, all of it goes first: parts of two tables in a folder would look like one.
+    Nothing of a failure is left but, where the parts of an earlier attempt were verified, those.
+    """
+    each = max(PART_ROWS // rows.size, 1)
+    names = [part_name(number) for number in range(max(-(-len(rows) // each), 1))]
+    kept = exists is IfExists.VERIFY and folder.there()
+    folder.place.make()
+    placed: list[str] = []  # another job's, which were there first, stay
+    try:
+        if exists is IfExists.REPLACE:
+            gone()
+            folder.remove_parts(folder.parts())
+        elif not set(folder.parts()) <= set(names):
+            raise InputError(f"{folder} holds more than this run would write; use --overwrite or another -o")
+        halted = threading.Event()
+
+        def write(number: int) -> PartFile:
+            own = range(number * each, min((number + 1) * each, len(rows)))
+            digest = write_batches(
+                folder.file(names[number]),
+                rows.schema,
+                _until(halted, rows, own),
+                metadata=inside,
+                exists=exists,
+                before=gone,
+            )
+            placed.append(names[number])
+            size = sum(rows.length(batch) for batch in own)
+            return PartFile(file=names[number], rows=size, sha256=digest)
+
+        parts = tuple(_side_by_side(write, len(names), workers, halted))
+    except BaseException:
+        if not kept:
+            folder.remove(placed)
+        raise
+    return Written(digest_of((part.file, part.sha256) for part in parts), parts)
+
+
+def _until(halted: threading.Event, rows: Batches, numbers: range) -> Iterator[pa.RecordBatch]:
+    for number in numbers:
+        if halted.is_set():
+            raise _Halted
+        reach("sampling")
+        yield rows.batch(number)
+
+
+def _side_by_side(
+    write: Callable[[int], PartFile], count: int, workers: int, halted: threading.Event
+) -> list[PartFile]:
+    """What `write` gives for each of `count` numbers. The first failure, or a signal, halts all."""
+    if min(workers, count) < 2:
+        return [write(number) for number in range(count)]
+    with ThreadPoolExecutor(min(workers, count)) as pool:
+        futures = [pool.submit(write, number) for number in range(count)]
+        try:
+            done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+            failed = next((error for f in done if (error := f.exception()) is not None), None)
+            if failed is not None:
+                raise failed
+        except BaseException:
+            halted.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return [future.result() for future in futures]

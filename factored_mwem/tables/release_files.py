@@ -1,0 +1,52 @@
+"""Release files: where the rows, the manifest and the model of a release go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from factored_mwem.files import IfExists
+from factored_mwem.tables.parts import Folder
+from factored_mwem.tables.targets import Destination, Target, target_of
+
+
+def manifest_of(output: Destination) -> Target:
+    """`adult.synthetic.parquet` -> `adult.synthetic.manifest.json`; of a folder `people/`,
+    `people.manifest.json`.
+
+    Beside the folder: no name inside is passed over by all that read folders. Spark, Hive, Arrow and pandas
+    do not see what begins with `_` or `.`; Polars 2 refuses a folder that holds it, even Spark's `_SUCCESS`.
+    Every part holds the manifest as its metadata, so a folder that went elsewhere still says what it is.
+    """
+    if isinstance(output, Folder):
+        return output.place.beside(output.name.removesuffix("/") + ".manifest.json")
+    target = target_of(output)
+    return target.beside(PurePosixPath(target.name).stem + ".manifest.json")
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseFiles:
+    """The files of a release: its rows may be a folder of parts."""
+
+    data: Destination
+    manifest: Target
+    model: Target | None = None
+
+    @property
+    def by_role(self) -> dict[str, Destination]:
+        """Those there are to be, by the names that the ledger keeps their digests under."""
+        model = {} if self.model is None else {"model": self.model}
+        return {"data": self.data, "manifest": self.manifest, **model}
+
+    @property
+    def all(self) -> list[Destination]:
+        return list(self.by_role.values())
+
+    def check(self, exists: IfExists) -> None:
+        """InputError, before anything is spent, where one of them cannot be written."""
+        for output in self.all:
+            output.check(exists)
+
+    def digests(self) -> dict[str, str]:
+        """sha256 by role."""
+        return {role: output.sha256() for role, output in self.by_role.items()}

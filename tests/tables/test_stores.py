@@ -1,0 +1,215 @@
+"""Outputs in a store: whole or not at all, never over what is there, refused before anything is spent."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support.commands import Fmwem
+
+from factored_mwem import Release, release
+from factored_mwem import crashpoints as faults
+from factored_mwem.errors import Busy, InputError
+from factored_mwem.pipeline import writing
+from factored_mwem.tables import uris
+from factored_mwem.tables.formats import output_of
+from factored_mwem.tables.targets import target_of
+
+fsspec = pytest.importorskip("fsspec", reason="the extra `remote` brings fsspec, whose memory is the store")
+NAMES = ["/out/part-00000.parquet", "/out/part-00001.parquet", "/out/part-00002.parquet"]
+
+
+@pytest.fixture(scope="module")
+def model() -> Release:
+    domain = {"fields": [{"name": "s", "categories": ["a", "b"]}]}
+    return release(pa.table({"s": ["a", "b", None] * 40}), 1, domain=domain, rows=50, sample_seed=1)
+
+
+@pytest.fixture
+def made(model: Release, monkeypatch: pytest.MonkeyPatch) -> Release:
+    """Three parts of twenty rows, of twenty and of ten."""
+    monkeypatch.setattr("factored_mwem.model.sampling.MAX_BATCH_ROWS", 20)
+    monkeypatch.setattr(writing, "PART_ROWS", 20)
+    return model
+
+
+@pytest.fixture
+def store() -> Iterator[Any]:
+    """What is in memory, by its path."""
+    memory = fsspec.filesystem("memory")
+    memory.store.clear()
+    memory.pseudo_dirs[:] = [""]
+    yield memory
+    memory.store.clear()
+
+
+def paths(store: Any) -> list[str]:
+    return sorted(store.store)
+
+
+def test_a_file_its_manifest_and_its_model(made: Release, store: Any) -> None:
+    written = made.write("memory://t.parquet").output
+    made.save("memory://t.fmwem")
+    assert paths(store) == ["/t.fmwem", "/t.manifest.json", "/t.parquet"]
+    assert json.loads(store.cat("/t.manifest.json"))["output"] == written.model_dump(mode="json")
+    assert hashlib.sha256(store.cat("/t.parquet")).hexdigest() == written.sha256
+    assert pq.read_table(pa.BufferReader(store.cat("/t.parquet"))).to_pylist() == made.to_arrow().to_pylist()
+
+
+def test_parts_are_those_of_a_folder_on_this_disk(made: Release, store: Any, tmp_path: Path) -> None:
+    there = made.write("memory://out/", workers=2)
+    here = made.write(f"{tmp_path}/out/")
+    assert there == here and paths(store) == ["/out.manifest.json", *NAMES]
+    assert all(store.cat(path) == (tmp_path / path[1:]).read_bytes() for path in NAMES)
+    again = output_of("memory://out/")
+    assert again.sha256() == there.output.sha256 and again.name == "out/"
+
+
+def test_what_is_there_stays_unless_told(made: Release, store: Any) -> None:
+    made.write("memory://out/")
+    made.write("memory://t.csv")
+    before = {path: store.cat(path) for path in paths(store)}
+    for where in ("memory://out/", "memory://t.csv", "memory://out.parquet"):
+        with pytest.raises(InputError, match="use --overwrite or another -o"):
+            made.write(where)
+    assert {path: store.cat(path) for path in paths(store)} == before
+    other = replace(made, rows=15, seed=8)
+    other.write("memory://out/", overwrite=True)
+    assert paths(store) == ["/out.manifest.json", NAMES[0], "/t.csv", "/t.manifest.json"]
+
+
+def test_verifying_sends_what_is_missing_and_refuses_what_differs(made: Release, store: Any) -> None:
+    made.write("memory://out/")
+    kept, whole = store.modified(NAMES[0]), store.cat(NAMES[1])
+    store.rm(NAMES[1])
+    made.write("memory://out/", overwrite="verify")  # type: ignore[arg-type]
+    assert store.cat(NAMES[1]) == whole and store.modified(NAMES[0]) == kept
+    store.pipe(NAMES[1], b"other")
+    with pytest.raises(InputError, match="is not what this run would write"):
+        made.write("memory://out/", overwrite="verify")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("where", ["memory://t.parquet", "memory://out/"])
+def test_half_a_file_is_never_under_its_name(
+    made: Release, store: Any, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """The connection breaks at the second file that is sent, after half of it."""
+    sent, send = [], pa.fs.copy_files
+
+    def broken(source: str, path: str, **how: Any) -> None:
+        sent.append(path)
+        if len(sent) < 2:
+            send(source, path, **how)
+        else:
+            with how["destination_filesystem"].open_output_stream(path) as stream:
+                stream.write(b"PAR1 half")
+            raise OSError("a key and a password")
+
+    monkeypatch.setattr(pa.fs, "copy_files", broken)
+    with pytest.raises(Busy, match=r"cannot write memory://.*does not answer") as caught:
+        made.write(where, workers=1)
+    assert caught.value.retryable and "password" not in str(caught.value)
+    assert all(path.rpartition("/")[2].startswith(".") for path in sent)  # as long as they are half
+    assert paths(store) == []
+
+
+@pytest.mark.parametrize("where", ["memory://out/part-00000.parquet", "memory://out/"])
+def test_a_file_that_came_in_between_stays(
+    made: Release, store: Any, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """Another job wrote it while this one drew: that is refused, were it the same file, and it stays."""
+    made.write(where)
+    same = store.cat(NAMES[0])
+    store.rm("/", recursive=True)
+    monkeypatch.setattr(faults, "hook", lambda point: point == "sampling" and store.pipe(NAMES[0], same))
+    with pytest.raises(InputError, match=r"part-00000.parquet exists; use --overwrite or another -o"):
+        made.write(where)
+    assert paths(store) == NAMES[:1] and store.cat(NAMES[0]) == same
+
+
+def test_a_file_that_arrives_short_is_noticed(
+    made: Release, store: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def short(source: str, path: str, **how: Any) -> None:
+        with how["destination_filesystem"].open_output_stream(path) as stream:
+            stream.write(Path(source).read_bytes()[:-1])
+
+    monkeypatch.setattr(pa.fs, "copy_files", short)
+    with pytest.raises(Busy, match=r"cannot write memory://t.parquet"):
+        made.write("memory://t.parquet")
+    assert paths(store) == []
+
+
+def test_a_digest_is_fetched_again_once_the_file_changed(made: Release, store: Any) -> None:
+    target = target_of("memory://t.json")
+    with target.replacing() as temporary:
+        temporary.write_text("one")
+    assert target.sha256() == hashlib.sha256(b"one").hexdigest()
+    store.pipe("/t.json", b"three")
+    assert target.sha256() == hashlib.sha256(b"three").hexdigest()
+
+
+def test_a_file_uri_is_a_file_on_this_disk(made: Release, tmp_path: Path) -> None:
+    made.write(f"file://{tmp_path}/t.parquet")
+    made.write(f"file://{tmp_path}/out/")
+    assert {path.name for path in tmp_path.iterdir()} == {
+        *("out", "out.manifest.json", "t.manifest.json", "t.parquet")
+    }
+
+
+def test_nothing_is_spent_where_nothing_can_be_written(
+    here: Path, fmwem: Fmwem, store: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store that lists its files but takes none; a scheme nobody knows; a file where a folder should be."""
+    assert fmwem("ledger", "init", "books").code == 0
+    assert fmwem("ledger", "add", "books", "--dataset", "adult", "--epsilon", 9).code == 0
+    books = ["--ledger", "books", "--dataset", "adult", "--run-id", "one", "--json"]
+    job = ["release", "t.csv", "--marginals", 1, "--rows", 20, *books]
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise PermissionError("AKIA1234")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(store), "_open", refuse)
+        for where in ("memory://t.parquet", "memory://out/"):
+            done = fmwem(*job, "-o", where)
+            assert (done.code, done.facts["budget_spent"]) == (2, False)
+            assert "access is denied; see that its credentials" in done.facts["error"]
+            assert "AKIA" not in done.out + done.err
+    for where, words in (
+        ("nosuch://bucket/t.parquet", "no package knows nosuch://"),
+        ("memory://t.xlsx", "unknown output format"),
+    ):
+        done = fmwem(*job, "-o", where)
+        assert (done.code, done.facts["budget_spent"]) == (2, False) and words in done.facts["error"]
+    store.pipe("/out", b"a file")
+    done = fmwem(*job, "-o", "memory://out/")
+    assert done.code == 2 and "memory://out/ is a file; name a folder" in done.facts["error"]
+    store.rm("/out")
+    first = fmwem(*job, "-o", "memory://out/", "--model", "memory://m.fmwem")
+    assert first.facts["output"] == "memory://out/" and not first.facts["reused"]
+    assert fmwem(*job, "-o", "memory://out/", "--model", "memory://m.fmwem").facts["reused"]
+    store.rm(NAMES[0])
+    again = fmwem(*job, "-o", "memory://out/", "--model", "memory://m.fmwem")
+    assert again.code == 0 and not again.facts["reused"] and again.facts["resumed"]
+    assert paths(store) == ["/m.fmwem", "/out.manifest.json", NAMES[0]]
+
+
+@pytest.mark.parametrize(
+    ("uri", "public"),
+    [
+        ("s3://bucket/a//b/t.parquet", "s3://bucket/a//b/t.parquet"),
+        ("s3://AKIA:secret@bucket/out/?endpoint_override=host", "s3://bucket/out/"),
+        ("abfs://box:secret@account.host/t.csv?sas_token=secret", "abfs://box@account.host/t.csv"),
+        ("abfss://:secret@account.host/t.csv", "abfss://account.host/t.csv"),
+    ],
+)
+def test_secrets_in_a_uri_are_not_shown(uri: str, public: str) -> None:
+    assert uris.shown(uri) == public
