@@ -85,7 +85,7 @@ HOME = {
     },
     "pickle": set(),
     "logging": {"ledger.run", "backends.spark_rows"},  # which keeps quiet a log of PySpark that quotes rows
-    "pyspark": {"backends.spark", "backends.spark_rows"},
+    "pyspark": {"backends.spark", "backends.spark_rows", "pipeline.draw_on_spark"},
 }
 """Libraries that only these modules may import."""
 INSIDE_THE_VERIFIER = {

@@ -18,6 +18,7 @@ TOPICS = {
     "learning": "a table that nobody described: what is found out, at what cost, and once for many releases",
     "workloads": "what must come out right: marginals, labels, cubes, ranges, parities",
     "ledger": "one budget for all releases of a table, and runs that pay once",
+    "spark": "tables that a Spark cluster reads, and rows that it draws",
     "python": "Python, data frames, every option, and jobs that run by themselves",
     "how-it-works": "from the table to the rows, step by step",
     "accuracy": "measured errors, time and memory, also beside other programs",

@@ -28,7 +28,9 @@ from factored_mwem.backends.spark import SparkSource
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import Busy, Changed, FmwemError, InputError
 from factored_mwem.kernels.counting import MAX_COUNT
+from factored_mwem.pipeline.draw_on_spark import draw_on_spark, plain_schema
 from factored_mwem.pipeline.release import make
+from factored_mwem.pipeline.result import Release
 from factored_mwem.request import Request
 
 
@@ -381,3 +383,39 @@ def test_a_table_of_the_catalog(spark: Any, here: Path, fmwem: Fmwem) -> None:
     assert pq.read_table(here / "out.parquet").schema.names == ["a"]
     lost = fmwem("release", "spark:nobody", "--marginals", 1, "-q")
     assert lost.code == 2 and lost.err.count("\n") == 1 and "has no such table" in lost.err
+
+
+# ---- drawing
+
+
+def test_rows_drawn_on_spark_are_those_drawn_here(spark: Any, made: Release) -> None:
+    """In three batches, one of them short, over as many tasks. Seen to fail: with a generator a task."""
+    rows = 2 * 2**17 + 11
+    drawn = draw_on_spark(made, spark, rows, seed=5)
+    order = [(name, "ascending") for name in made.schema.names]
+    here = made.sample(rows, seed=5).sort_by(order)
+    there = drawn.toArrow().sort_by(order)
+    assert there.equals(here.cast(there.schema))
+    assert draw_on_spark(made, spark, 0, seed=5).count() == 0
+    with pytest.raises(InputError, match="0 or more"):
+        draw_on_spark(made, spark, -1)
+
+
+def test_types_that_spark_lacks_come_as_wider_ones(spark: Any) -> None:
+    zoned = pa.array([0, 86_400 * 10**9], pa.timestamp("ns"))
+    values = [pa.array([0, 255], pa.uint8()), pa.array([0, 2**63], pa.uint64())]
+    texts = pa.array(["a", "b"]).dictionary_encode()
+    table = pa.table({"a": values[0], "b": values[1], "t": texts, "z": zoned})
+    domain = {
+        "fields": [
+            {"name": "a", "type": "integer", "categories": [0, 255]},
+            {"name": "b", "type": "integer", "categories": [0, 2**62]},
+            {"name": "t", "categories": ["a", "b"]},
+            {"name": "z", "type": "datetime", "categories": ["1970-01-01", "1970-01-02"]},
+        ]
+    }
+    made = make(Request.of(table, 1, domain=domain, rows=4, sample_seed=1), noise=FakeNoise())
+    there, here = draw_on_spark(made, spark, 50, seed=1).toArrow(), made.sample(50, seed=1)
+    assert Counter(map(str, there.to_pylist())) == Counter(
+        map(str, here.cast(plain_schema(here.schema)).to_pylist())
+    )
