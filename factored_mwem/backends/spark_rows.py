@@ -34,7 +34,7 @@ class SparkRows(Private):
 
     def __init__(self, codes: Any, domain: Domain) -> None:
         self._domain, self._kept = domain, keep(self, codes)
-        self.marks = self._summed(tasks.Mark(), 1)[0]
+        self.marks = self._summed(self._kept, tasks.Mark(), 1)[0]
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -47,7 +47,8 @@ class SparkRows(Private):
         """
         task = tasks.Count(tasks.layout(self._domain), tuple(axes), members, offsets)
         cells = int(offsets[-1])
-        marks, found = self._summed(task, -(-cells // tasks.PART_CELLS))
+        few = self._kept.coalesce(TASKS_A_CORE * cores_of(self._kept.sparkSession))
+        marks, found = self._summed(few, task, -(-cells // tasks.PART_CELLS))
         if marks != self.marks:
             raise changed()
         counts = np.zeros(-(-cells // tasks.PART_CELLS) * tasks.PART_CELLS, dtype=np.int64)
@@ -55,11 +56,11 @@ class SparkRows(Private):
             counts[part * tasks.PART_CELLS :][: tasks.PART_CELLS] = tasks.counts_of(sums)
         return counts[:cells]
 
-    def _summed(self, task: tasks.Task, most: int) -> tuple[tasks.Marks, list[tuple[int, bytes]]]:
+    def _summed(self, codes: Any, task: tasks.Task, most: int) -> tuple[tasks.Marks, list[tuple[int, bytes]]]:
         """What a task says of all rows, added up: the marks, and each of at most `most` parts once."""
-        cores = cores_of(self._kept.sparkSession)
-        each = self._kept.coalesce(TASKS_A_CORE * cores).mapInArrow(task, tasks.SUMS)
-        whole = each.repartition(max(1, min(cores, most)), "part").mapInArrow(tasks.Add(), tasks.SUMS)
+        adding = max(1, min(cores_of(codes.sparkSession), most))
+        each = codes.mapInArrow(task, tasks.SUMS)
+        whole = each.repartition(adding, "part").mapInArrow(tasks.Add(), tasks.SUMS)
         table = collected(whole)
         marks, found = tasks.Marks(), []
         for part, sums in tasks.all_parts(table.to_batches()):
@@ -82,7 +83,7 @@ def cores_of(session: Any) -> int:
     try:
         return max(1, int(session.sparkContext.defaultParallelism))
     except Exception:  # noqa: BLE001 - through Spark Connect there is no context
-        return 8
+        return 16
 
 
 def collected(frame: Any) -> pa.Table:
@@ -126,7 +127,7 @@ def keep(owner: Any, frame: Any) -> Any:
     from pyspark import StorageLevel
 
     kept = asked(frame.sparkSession, lambda: frame.persist(StorageLevel.MEMORY_AND_DISK))
-    weakref.finalize(owner, kept_no_more, kept)
+    weakref.finalize(owner, kept_no_more, kept).atexit = False  # when the session ends, so does this
     return kept
 
 

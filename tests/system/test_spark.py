@@ -16,18 +16,22 @@ import pyarrow.parquet as pq
 import pytest
 
 pytest.importorskip("pyspark", minversion="4", reason="PySpark is not installed (the extra `spark`)")
+from support import runs
 from support import spark as of_spark
 from support.commands import Fmwem
 from support.fakes import FakeNoise
 from support.hostile_table import hostile_domain, hostile_table, hostile_views, oracle_counts
 
+from factored_mwem.accounting.cap import Cap
+from factored_mwem.accounting.unit import Neighbours
 from factored_mwem.backends import spark_rows
 from factored_mwem.backends import spark_tasks as tasks
 from factored_mwem.backends.source import IN_MEMORY, open_source
 from factored_mwem.backends.spark import SparkSource
 from factored_mwem.domain.domain import Domain
-from factored_mwem.errors import Busy, Changed, FmwemError, InputError
+from factored_mwem.errors import Busy, Changed, FmwemError, InputError, Lost
 from factored_mwem.kernels.counting import MAX_COUNT
+from factored_mwem.ledger.file import LedgerFile
 from factored_mwem.pipeline.draw_on_spark import draw_on_spark, plain_schema
 from factored_mwem.pipeline.release import make
 from factored_mwem.pipeline.result import Release
@@ -151,6 +155,18 @@ def test_all_that_reaches_the_noise_is_the_same(
     assert of_spark.kept(spark) == 0
 
 
+def test_text_that_is_no_text_is_null(spark: Any) -> None:
+    """One person's cell, as anywhere; and whoever has such an id has none."""
+    df = spark.sql(
+        "select cast(x as string) as who, 1 as n from values (X'ff41'), (X'41'), (X'41ff') as t(x)"
+    )
+    domain = Domain.from_dict({"fields": [{"name": "who", "categories": ["A"]}]})
+    assert counts(df, domain, 1)[:2].tolist() == [1, 2]
+    assert open_source(df).profile(["who"])["who"].texts((), 0) == {"A": 1}
+    by_people = open_source(df).bounded("who", 1).profile(["n"])["n"]
+    assert by_people.votes().sum() == 1
+
+
 # ---- privacy ids
 
 
@@ -204,6 +220,22 @@ def test_a_release_by_people_is_the_same_whatever_the_parts(
     order = random.Random(2).sample(range(len(table)), len(table))
     assert calls(of_spark.frame(spark, table.take(order), tmp_path, 5), **options) == first
     assert of_spark.kept(spark) == 0
+
+
+def test_collations_join_no_values(spark: Any, tmp_path: Path) -> None:
+    """Where upper and lower case are equal to Spark, they stay two people, and two values. Seen to fail:
+    without the cast to text as it is.
+    """
+    from pyspark.sql import functions as F
+
+    plain = of_spark.frame(spark, people(200), tmp_path, 2)
+    loose = plain.withColumn("who", F.collate("who", "UTF8_LCASE"))
+    assert kept_rows(loose, 4) == kept_rows(plain, 4)
+    domain = Domain.from_dict({"fields": [{"name": "who", "categories": ["ann", "Ann", "bob"]}]})
+    assert np.array_equal(counts(loose, domain, 1), counts(plain, domain, 1))
+    found = open_source(loose).profile(["who"])["who"]
+    assert found.texts((), 0) == open_source(plain).profile(["who"])["who"].texts((), 0)
+    assert {"ann", "Ann"} <= set(found.texts((), 0))
 
 
 def test_an_id_that_may_be_spelt_twice_is_refused(spark: Any, tmp_path: Path) -> None:
@@ -303,6 +335,24 @@ def test_a_release_stops_before_noise_over_other_rows(spark: Any, tmp_path: Path
         patch.setattr(spark_rows, "changed", noted)
         make(request, noise=noise)
     assert changed and len(noise.calls) >= 1
+
+
+def test_a_run_is_taken_up_with_the_same_rows_alone(spark: Any, tmp_path: Path, in_rounds: None) -> None:
+    """All draws of a finished run come from its journal, also by people, and however the rows lie."""
+    rng = np.random.default_rng(4)
+    rows = {name: rng.integers(0, size, 300) for name, size in runs.DOMAIN.items()}
+    table = pa.table({**rows, "who": rng.integers(0, 40, 300)})
+    options: dict[str, Any] = {"privacy_id": "who", "contributions": 1}
+    books = LedgerFile.create(tmp_path / "books").path
+    LedgerFile(books).add("t", Cap.of(1.0, 1e-9), Neighbours.ADD_REMOVE, 1, "who")
+    made, _, noise = runs.go(books, of_spark.frame(spark, table, tmp_path, 3), **options)
+    assert noise.calls
+    mixed = of_spark.frame(spark, table.take(rng.permutation(300)), tmp_path, 5)
+    again, run, quiet = runs.go(books, mixed, **options)
+    assert not quiet.calls and run.resumed == len(noise.calls)
+    assert again.to_arrow().equals(made.to_arrow())
+    with pytest.raises(Lost, match="other data"):
+        runs.go(books, of_spark.frame(spark, table.slice(1), tmp_path, 2), **options)
 
 
 # ---- what is refused
