@@ -92,7 +92,7 @@ def test_a_task_that_fails_and_is_retried_changes_no_count(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every task dies once when its work is done: while encoding, counting, and adding up. Seen to fail:
-    with sums in an accumulator, which a second attempt adds to.
+    where what a second attempt counts is lost, or twice as much.
     """
     domain, table = hostile_domain(typed=True), hostile_table(800, typed=True)
     source = of_spark.frame(spark, table, tmp_path, 3)
