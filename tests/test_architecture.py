@@ -82,6 +82,7 @@ HOME = {
         "ledger.run",
         "cli.jobs",
         "backends.spark",
+        "pipeline.draw_on_spark",
     },
     "pickle": set(),
     "logging": {"ledger.run", "backends.spark_rows"},  # which keeps quiet a log of PySpark that quotes rows
