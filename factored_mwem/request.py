@@ -5,6 +5,7 @@ read.
 from __future__ import annotations
 
 import json
+import os
 import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from factored_mwem.errors import InputError, shown
 from factored_mwem.policy import Choices, Policy
 from factored_mwem.workload.workload import Workload
 
-OWN = ("domain", "columns", "rows", "sample_seed")
+OWN = ("domain", "columns", "spill", "rows", "sample_seed")
 """Options of a request that are not its policy's."""
 
 
@@ -30,6 +31,7 @@ class Options(Choices, total=False):
     columns: Sequence[str] | None
     rows: int | None
     sample_seed: int | None
+    spill: str | Path | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,18 +56,18 @@ class Request:
         spent. Options that are not the request's own are the policy's, where none is given.
         """
         choices: dict[str, Any] = dict(options)
-        domain, columns, *numbers = (choices.pop(name, None) for name in OWN)
+        domain, columns, spill, *numbers = (choices.pop(name, None) for name in OWN)
         if isinstance(workload, Integral) and not isinstance(workload, bool):
             workload = Workload.marginals(int(workload))
         if isinstance(columns, str) or (columns is not None and not list(columns)):
             raise InputError(f"columns={shown(columns)}: must be a list of one column name or more")
-        _check_arguments(workload, policy, choices, **dict(zip(OWN[2:], numbers, strict=True)))
+        _check_arguments(workload, policy, choices, **dict(zip(OWN[3:], numbers, strict=True)))
         assert isinstance(workload, Workload)  # as the check has found
         rows, sample_seed = (None if n is None else int(n) for n in numbers)
         policy = policy if policy is not None else Policy.of(**choices)
         private = open_source(table, policy.records)
         columns = None if columns is None else list(columns)
-        return cls(private, workload, policy, _declared(domain), columns, rows, sample_seed)
+        return cls(private, workload, policy, _declared(domain), columns, rows, sample_seed, _folder(spill))
 
     def __repr__(self) -> str:
         columns = reprlib.repr(self.columns)
@@ -107,6 +109,16 @@ def _declared(domain: Domain | dict[str, Any] | str | Path | None) -> Domain | N
         )
     domain.check_reviewed()
     return domain
+
+
+def _folder(spill: Any) -> Path | None:
+    """InputError where it is no folder that can be written."""
+    if spill is None:
+        return None
+    fit = isinstance(spill, str | Path) and Path(spill).is_dir() and os.access(spill, os.W_OK | os.X_OK)
+    if not fit:
+        raise InputError(f"--spill {shown(spill)}: must be a folder that can be written")
+    return Path(spill)
 
 
 def _check_arguments(workload: Any, policy: Policy | None, choices: Any, **numbers: Any) -> None:

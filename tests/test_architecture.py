@@ -180,6 +180,7 @@ INSIDERS = (
     "Sealed.reveal",
     "PrivateRows.count",
     "PrivateRows.recode",
+    "PrivateRows.foresee",
     "PrivateRows.answer",
     "PrivateRows.public_total",
 )
@@ -299,7 +300,13 @@ WHO_SAYS = {
     "recode": {"privacy.counts", "privacy.session", "mechanisms.learn"},
     "encode_table": {"backends.codes", "backends.source"},
     "encoded": {"backends.source", "backends.spark", "privacy.counts", "pipeline.readings", "tables.decode"},
-    "exact_counts": {"backends.datavectors", "backends.codes", "backends.spark_rows", "privacy.counts"},
+    "exact_counts": {
+        "backends.datavectors",
+        "backends.codes",
+        "backends.held",
+        "backends.spark_rows",
+        "privacy.counts",
+    },
     "bounded": {
         "backends.source",
         "backends.spark",

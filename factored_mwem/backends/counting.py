@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from factored_mwem.backends.cover import BATCH_CELLS, MIN_ROWS, Run, count_covered, cover_of
 from factored_mwem.errors import ResourceError
 from factored_mwem.kernels.counting import (
     CHUNK_ROWS,
@@ -43,9 +44,6 @@ the cache.
 """
 MIN_BLOCK_ROWS, MAX_BLOCK_ROWS = 2**13, 2**18
 """Rows counted by rows at a time, whatever the number of columns."""
-
-Run = Callable[[Callable[[np.ndarray], None], np.ndarray], None]
-"""Calls a function with parts of the candidates, on all threads; returns when all are done."""
 
 
 class Column:
@@ -105,8 +103,9 @@ def bytes_needed(members: np.ndarray, sizes: np.ndarray, offsets: np.ndarray, ro
     )
     slices = np.minimum(np.maximum(sizes - 1, 0), MAX_COLUMN_SLICES).sum()
     by_bits = 8.0 * min(rows / 64 + 1, MAX_WORDS) * (float(slices) + WORKERS * (MAX_SLICES + 16))
+    covered = 4.0 * BATCH_CELLS if rows >= MIN_ROWS else 0.0
     worker = 4.0 * min(rows, MAX_BLOCK_ROWS) + 8.0 * MAX_LOCAL_CELLS + 4.0 * CHUNK_ROWS + 2**16
-    return counts + index + by_rows + by_bits + WORKERS * worker + 256.0 * len(sizes)
+    return counts + index + covered + by_rows + by_bits + WORKERS * worker + 256.0 * len(sizes)
 
 
 def facets_of(sizes: np.ndarray, members: np.ndarray, offsets: np.ndarray) -> np.ndarray:
@@ -197,6 +196,18 @@ def _rows_at_a_time(columns: int) -> int:
 
 
 def _count_by_rows(run: Run, block: Block, sizes: np.ndarray, tally: Tally, which: np.ndarray) -> None:
+    found = cover_of(sizes, tally.members, which, len(block.rows))
+    if found is None:
+        return _add_rows(run, block, sizes, tally, which)
+
+    def count(wide: Tally) -> None:
+        _add_rows(run, block, sizes, wide, np.arange(len(wide.members)))
+
+    count_covered(count, run, sizes, tally, found)
+    return _add_rows(run, block, sizes, tally, found.alone)
+
+
+def _add_rows(run: Run, block: Block, sizes: np.ndarray, tally: Tally, which: np.ndarray) -> None:
     if not len(which):
         return
     used, members = _renumbered(tally.members, which, len(block.columns))

@@ -69,6 +69,7 @@ def run(table: Path, settings: ReleaseSettings, report: Callable[[Progress], Non
         columns=settings.columns,
         rows=settings.rows,
         sample_seed=settings.sample_seed,
+        spill=settings.spill,
     )
     with Run.begin(request, booking, version=versions()) as held:
         reused = held.reusable(files)

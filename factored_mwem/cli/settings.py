@@ -137,6 +137,15 @@ class ReleaseSettings(BaseModel):
             least=1,
         ),
     ] = None
+    spill: Annotated[
+        OptionalPath,
+        Flag(
+            Group.OUTPUT,
+            Path,
+            "Folder for rows, as codes, that a quarter of --max-memory does not hold; they leave no file "
+            "behind.  [default: the system's for temporary files]",
+        ),
+    ] = None
     overwrite: Annotated[StrictBool, Flag(Group.SAMPLING, bool, "Replace existing files.")] = False
     sample_seed: Annotated[
         Whole | None, Flag(Group.SAMPLING, int, "Seed of the sampling only: noise has no seed.", least=0)
@@ -209,7 +218,7 @@ POLICY_FLAGS = {
     "rounds": Flag(Group.EFFORT, str, "Rounds to run, or 'adaptive'."),
     "max_cells": Flag(Group.EFFORT, int, "Most cells of all clique trees together.  [default: 2^19]"),
     "max_memory": Flag(
-        Group.EFFORT, str, "Memory for tables, such as 100MB.  [default: half of the machine's]"
+        Group.EFFORT, str, "Memory for rows and tables, such as 2GB.  [default: half of the machine's]"
     ),
     "time_budget": Flag(Group.EFFORT, float, "Seconds to plan for; the plan is made before a row is read."),
     "drop_unique": Flag(

@@ -24,11 +24,13 @@ from factored_mwem.model.forest import Component
 from factored_mwem.policy import TUNED, Policy
 from factored_mwem.workload.candidates import Candidates
 
+CODES_SHARE = 0.25
+"""Of the memory: for the rows as codes; more of them go to files. The rest is for tables."""
 BYTES_A_CELL = 208.0
 """Of a tree's cells: 80 for beliefs and their copies, index arrays, what scoring and sampling lay out beside
 them; and 128 for what the fit remembers of each measured cell, for a tree may have no others.
 """
-FIXED_BYTES = 5e7
+FIXED_BYTES = 6.7e7
 """Of counting, whatever the candidates: blocks of rows and each thread's own tables."""
 BYTES_A_CANDIDATE = 250.0
 """Of a candidate's index, grouping and scores, beside its counts."""
@@ -108,6 +110,11 @@ class Limits:
         )
 
 
+def whole_memory(policy: Policy, machine: Machine) -> float:
+    """Bytes that codes of rows and tables may take together."""
+    return float(policy.max_memory) if policy.max_memory else machine.memory
+
+
 def check_attributes(domain: Domain, policy: Policy) -> None:
     """ResourceError where one alone has more codes than a table may have cells."""
     for attribute in domain:
@@ -125,7 +132,7 @@ def limits_of(candidates: Candidates, policy: Policy, machine: Machine) -> Limit
     ResourceError where the attributes alone do not fit.
     """
     domain = candidates.domain
-    memory = float(policy.max_memory) if policy.max_memory else machine.memory
+    memory = whole_memory(policy, machine) * (1 - CODES_SHARE)
     codes, index = sum(domain.shape), FIXED_BYTES + BYTES_A_CANDIDATE * len(candidates)
     cells = min(policy.cells, int((memory - index) / 2 / BYTES_A_CELL))
     check_attributes(domain, policy)
@@ -135,7 +142,8 @@ def limits_of(candidates: Candidates, policy: Policy, machine: Machine) -> Limit
             "or use fewer columns"
         )
     if codes > cells:
-        need = 2 * BYTES_A_CELL * codes + index
+        need = (2 * BYTES_A_CELL * codes + index) / (1 - CODES_SHARE)
+        memory = whole_memory(policy, machine)
         raise ResourceError(
             f"{len(domain)} attributes with {codes:,} codes and {len(candidates):,} candidate marginals need "
             f"{need / 1e6:,.0f} MB, more than the "

@@ -16,7 +16,15 @@ from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError, ResourceError
 from factored_mwem.mechanisms.first_domain import OTHER
 from factored_mwem.mechanisms.learn import Learnt
-from factored_mwem.mechanisms.limits import Limits, Machine, check_attributes, limits_of, memory_limit
+from factored_mwem.mechanisms.limits import (
+    CODES_SHARE,
+    Limits,
+    Machine,
+    check_attributes,
+    limits_of,
+    memory_limit,
+    whole_memory,
+)
 from factored_mwem.mechanisms.queries import Queries
 from factored_mwem.mechanisms.residuals import one_shot_suits
 from factored_mwem.mechanisms.rules import check_rules
@@ -49,9 +57,9 @@ class Scope:
 
     @property
     def spill(self) -> Spill:
-        """A quarter of the memory is for codes; see `limits_of` for the rest."""
-        memory = self.request.policy.max_memory or self.machine.memory
-        return Spill(memory / 4, self.request.spill)
+        """Where the rows' codes go, and how many stay in memory."""
+        memory = whole_memory(self.request.policy, self.machine)
+        return Spill(memory * CODES_SHARE, self.request.spill)
 
     @classmethod
     def of(cls, request: Request, machine: Machine) -> Scope:

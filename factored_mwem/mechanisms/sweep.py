@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -19,7 +19,7 @@ from factored_mwem.accounting.conversion import Composition
 from factored_mwem.domain.levels import Levels, View
 from factored_mwem.mechanisms.plan import Plan
 from factored_mwem.model.estimation import Estimate
-from factored_mwem.privacy.counts import bytes_of
+from factored_mwem.privacy.counts import PrivateCounts, bytes_of
 from factored_mwem.privacy.session import Measurement, Session, marginal_noise
 from factored_mwem.workload.candidates import Candidates
 
@@ -46,17 +46,23 @@ MAX_VIEWS = 10_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sweep:
-    """The `views` to measure, what part of `cost` each gets, and the L1 error (shares) that noise is
-    predicted to make of a pair of attributes, the mean over all.
+    """The `views` to measure, what part of `cost` each gets, the L1 error (shares) that noise is predicted to
+    make of a pair of attributes, the mean over all, and the views as an index of what is counted.
     """
 
     views: list[View]
     parts: list[Fraction]
     cost: Fraction
     error: float
+    candidates: Candidates | None = None
 
     def __bool__(self) -> bool:
         return bool(self.views)
+
+    @property
+    def bytes(self) -> float:
+        """Memory that its counts take at most."""
+        return bytes_of(self.candidates) if self.candidates is not None else 0.0
 
 
 NO_SWEEP = Sweep([], [], Fraction(0), 0.0)
@@ -72,7 +78,10 @@ def choose_sweep(plan: Plan, levels: Levels, records: float, left: Fraction) -> 
     for share in (SHARE, LITTLE):
         for most_attributes in (MAX_CORRECTED, 2):
             found = _finest(plan, levels, most_attributes, records, left * share)
-            if found and bytes_of(_counted(found.views, plan.candidates, levels)) <= plan.limits.memory:
+            if not found:
+                continue
+            found = replace(found, candidates=_counted(found.views, plan.candidates, levels))
+            if found.bytes <= plan.limits.memory / 2:  # the other half is for what rounds choose from
                 return found
     return NO_SWEEP
 
@@ -147,12 +156,11 @@ def _counted(views: Sequence[View], candidates: Candidates, levels: Levels) -> C
     return Candidates(candidates.domain, members, levels)
 
 
-def measure_sweep(session: Session, estimate: Estimate, sweep: Sweep, candidates: Candidates) -> None:
-    """Measure all of a sweep for what is left to spend: what lies within a clique goes to the trees, the rest
-    is left to `correct`.
+def measure_sweep(session: Session, estimate: Estimate, sweep: Sweep, counts: PrivateCounts) -> None:
+    """Measure all of a sweep, which `counts` knows, for what is left to spend: what lies within a clique goes
+    to the trees, the rest is left to `correct`.
     """
     forest, left = estimate.forest, session.left
-    counts = session.rows.count(_counted(sweep.views, candidates, forest.levels))
     inside: list[Measurement] = []
     for view, part in zip(sweep.views, sweep.parts, strict=True):
         measured = session.measure(counts, view, cost=left * part)

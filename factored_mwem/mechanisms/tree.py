@@ -30,7 +30,7 @@ from factored_mwem.model.answers import ModelAnswers
 from factored_mwem.model.estimation import Estimate
 from factored_mwem.model.forest import Forest
 from factored_mwem.policy import TUNED, Policy
-from factored_mwem.privacy.counts import bytes_of
+from factored_mwem.privacy.counts import PrivateCounts, bytes_of
 from factored_mwem.privacy.session import Eligible, Measurement, Session
 from factored_mwem.workload.candidates import Candidates
 
@@ -77,11 +77,14 @@ def fit(session: Session, plan: Plan, report: Report) -> Fitted:
         scale = signal(session.accountant.budget, total.records)
         cells = most_cells(plan.policy, limits, own=estimate.forest.cells, scale=scale)
         most = min(TUNED.finest * 2 * total.records / first, cells)
-        views = find_views(candidates, levels, most, limits.memory, offered(levels, classes))
+        memory = limits.memory - sweep.bytes
+        views = find_views(candidates, levels, most, memory, offered(levels, classes))
+        counts = session.rows.count(views, sweep.views)  # all that is looked at from here on, in one pass
         if len(views):
-            completed = rounds(session, TreeLearner(session, estimate, views, cells), schedule, report)
+            learner = TreeLearner(session, estimate, counts, views, cells)
+            completed = rounds(session, learner, schedule, report)
         if sweep:
-            measure_sweep(session, estimate, sweep, candidates)
+            measure_sweep(session, estimate, sweep, counts)
         else:
             _top_up(session, estimate, candidates)
     estimate.finish()
@@ -93,8 +96,16 @@ def fit(session: Session, plan: Plan, report: Report) -> Fitted:
 class TreeLearner:
     """The forest so far, and the views it may still learn from."""
 
-    def __init__(self, session: Session, estimate: Estimate, views: Candidates, max_cells: int) -> None:
-        self.private = session.rows.count(views)
+    def __init__(
+        self,
+        session: Session,
+        estimate: Estimate,
+        counts: PrivateCounts,
+        views: Candidates,
+        max_cells: int,
+    ) -> None:
+        """`counts`: the private ones of `views`."""
+        self.private = counts
         self._session, self._estimate, self._views = session, estimate, views
         self._offer, self._answers = FittingViews(views, max_cells), ModelAnswers(views)
         self._lone, self._price = LoneColumns(views), 0.0

@@ -11,6 +11,7 @@ import numpy as np
 
 from factored_mwem.domain.levels import Levels, coarsen
 from factored_mwem.errors import InputError
+from factored_mwem.mechanisms.limits import CODES_SHARE, memory_limit
 from factored_mwem.mechanisms.plan import Plan, Scope
 from factored_mwem.mechanisms.residuals import predicted_error
 from factored_mwem.mechanisms.shares import TOTAL_SHARE, discovery_share, initial_shares, level_shares
@@ -21,6 +22,7 @@ from factored_mwem.policy import TUNED
 from factored_mwem.privacy.counts import bytes_of
 from factored_mwem.privacy.discover import value_threshold
 from factored_mwem.privacy.session import marginal_noise
+from factored_mwem.tables.codec import code_dtype
 from factored_mwem.tables.kinds import kind_of
 from factored_mwem.tables.parsing import is_text, value_type
 
@@ -96,7 +98,7 @@ def forecast(plan: Plan, rows: int) -> Forecast:
         candidates=len(candidates) + plan.left_out,
         left_out=plan.left_out,
         largest_marginal=int(candidates.cells.max()),
-        memory_megabytes=(_table_bytes(plan) + 2.0 * rows * len(domain)) / 1e6,
+        memory_megabytes=(_table_bytes(plan) + _code_bytes(plan, rows)) / 1e6,
         engine=policy.engine,
         at_once=course.at_once,
         rounds=course.rounds,
@@ -127,6 +129,12 @@ def _first_shares(plan: Plan) -> list[Fraction]:
     if plan.limits is None:
         return initial_shares(plan.modelled.shape)
     return level_shares(candidates, hierarchies(candidates, plan.request.budget.composition))
+
+
+def _code_bytes(plan: Plan, rows: int) -> float:
+    """Memory of the rows as codes: each once; beyond their share of the memory they go to files."""
+    a_row = sum(np.dtype(code_dtype(attribute)).itemsize for attribute in plan.modelled)
+    return min(float(rows * a_row), CODES_SHARE * (plan.policy.max_memory or memory_limit()))
 
 
 def _table_bytes(plan: Plan) -> float:

@@ -38,6 +38,7 @@ def release(
     columns: Sequence[str] | None = None,
     rows: int | None = None,
     sample_seed: int | None = None,
+    spill: str | Path | None = None,
     ledger: str | Path | None = None,
     dataset: str | None = None,
     run_id: str | None = None,
@@ -50,8 +51,8 @@ def release(
     publish. `workload` may be the order K of all K-way marginals. Without `domain` a share of the budget
     learns one. `choices` are fields of Policy, where no policy is given. With `ledger`, a ledger file, the
     cost is entered under `dataset` before it is spent; the same `run_id` again gives the same release for
-    nothing. Raises InputError, BudgetExceeded or ResourceError before anything is spent, wherever that can be
-    known from public facts.
+    nothing. `spill`: a folder for what memory does not hold of the rows. Raises InputError, BudgetExceeded or
+    ResourceError before anything is spent, wherever that can be known from public facts.
 
     >>> import pyarrow as pa
     >>> from factored_mwem import release
@@ -63,7 +64,15 @@ def release(
     (1000, 2)
     """
     request = Request.of(
-        table, workload, policy, domain=domain, columns=columns, rows=rows, sample_seed=sample_seed, **choices
+        table,
+        workload,
+        policy,
+        domain=domain,
+        columns=columns,
+        rows=rows,
+        sample_seed=sample_seed,
+        spill=spill,
+        **choices,
     )
     with Run.begin(request, Booking(ledger, dataset, run_id), version=versions()) as run:
         made = make(request, run, report)

@@ -19,6 +19,7 @@ from factored_mwem.accounting.unit import Unit
 from factored_mwem.backends.codes import Codes
 from factored_mwem.backends.counting import bytes_needed
 from factored_mwem.backends.datavectors import Axis, Datavectors
+from factored_mwem.backends.held import Held
 from factored_mwem.backends.source import Source, Spill
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import Levels, View
@@ -36,6 +37,11 @@ exact.
 SCORE_CUTOFF = 2.0**40
 """A model's total and a penalty are cut off here before they become scores: beyond 2^42 they would overflow,
 and the sensitivity with them.
+"""
+NO_COUNTS = np.zeros(0, dtype=np.int64)
+FORESEEN_CELLS = 2**26
+"""Cells of all candidates, as fine as they are, that are counted in one pass where a pass is dear: half a
+gigabyte.
 """
 AHEAD_CELLS = 2**26
 """Cells of questions' marginals that are counted in one pass: half a gigabyte."""
@@ -167,20 +173,33 @@ class Tables(Rows):
     candidate's last distance to the model.
     """
 
-    __slots__ = ("candidates", "distances", "held")
+    __slots__ = ("also", "candidates", "distances", "held")
 
-    def __init__(self, rows: Rows, candidates: Candidates) -> None:
+    def __init__(self, rows: Rows, candidates: Candidates, also: Sequence[View] = ()) -> None:
         super().__init__(rows.data, candidates.levels, rows.columns, rows.lookups)
-        self._singles = rows._singles
+        self._singles = rows.singles  # at other levels, too, they are over the attributes themselves
         self.candidates = candidates
-        members, offsets = _to_count(candidates)
-        counts = self.counts(members, offsets)[: int(candidates.offsets[-1])]
+        known = {candidates.positions(c) for c in range(len(candidates))} if also else set()
+        more = [view for view in dict.fromkeys(also) if len(view) > 1 and view not in known]
+        members, offsets = _to_count(candidates, more)
+        if (members >= 0).sum(axis=1).max(initial=0) > 1:
+            counts = self.counts(members, offsets)
+        else:
+            counts = np.concatenate([NO_COUNTS, *(Rows.marginal(self, m[:1]) for m in members)])
+        ends = int(candidates.offsets[-1]) + np.cumsum([0, *map(candidates.levels.cells, more)])
+        parts = zip(more, ends[:-1].tolist(), ends[1:].tolist(), strict=True)
+        self.also = {view: counts[begin:end].astype(np.int64) for view, begin, end in parts}
+        counts = counts[: int(candidates.offsets[-1])]
         # 32 bits are enough for a score, and one row moves what is cut off by no more than before
         self.held = counts if counts.dtype == np.int32 else np.minimum(counts, MAX_COUNT).astype(np.int32)
         self.distances = np.zeros(len(candidates), dtype=np.int64)
 
     def marginal(self, variables: Sequence[int]) -> np.ndarray:
-        """int64[cells]: of a candidate, added up from its base, which is counted; else see Rows."""
+        """int64[cells]: of a candidate, added up from its base, and of a view that was counted with them
+        without a pass; else see Rows.
+        """
+        if (view := tuple(variables)) in self.also:
+            return self.also[view]
         candidate = self._find(variables) if len(variables) > 1 else None
         if candidate is None:
             return super().marginal(variables)
@@ -288,11 +307,20 @@ class PrivateRows(Sealed):
         """The same rows, still sealed, where a pass is dear and all `candidates` together are small: their
         next pass counts all of them as fine as they are, and whatever follows is added up from that.
         """
-        return self
+        rows: Rows = self._contents
+        if not rows.data.dear or candidates.cells.sum() > FORESEEN_CELLS:
+            return self
+        axes = [rows.axis(a) for a in range(len(rows.levels.shape))]
+        foreseen = PrivateRows.__new__(PrivateRows)
+        Sealed.__init__(foreseen, Rows(Held(rows.data, axes, candidates.members), rows.levels))
+        foreseen.names = self.names
+        return foreseen
 
-    def count(self, candidates: Candidates) -> PrivateCounts:
-        """The same rows, still sealed, with the counts of `candidates`, which must fit `check_memory`."""
-        return PrivateCounts(Tables(self._contents, candidates))
+    def count(self, candidates: Candidates, also: Sequence[View] = ()) -> PrivateCounts:
+        """The same rows, still sealed, with the counts of `candidates`, and of the views `also` of the same
+        levels; together they must fit `check_memory`. One pass.
+        """
+        return PrivateCounts(Tables(self._contents, candidates, also))
 
     def answer(self, domain: Domain, kinds: Sequence[Questions]) -> PrivateAnswers:
         """The same rows' answers to all questions of these kinds, still sealed."""
@@ -375,14 +403,23 @@ class PrivateAnswers(Sealed):
         return max(kind.l1(unit) for kind in self.kinds)
 
 
-def _to_count(candidates: Candidates) -> tuple[np.ndarray, np.ndarray]:
-    """(members, offsets) of what is counted: the bases and, after them, small candidates that make counting
-    the bases cheaper.
+def _to_count(candidates: Candidates, also: Sequence[View] = ()) -> tuple[np.ndarray, np.ndarray]:
+    """(members, offsets) of what is counted: the bases, the views `also` and, after them, small candidates
+    that make counting the others cheaper.
     """
     bases = candidates.base_of == np.arange(len(candidates))
-    order = np.concatenate([np.flatnonzero(bases), np.flatnonzero(~bases & (candidates.cells <= SMALL))])
-    offsets = np.concatenate([[0], np.cumsum(candidates.cells[order].astype(np.int64))]).astype(np.int64)
-    return np.ascontiguousarray(candidates.members[order]), offsets
+    small = candidates.members[~bases & (candidates.cells <= SMALL)]
+    width = max([candidates.members.shape[1], *map(len, also)])
+    listed = np.full((len(candidates.members) + len(also), width), -1, dtype=np.int32)
+    count = int(bases.sum())
+    listed[:count, : candidates.members.shape[1]] = candidates.members[bases]
+    for row, view in zip(listed[count : count + len(also)], also, strict=True):
+        row[: len(view)] = view
+    count += len(also)
+    listed[count : count + len(small), : candidates.members.shape[1]] = small
+    listed = listed[: count + len(small)]
+    cells = np.append(candidates.levels.sizes, 1)[listed].astype(np.int64).prod(axis=1)
+    return listed, np.concatenate([[0], np.cumsum(cells)]).astype(np.int64)
 
 
 def bytes_of(candidates: Candidates) -> float:

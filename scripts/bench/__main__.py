@@ -7,6 +7,8 @@
     python scripts/bench draw ...                   CPU and memory of drawing rows and writing them
     python scripts/bench rules ...                  rows that break a domain's rules, and what rules cost
     python scripts/bench labels ...                 what can be learnt from the rows; groups; correlations
+    python scripts/bench reach ...                  CPU and memory of tables of many rows
+    python scripts/bench spark ...                  CPU and memory of a release on Spark beside one here
     python scripts/bench tables ...                 tables of codes to run the others on
     python scripts/bench same ...                   do two checkouts release the same bytes?
 
@@ -18,7 +20,8 @@ from importlib import import_module
 from pathlib import Path
 
 MODULES = {"accuracy": "runs", "speed": "runs", "scale": "runs"} | {
-    name: name for name in ("workloads", "raw", "reading", "draw", "rules", "labels", "tables", "same")
+    name: name
+    for name in ("workloads", "raw", "reading", "draw", "rules", "labels", "reach", "spark", "tables", "same")
 }
 
 if __name__ == "__main__":

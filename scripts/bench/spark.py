@@ -1,6 +1,6 @@
 """A release on Spark beside the same one in this process: CPU of the JVM and of Python, passes, memory here.
 
-    python scripts/bench/spark.py --rows 1000000        # needs the extra `spark`, and /proc
+    python scripts/bench spark --rows 1000000        # needs the extra `spark`, and /proc
 
 20 columns of text, integers, numbers and dates, all triples, a declared domain. Each way runs in a process of
 its own; the JVM and the workers are its children. Wall times are not told: they are the machine's.

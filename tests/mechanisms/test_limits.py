@@ -49,10 +49,10 @@ def test_less_memory_means_fewer_cells_until_the_attributes_do_not_fit() -> None
     """
     cells = [
         limits_for(SMALL, Policy.of(max_memory=memory), 1e3).cells
-        for memory in (10**12, 10**9, 10**8, 6 * 10**7, 51 * 10**6)
+        for memory in (10**12, 10**9, 2 * 10**8, 10**8, 91 * 10**6)
     ]
     assert cells == sorted(cells, reverse=True) and cells[0] > cells[-1] >= 120
-    assert limits_for(SMALL, Policy.of(), 6e7) == limits_for(SMALL, Policy.of(max_memory=6 * 10**7), 1e12)
+    assert limits_for(SMALL, Policy.of(), 1e8) == limits_for(SMALL, Policy.of(max_memory=10**8), 1e12)
     with pytest.raises(
         ResourceError,
         match=r"12 attributes with 120 codes and 78 candidate marginals need .* raise --max-memory",
