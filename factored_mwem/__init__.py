@@ -7,6 +7,7 @@
     Release, Marginal, Manifest    what is released: rows, files, counts, and the statement of its cost
     show_progress, Progress        a bar for `report`; what it is given after every round
     LedgerFile, Cap                what all releases of a dataset have cost together, and may cost
+    open_ledger, create_ledger     a ledger by its place: a file, or a database that workers share
     draft, evaluate, Errors        NOT PRIVATE: a first domain for review; how far off a release is
     verify, Verified               NOT PRIVATE: whether the promise holds on the owner's own table
     FmwemError                     any refusal: InputError (Ambiguous, Changed, Lost, RolledBack),
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
         RolledBack,
     )
     from factored_mwem.ledger.file import LedgerFile
+    from factored_mwem.ledger.opening import create_ledger, open_ledger
     from factored_mwem.mechanisms.result import Progress
     from factored_mwem.pipeline.evaluate import Errors, evaluate
     from factored_mwem.pipeline.learn_domain import learn
@@ -70,8 +72,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Ambiguous", "Attribute", "BudgetExceeded", "Busy", "Cap", "Changed", "Domain", "Errors", "FmwemError",
     "InputError", "LedgerFile", "Lost", "Manifest", "Marginal", "Neighbours", "NothingLearnt", "Policy",
-    "Progress", "Release", "ResourceError", "RolledBack", "Verified", "Workload", "draft", "evaluate",
-    "learn", "release", "show_progress", "verify",
+    "Progress", "Release", "ResourceError", "RolledBack", "Verified", "Workload", "create_ledger", "draft",
+    "evaluate", "learn", "open_ledger", "release", "show_progress", "verify",
 ]  # fmt: skip
 _HOME = {
     "Attribute": "domain.attribute", "Cap": "accounting.cap", "Domain": "domain.domain",
@@ -79,6 +81,7 @@ _HOME = {
     "Marginal": "pipeline.marginal", "Neighbours": "accounting.unit", "Policy": "policy",
     "Progress": "mechanisms.result", "Release": "pipeline.result", "Verified": "verifier.verify",
     "Workload": "workload.workload", "draft": "tables.draft", "evaluate": "pipeline.evaluate",
+    "create_ledger": "ledger.opening", "open_ledger": "ledger.opening",
     "learn": "pipeline.learn_domain", "release": "pipeline.release", "verify": "verifier.verify",
     "show_progress": "pipeline.progress",
 }  # fmt: skip

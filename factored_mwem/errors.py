@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from pathlib import Path
 
 COMPLETE = "the release is complete: its files are in place"
 """What to say of a failure after the last rename."""
@@ -118,7 +117,7 @@ class Lost(InputError):
 
 
 class RolledBack(InputError):
-    """The ledger is older than its journals: an old copy was put back.
+    """The ledger is older than its journals, or another copy than was last written: an old one was put back.
 
     Nothing is spent, for what is left is not known.
 
@@ -137,11 +136,11 @@ class RolledBack(InputError):
     put the newest copy back
     """
 
-    def __init__(self, ledger: Path) -> None:
-        super().__init__(
-            f"the ledger {ledger} is older than its journals: what was spent since is missing from it; put "
-            "the newest copy back"
-        )
+    def __init__(self, ledger: str, *, copied: bool = False) -> None:
+        newest = "put the newest copy back"
+        older = f"is older than its journals: what was spent since is missing from it; {newest}"
+        other = f"was restored, or its server failed over: {newest}; if it is, `fmwem ledger accept` says so"
+        super().__init__(f"the ledger {ledger} {other if copied else older}")
 
 
 class BudgetExceeded(FmwemError):

@@ -20,6 +20,7 @@ from pydantic import (
 
 from factored_mwem.accounting.accountant import Budget
 from factored_mwem.accounting.unit import Neighbours, Unit
+from factored_mwem.domain.dialect import Dialect
 from factored_mwem.errors import InputError, shown
 
 DEFAULT_MAX_ROWS = 10**8
@@ -68,6 +69,11 @@ class Choices(TypedDict, total=False):
     contributions: int
     privacy_id: str | None
     records: Literal["checked", "lines", "multiline"]
+    delimiter: str | None
+    encoding: str | None
+    decimal: Literal[".", ","] | None
+    date_format: str | None
+    time_zone: str | None
     rounds: int | Literal["adaptive"] | None
     engine: Literal["tree", "mwem"]
     max_cells: int | None
@@ -94,7 +100,8 @@ class Policy(BaseModel):
 
     `records` says what a record of a text file is: a line, and a file in which a quote is open at a line's
     end is refused ("checked"); a line, whatever its quotes ("lines"); or what a writer made that puts cells
-    with line breaks into quotes ("multiline").
+    with line breaks into quotes ("multiline"). How such a file is written, `delimiter` to `time_zone` say,
+    or where None its header and the domain file.
 
     >>> from factored_mwem import Policy
     >>> Policy.of(epsilon=0.5, delta=1e-6, contributions=3)
@@ -109,6 +116,11 @@ class Policy(BaseModel):
     contributions: StrictInt = Field(default=1, ge=1, le=10**9)
     privacy_id: str | None = None
     records: Literal["checked", "lines", "multiline"] = "checked"
+    delimiter: str | None = None
+    encoding: str | None = None
+    decimal: Literal[".", ","] | None = None
+    date_format: str | None = None
+    time_zone: str | None = None
     rounds: StrictInt | Literal["adaptive"] | None = None
     engine: Literal["tree", "mwem"] = "tree"
     max_cells: int | None = Field(default=None, ge=1, le=2**40)
@@ -141,6 +153,7 @@ class Policy(BaseModel):
     def _fits(self) -> Policy:
         if isinstance(self.rounds, int) and self.rounds < 1:
             raise ValueError(f"rounds={self.rounds}: at least one, or 'adaptive'")
+        _ = self.dialect
         given = [name for name, value in MWEM_ONLY.items() if getattr(self, name) != value]
         if self.engine == "tree" and given:
             raise ValueError(f"{given[0]}={getattr(self, given[0])!r} needs engine='mwem'")
@@ -165,6 +178,11 @@ class Policy(BaseModel):
             value = getattr(self, name)
             if name in ("epsilon", "delta") or value != field.default:
                 yield name, value if len(str(value)) <= 80 else f"{value!s:.77}..."
+
+    @property
+    def dialect(self) -> Dialect:
+        """How a text file is written, as far as the policy says."""
+        return Dialect(**{name: getattr(self, name) for name in Dialect.model_fields})
 
     @property
     def cells(self) -> int:

@@ -65,9 +65,9 @@ class Request:
         assert isinstance(workload, Workload)  # as the check has found
         rows, sample_seed = (None if n is None else int(n) for n in numbers)
         policy = policy if policy is not None else Policy.of(**choices)
-        private = open_source(table, policy.records)
-        columns = None if columns is None else list(columns)
-        return cls(private, workload, policy, _declared(domain), columns, rows, sample_seed, _folder(spill))
+        declared, columns = _declared(domain), None if columns is None else list(columns)
+        private = _opened(table, policy, declared, columns)
+        return cls(private, workload, policy, declared, columns, rows, sample_seed, _folder(spill))
 
     def __repr__(self) -> str:
         columns = reprlib.repr(self.columns)
@@ -109,6 +109,15 @@ def _declared(domain: Domain | dict[str, Any] | str | Path | None) -> Domain | N
         )
     domain.check_reviewed()
     return domain
+
+
+def _opened(table: Any, policy: Policy, declared: Domain | None, columns: Sequence[str] | None) -> Source:
+    """The table, its cells as policy and domain say that they are written."""
+    dialect = policy.dialect.beside(declared.dialect if declared is not None else None)
+    names = columns if columns is not None or declared is None else declared.names
+    if names is not None and policy.privacy_id is not None and policy.privacy_id not in names:
+        names = [*names, policy.privacy_id]
+    return open_source(table, policy.records, dialect, names, declared, policy.privacy_id)
 
 
 def _folder(spill: Any) -> Path | None:

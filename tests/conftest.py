@@ -19,6 +19,8 @@ import pyarrow as pa
 import pytest
 from support.commands import DOMAIN, Fmwem, Run, as_before, write_table
 from support.fakes import FakeNoise
+from support.places import Place
+from support.postgres import Server, started
 from support.releases import run
 from support.tables import SMALL, small_table
 
@@ -29,6 +31,7 @@ from factored_mwem.accounting.unit import Neighbours
 from factored_mwem.cli import main as cli
 from factored_mwem.kernels.warmup import warm_up
 from factored_mwem.ledger.file import LedgerFile
+from factored_mwem.ledger.opening import create_ledger, open_ledger
 from factored_mwem.mechanisms import plan
 
 HERE = Path(__file__).parent
@@ -134,6 +137,39 @@ def books(tmp_path: Path) -> Iterator[Path]:
     file.add("t", Cap.of(1.0, 1e-9), Neighbours.ADD_REMOVE, 1)
     yield file.path
     faults.hook = lambda _: None
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    """A PostgreSQL, where one is installed."""
+    made = started()
+    yield made
+    made.remove()
+
+
+@pytest.fixture(
+    params=["file", *(pytest.param(kind, marks=pytest.mark.system) for kind in ("database", "folder"))]
+)
+def new_place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    """Where there is an empty ledger: a file; a database; a database whose journals are in a folder."""
+    if request.param == "file":
+        place = Place(tmp_path / "books")
+    else:
+        server = request.getfixturevalue("server")
+        folder = tmp_path / "journals" if request.param == "folder" else None
+        place = Place(server.fresh(), server, folder)
+    if place.server is not None and place.folder is not None:
+        place.folder.mkdir()
+    create_ledger(str(place), place.folder if place.server is not None else None)
+    yield place
+    faults.hook = lambda _: None
+
+
+@pytest.fixture
+def anywhere(new_place: Place) -> Place:
+    """A ledger of each kind with dataset `t`, as the file `books` has it."""
+    open_ledger(str(new_place)).add("t", Cap.of(1.0, 1e-9), Neighbours.ADD_REMOVE, 1)
+    return new_place
 
 
 @pytest.fixture

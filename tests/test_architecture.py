@@ -78,17 +78,26 @@ HOME = {
     "secrets": {
         "pipeline.release",
         "pipeline.result",
+        "ledger.database",
         "ledger.file",
         "ledger.run",
         "cli.jobs",
         "backends.spark",
         "pipeline.draw_on_spark",
     },
+    "psycopg": {"ledger.postgres"},
     "pickle": set(),
-    "logging": {"ledger.run", "backends.spark_rows"},  # which keeps quiet a log of PySpark that quotes rows
+    "logging": {
+        "ledger.run",
+        "pipeline.release",
+        "pipeline.learn_domain",
+        "pipeline.writing",
+        "pipeline.model_file",
+        "backends.spark_rows",  # which keeps quiet a log of PySpark that quotes rows
+    },
     "pyspark": {"backends.spark", "backends.spark_rows", "pipeline.draw_on_spark"},
 }
-"""Libraries that only these modules may import."""
+"""Libraries that only these modules may import. Those that log have rows sealed alone, or none."""
 INSIDE_THE_VERIFIER = {
     "tap": ["comparison", "watch"],
     "comparison": ["watch"],
@@ -447,8 +456,26 @@ def no_seed(found: Sources) -> list[str]:
     return wrong
 
 
+def log_is_quiet(found: Sources) -> list[str]:
+    """The log is the caller's to set up: no handler, no level, and nothing so loud that Python would print it
+    by itself.
+    """
+    wrong = []
+    for name, text in found.items():
+        for node in ast.walk(parsed(text)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                of, verb = ast.unparse(node.func.value), node.func.attr
+                loud = (of == "log" and verb not in ("info", "debug")) or (
+                    of == "logging" and verb != "getLogger"
+                )
+                if loud or verb in ("addHandler", "setLevel"):
+                    wrong.append(f"{name}:{node.lineno} calls {of}.{verb}")
+    return wrong
+
+
 RULES = {
     "at_home": at_home,
+    "log_is_quiet": log_is_quiet,
     "one_door": one_door,
     "no_way_round": no_way_round,
     "one_draw": one_draw,
@@ -476,6 +503,10 @@ PLANTED = [
     ("at_home", "pipeline.release", "from factored_mwem.pipeline.evaluate import evaluate"),
     ("at_home", "pipeline.release", "def f():\n    from factored_mwem.tables import draft"),
     ("at_home", "pipeline.model_file", "import pickle"),
+    ("at_home", "privacy.session", "import logging"),
+    ("log_is_quiet", "ledger.run", "log.warning('spent')"),
+    ("log_is_quiet", "pipeline.release", "logging.basicConfig(level=10)"),
+    ("log_is_quiet", "ledger.run", "log.addHandler(logging.StreamHandler())"),
     ("one_door", "mechanisms.mwem", "n = counts.reveal().marginal(())"),
     ("one_door", "privacy.session", "def select(counts):\n    return counts.reveal()"),
     ("one_door", "pipeline.manifest", "def f(counts):\n    return getattr(counts, 'reveal')()"),

@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.feather as pf
 import pyarrow.parquet as pq
@@ -71,6 +72,20 @@ def test_every_format_holds_the_same_rows(tmp_path: Path, made: Release, suffix:
     found = pq.read_table(path) if suffix == ".parquet" else pf.read_table(path)
     assert found.to_pylist() == made.to_arrow().to_pylist()
     assert found.schema.remove_metadata() == made.schema
+
+
+def test_columns_whose_values_repeat_have_dictionaries(tmp_path: Path) -> None:
+    """Others do not, for theirs would only cost. The values are the same either way."""
+    numbers = np.random.default_rng(0).random(10_000)
+    columns = {"few": np.round(numbers, 2), "many": numbers, "text": numbers.astype(str)}
+    batch = pa.RecordBatch.from_pydict(columns)
+    write_batches(tmp_path / "t.parquet", batch.schema, [batch, batch])
+    group = pq.ParquetFile(tmp_path / "t.parquet").metadata.row_group(0)
+    found = {group.column(i).path_in_schema: group.column(i).encodings for i in range(3)}
+    assert {name for name, encodings in found.items() if "RLE_DICTIONARY" in encodings} == {"few", "text"}
+    assert pq.read_table(tmp_path / "t.parquet") == pa.Table.from_batches([batch, batch])
+    write_batches(tmp_path / "none.parquet", batch.schema, [])
+    assert pq.read_table(tmp_path / "none.parquet").num_rows == 0
 
 
 def test_dictionaries_that_differ_between_batches_fit_an_arrow_file(tmp_path: Path) -> None:

@@ -14,11 +14,13 @@ import pyarrow as pa
 
 from factored_mwem.backends.codes import encode_table
 from factored_mwem.backends.datavectors import Datavectors
+from factored_mwem.domain.dialect import PLAIN, Dialect
 from factored_mwem.domain.domain import Domain
 from factored_mwem.tables.contributions import bound_contributions, without
 from factored_mwem.tables.fingerprint import fingerprint
 from factored_mwem.tables.profile import ColumnProfile, profile
 from factored_mwem.tables.source import Private, Table, check_column, open_table
+from factored_mwem.tables.spelling import respelt
 from factored_mwem.tables.text_form import Form, Records
 
 
@@ -57,6 +59,16 @@ class Source(Private):
     @property
     def cluster(self) -> str | None:
         """What reads the rows on other machines than this one, if something does."""
+        return None
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """Columns of a typed table that are text whose type only the domain can tell."""
+        return ()
+
+    @property
+    def zone(self) -> str | None:
+        """Of timestamps in a text table, which come back in it."""
         return None
 
     def check_column(self, name: str, what: str = "") -> None:
@@ -107,6 +119,14 @@ class Local(Source):
     def form(self) -> Form | None:
         return self.table.form
 
+    @property
+    def said(self) -> tuple[str, ...]:
+        return self.table.said
+
+    @property
+    def zone(self) -> str | None:
+        return self.table.zone
+
     def without(self, privacy_id: str) -> Local:
         return Local(without(self.table, privacy_id))
 
@@ -123,9 +143,19 @@ class Local(Source):
         return fingerprint(self.table, key)
 
 
-def open_source(source: Any, records: Records = "checked") -> Source:
+def open_source(
+    source: Any,
+    records: Records = "checked",
+    dialect: Dialect = PLAIN,
+    names: Sequence[str] | None = None,
+    domain: Domain | None = None,
+    privacy_id: str | None = None,
+) -> Source:
     """A path, a URI, a data frame or anything else that holds a table; `records` as in Policy. InputError
     where it is none. Reads no row, as far as its kind allows.
+
+    `dialect`: how a text file is written, whose columns are read by their types in `domain`, but for
+    `privacy_id`; `names`: the columns of JSON lines.
     """
     if isinstance(source, Source):
         return source
@@ -133,4 +163,4 @@ def open_source(source: Any, records: Records = "checked") -> Source:
 
     if spark.is_frame(source):
         return spark.open_frame(source, records)
-    return Local(open_table(source, records))
+    return Local(respelt(open_table(source, records, dialect, names), dialect, domain, privacy_id))

@@ -1,4 +1,4 @@
-"""The smaller commands of the command line: domain, workload and ledger files."""
+"""The smaller commands of the command line: domain and workload files, and ledgers."""
 
 from __future__ import annotations
 
@@ -9,28 +9,33 @@ from typing import Annotated, Optional
 import typer
 
 from factored_mwem.accounting.unit import Neighbours
-from factored_mwem.cli.options import Json, TablePath, takes
+from factored_mwem.cli.inputs import source_of
+from factored_mwem.cli.options import Json, Tables, takes
 from factored_mwem.cli.settings import Group, ReleaseSettings
 from factored_mwem.errors import InputError
+from factored_mwem.ledger.address import FORM
 
 domain_app = typer.Typer(no_args_is_help=True, help="Domain files: which values may appear.")
 workload_app = typer.Typer(no_args_is_help=True, help="Workload files: what must come out right.")
 ledger_app = typer.Typer(
-    no_args_is_help=True, help="Ledger files: what all releases of a dataset may cost, and have cost."
+    no_args_is_help=True, help="Ledgers: what all releases of a dataset may cost, and have cost."
 )
 
-LedgerPath = Annotated[Path, typer.Argument(help="Ledger file.")]
+LedgerPlace = Annotated[str, typer.Argument(metavar="LEDGER", help=f"A file, or {FORM}.")]
 
 
 @domain_app.command("draft")
 @takes(Group.READING)
-def domain_draft(table: TablePath, settings: ReleaseSettings) -> None:
+def domain_draft(table: Tables, settings: ReleaseSettings) -> None:
     """Print a first domain for a person to review. Reads the data: NOT PRIVATE until reviewed."""
     from factored_mwem.tables.draft import draft
 
-    drafted = draft(table, settings.columns, records=settings.policy.records)
-    fields = (json.dumps(field, ensure_ascii=False) for field in drafted.to_dict()["fields"])
-    print('{\n "draft": true,\n "fields": [\n  ' + ",\n  ".join(fields) + "\n ]\n}")  # a line each
+    policy = settings.policy
+    drafted = draft(source_of(table), settings.columns, records=policy.records, dialect=policy.dialect)
+    written = drafted.to_dict()
+    fields = (json.dumps(field, ensure_ascii=False) for field in written.pop("fields"))
+    rest = "".join(f" {json.dumps(key)}: {json.dumps(value)},\n" for key, value in written.items())
+    print("{\n" + rest + ' "fields": [\n  ' + ",\n  ".join(fields) + "\n ]\n}")  # a line each
     typer.echo(
         "NOT PRIVATE: this draft was read off the data. Review it: widen bounds to what is publicly known, "
         "drop rare categories; "
@@ -45,7 +50,7 @@ def domain_draft(table: TablePath, settings: ReleaseSettings) -> None:
 @domain_app.command("learn")
 @takes(Group.READING, Group.PRIVACY, Group.LEARNING, Group.BOOKS, Group.CONFIG)
 def domain_learn(
-    table: TablePath,
+    table: Tables,
     settings: ReleaseSettings,
     output: Annotated[
         Optional[str],
@@ -60,7 +65,8 @@ def domain_learn(
     from factored_mwem.cli import console
     from factored_mwem.cli import jobs as job
 
-    made, facts = job.learn(table, settings.model_copy(update={"output": output, "overwrite": overwrite}))
+    chosen = settings.model_copy(update={"output": output, "overwrite": overwrite})
+    made, facts = job.learn(source_of(table), chosen)
     print(json.dumps(facts), flush=True)
     if not json_only:
         fates = {name: (console.kind_in_words(made.domain[name]), *fate) for name, fate in made.fates.items()}
@@ -84,16 +90,25 @@ def workload_schema() -> None:
 
 
 @ledger_app.command("init")
-def ledger_init(file: LedgerPath) -> None:
-    """Make a new, empty ledger on a local disk, readable by you alone."""
-    from factored_mwem.ledger.file import LedgerFile
+def ledger_init(
+    ledger: LedgerPlace,
+    journals: Annotated[
+        Optional[Path],
+        typer.Option(
+            help="For a database: folder of the journals, which every worker has under this path.  "
+            "[default: in the database]"
+        ),
+    ] = None,
+) -> None:
+    """Make a new, empty ledger: a file on a local disk, readable by you alone, or a schema in a database."""
+    from factored_mwem.ledger.opening import create_ledger
 
-    print(json.dumps({"ledger": str(LedgerFile.create(file).path)}))
+    print(json.dumps({"ledger": create_ledger(ledger, journals).name}))
 
 
 @ledger_app.command("add")
 def ledger_add(
-    file: LedgerPath,
+    ledger: LedgerPlace,
     dataset: Annotated[
         str,
         typer.Option(help="Name for the table. It is shown to everybody, so it must hold nothing private."),
@@ -123,42 +138,42 @@ def ledger_add(
 ) -> None:
     """Put a dataset on the books. Its cap is set once."""
     from factored_mwem.accounting.cap import Cap
-    from factored_mwem.ledger.file import LedgerFile
-    from factored_mwem.ledger.journal_folder import refuse_older
+    from factored_mwem.ledger.journals import refuse_older
+    from factored_mwem.ledger.opening import open_ledger
 
     if neighbours not in list(Neighbours):
         raise InputError(f"neighbours={neighbours!r}: must be add-remove or replace")
-    books = LedgerFile(file)
+    books = open_ledger(ledger)
     refuse_older(books)  # what is entered in an old copy is lost when the newest one is put back
     books.add(dataset, Cap.of(epsilon, delta, rho), Neighbours(neighbours), contributions, privacy_id)
-    print(json.dumps({"ledger": str(file), "dataset": dataset}))
+    print(json.dumps({"ledger": books.name, "dataset": dataset}))
 
 
 @ledger_app.command("show")
 def ledger_show(
-    file: LedgerPath, as_json: Annotated[bool, typer.Option("--json", help="The same as JSON.")] = False
+    ledger: LedgerPlace, as_json: Annotated[bool, typer.Option("--json", help="The same as JSON.")] = False
 ) -> None:
     """What each dataset may cost, has cost, and has left."""
     from factored_mwem.cli import console
     from factored_mwem.ledger.report import books
 
-    shown = books(file)
+    shown = books(ledger)
     print(json.dumps(shown) if as_json else console.books_text(shown))
 
 
 @ledger_app.command("export")
-def ledger_export(file: LedgerPath) -> None:
+def ledger_export(ledger: LedgerPlace) -> None:
     """Print all entries with their exact costs and parameters, and the chain, as JSON, for an auditor. No key
     and no fingerprint is in it.
     """
     from factored_mwem.ledger.report import export
 
-    print(json.dumps(export(file), indent=1))
+    print(json.dumps(export(ledger), indent=1))
 
 
 @ledger_app.command("verify")
 def ledger_verify(
-    file: LedgerPath,
+    ledger: LedgerPlace,
     manifests: Annotated[
         Optional[list[Path]],
         typer.Argument(metavar="[MANIFEST]...", help="Manifests of releases that it must know."),
@@ -171,7 +186,19 @@ def ledger_verify(
     from factored_mwem.cli import console
     from factored_mwem.pipeline.manifest_check import check_books
 
-    check = check_books(file, manifests or ())
+    check = check_books(ledger, manifests or ())
     print(json.dumps(check) if as_json else console.books_check_text(check))
     if not check["fits"]:
         raise typer.Exit(2)
+
+
+@ledger_app.command("accept")
+def ledger_accept(ledger: LedgerPlace) -> None:
+    """Say that a restored database holds the newest copy of the ledger, so that releases go on. What was
+    spent after that copy was made would be spent again. The chain keeps that it was said.
+    """
+    from factored_mwem.ledger.opening import open_ledger
+
+    books = open_ledger(ledger)
+    books.accept()
+    print(json.dumps({"ledger": books.name, "accepted": True}))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from factored_mwem.cli.inputs import Given, addresses, domain_beside, domain_path, local_paths, title
 from factored_mwem.cli.settings import ReleaseSettings
 from factored_mwem.errors import InputError
 from factored_mwem.files import IfExists
@@ -26,7 +27,6 @@ from factored_mwem.request import Request
 from factored_mwem.tables.formats import output_of, write_batches
 from factored_mwem.tables.parts import Folder
 from factored_mwem.tables.release_files import ReleaseFiles, manifest_of
-from factored_mwem.tables.source import stem
 from factored_mwem.tables.targets import Destination, target_of, write_text
 from factored_mwem.workload.queries import KINDS
 from factored_mwem.workload.workload import Workload
@@ -51,15 +51,17 @@ class Done:
     reused: bool
 
 
-def run(table: Path, settings: ReleaseSettings, report: Callable[[Progress], None]) -> Done:
+def run(table: Given, settings: ReleaseSettings, report: Callable[[Progress], None]) -> Done:
     """Release `table` and write its files. What can be refused is so before a row is read."""
     policy, workload = settings.policy, workload_from(settings)
-    files = _files(settings.output or f"{stem(table)}.synthetic.parquet", settings.model)
+    files = _files(settings.output or f"{title(table)}.synthetic.parquet", settings.model)
     workers, path = workers_of(settings.workers), domain_path(table, settings.domain)
     booking = Booking(settings.ledger, settings.dataset, settings.run_id)
-    _check_paths(files.all, [table, path, settings.workload, settings.ledger])
+    _check_paths(
+        files.all, [*local_paths(table), *addresses(table), path, settings.workload, _ledger_file(settings)]
+    )
     exists = IfExists(settings.overwrite)
-    if not any(booking):
+    if booking == Booking():
         files.check(exists)
     request = Request.of(
         table,
@@ -103,6 +105,10 @@ def _facts(manifest: Manifest, files: ReleaseFiles, domain: Path | None) -> dict
     }
 
 
+def _ledger_file(settings: ReleaseSettings) -> Path | None:
+    return None if settings.ledger is None else settings.ledger.path
+
+
 def _files(output: str, model: str | None) -> ReleaseFiles:
     """Where all files of a release go."""
     where = output_of(output)
@@ -112,26 +118,18 @@ def _files(output: str, model: str | None) -> ReleaseFiles:
     return files
 
 
-def _check_paths(outputs: Sequence[Destination], inputs: Sequence[Path | None]) -> None:
+def _check_paths(outputs: Sequence[Destination], inputs: Sequence[Path | str | None]) -> None:
     keys = [target_of(output).key for output in outputs if not isinstance(output, Folder)]
     if len(set(keys)) < len(keys):
         raise InputError("the output, its manifest and the model need three different paths")
-    taken = {os.path.realpath(path) for path in inputs if path}
+    taken = {target_of(i).key if isinstance(i, str) else os.path.realpath(i) for i in inputs if i}
     for output in outputs:
         key = output.place.key if isinstance(output, Folder) else target_of(output).key
         inside = isinstance(output, Folder) and any(path.startswith(f"{key}/") for path in taken)
         if key in taken or inside:
             raise InputError(f"{output} {'holds' if inside else 'is'} an input; choose another path")
-
-
-def domain_path(table: Path, given: Path | None) -> Path | None:
-    """The domain file: the one given, else NAME.domain.json beside the table, else none."""
-    if given:
-        return given
-    if not table.name:  # "." or "/", which opening will refuse
-        return None
-    beside = table.with_name(f"{stem(table)}.domain.json")
-    return beside if beside.exists() else None
+        if any(key.startswith(path + os.sep) for path in taken if os.path.isdir(path)):
+            raise InputError(f"{output} lies in the folder that is the table; choose another path")
 
 
 def workload_from(settings: ReleaseSettings, order: int | None = None) -> Workload:
@@ -145,7 +143,7 @@ def workload_from(settings: ReleaseSettings, order: int | None = None) -> Worklo
     return workload
 
 
-def dry_run(table: Path, settings: ReleaseSettings, rows: int) -> tuple[Forecast | LearningForecast, str]:
+def dry_run(table: Given, settings: ReleaseSettings, rows: int) -> tuple[Forecast | LearningForecast, str]:
     """The forecast of a release, and the budget's unit; reads the table's header or schema, no row."""
     policy, workload = settings.policy, workload_from(settings)
     path = domain_path(table, settings.domain)
@@ -156,14 +154,14 @@ def dry_run(table: Path, settings: ReleaseSettings, rows: int) -> tuple[Forecast
     return forecast(Plan.of(scope, scope.domain), rows), request.budget.unit
 
 
-def learn(table: Path, settings: ReleaseSettings) -> tuple[LearntDomain, dict[str, Any]]:
+def learn(table: Given, settings: ReleaseSettings) -> tuple[LearntDomain, dict[str, Any]]:
     """Learn a domain and write its file; it and the line for scripts."""
     from factored_mwem.pipeline.learn_domain import make_domain
 
-    beside = str(table.with_name(f"{stem(table)}.domain.json"))
-    output = target_of(settings.output or beside)
+    beside = domain_beside(table) or f"{title(table)}.domain.json"
+    output = target_of(settings.output or str(beside))
     exists = IfExists(settings.overwrite)
-    _check_paths([output], [table, settings.ledger])
+    _check_paths([output], [*local_paths(table), _ledger_file(settings)])
     booking = Booking(settings.ledger, settings.dataset, settings.run_id)
     if settings.run_id is None:
         output.check(exists)
@@ -198,7 +196,7 @@ def draw(model: Path, rows: int, output: str, settings: ReleaseSettings) -> dict
     return {"output": str(where), "rows": rows, **facts, "spent_epsilon": 0}
 
 
-def compare(real: Path, synthetic: Path, order: int, settings: ReleaseSettings) -> Errors:
+def compare(real: Given, synthetic: Path, order: int, settings: ReleaseSettings) -> Errors:
     """NOT PRIVATE: the errors of a synthetic file.
 
     A domain file beside the table is not taken: errors of all its releases are in the same bins.
@@ -213,10 +211,11 @@ def compare(real: Path, synthetic: Path, order: int, settings: ReleaseSettings) 
         columns=settings.columns,
         workload=workload_from(settings, order),
         records=settings.policy.records,
+        dialect=settings.policy.dialect,
     )
 
 
-def verified(table: Path, settings: ReleaseSettings, pairs: int, report: Callable[[int], None]) -> Verified:
+def verified(table: Given, settings: ReleaseSettings, pairs: int, report: Callable[[int], None]) -> Verified:
     """NOT PRIVATE: what neighbours of the table say of a release with these settings."""
     from factored_mwem.verifier.verify import verify
 

@@ -16,7 +16,8 @@ import typer
 
 from factored_mwem.cli.admin import domain_app, ledger_app, workload_app
 from factored_mwem.cli.exits import run, unsaid
-from factored_mwem.cli.options import Json, NoProgress, Quiet, TablePath, Verbose, takes
+from factored_mwem.cli.inputs import source_of
+from factored_mwem.cli.options import Json, NoProgress, OneTable, Quiet, Tables, Verbose, takes
 from factored_mwem.cli.settings import CLI_MAX_ROWS, Group, ReleaseSettings
 from factored_mwem.errors import Stopped
 
@@ -55,7 +56,7 @@ def fmwem(
 @app.command()
 @takes(*PROMISED, Group.LEARNING, Group.OUTPUT, Group.SAMPLING, Group.BOOKS, Group.CONFIG)
 def release(
-    table: TablePath,
+    table: Tables,
     settings: ReleaseSettings,
     json_only: Json = False,
     verbose: Verbose = False,
@@ -75,7 +76,7 @@ def release(
         with console.progress(
             show=console.wants_progress(no_progress) and not silent, verbose=verbose
         ) as report:
-            done = job.run(table, settings, report)
+            done = job.run(source_of(table), settings, report)
         print(json.dumps(done.facts), flush=True)
         if not silent:
             console.say(console.summary(done))
@@ -90,7 +91,7 @@ def release(
 @app.command()
 @takes(*PROMISED, Group.LEARNING, Group.CONFIG)
 def check(
-    table: TablePath,
+    table: Tables,
     settings: ReleaseSettings,
     assume_rows: Annotated[
         int, typer.Option(help="Your guess of the table's rows, for the plan.", min=1)
@@ -106,7 +107,7 @@ def check(
     from factored_mwem.cli import jobs as job
     from factored_mwem.pipeline.forecast import LearningForecast
 
-    found, unit = job.dry_run(table, settings, assume_rows)
+    found, unit = job.dry_run(source_of(table), settings, assume_rows)
     if json_only:
         print(json.dumps(asdict(found)))
     elif isinstance(found, LearningForecast):
@@ -140,7 +141,7 @@ def sample(
 @app.command()
 @takes(*ASKED)
 def evaluate(
-    real: TablePath,
+    real: OneTable,
     synthetic: Annotated[Path, typer.Argument(help="Synthetic file to compare with it.")],
     settings: ReleaseSettings,
     marginals: Annotated[int, typer.Option("--marginals", help="Highest order of marginal.", min=1)] = 3,
@@ -155,14 +156,14 @@ def evaluate(
     from factored_mwem.cli import jobs as job
     from factored_mwem.cli.errors_text import errors_text
 
-    found = job.compare(real, synthetic, marginals, settings)
+    found = job.compare(source_of([real]), synthetic, marginals, settings)
     print(json.dumps(found.facts) if json_only else errors_text(found))
 
 
 @app.command()
 @takes(*PROMISED, Group.LEARNING, Group.CONFIG)
 def verify(
-    table: TablePath,
+    table: Tables,
     settings: ReleaseSettings,
     pairs: Annotated[int, typer.Option(help="Neighbours of the table to compare it with.", min=1)] = 100,
     json_only: Json = False,
@@ -179,7 +180,7 @@ def verify(
     from factored_mwem.cli import jobs as job
 
     with console.counted(pairs, show=console.wants_progress(no_progress) and not json_only) as report:
-        found = job.verified(table, settings, pairs, report)
+        found = job.verified(source_of(table), settings, pairs, report)
     print(json.dumps(found.facts) if json_only else console.verified_text(found), flush=True)
     if not found.holds:
         raise typer.Exit(1)

@@ -6,7 +6,6 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from inspect import Parameter
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -24,7 +23,15 @@ from factored_mwem.errors import InputError
 
 Command = Callable[..., None]
 
-TablePath = Annotated[Path, typer.Argument(help="CSV (also .gz), TSV, Parquet or Feather file.")]
+Tables = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="TABLE...",
+        help="CSV, TSV or JSON lines (also .gz, .zst, .bz2, .xz), Parquet, ORC or Feather: a file, a "
+        "folder, a glob in quotes, or several; on this machine or as s3://, gs://, abfs://, hdfs://, https://.",
+    ),
+]
+OneTable = Annotated[str, typer.Argument(metavar="REAL", help="The real table: a file, folder, glob or URI.")]
 Json = Annotated[
     bool, typer.Option("--json", help="Machine output only: no summary, errors as JSON on stdout.")
 ]

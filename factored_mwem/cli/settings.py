@@ -29,6 +29,7 @@ from pydantic import (
 from factored_mwem.accounting.unit import Neighbours
 from factored_mwem.errors import InputError
 from factored_mwem.files import read_text
+from factored_mwem.ledger.address import FORM, Address
 from factored_mwem.policy import Policy
 from factored_mwem.workload.queries import KINDS
 from factored_mwem.workload.queries.base import QueryRequest
@@ -86,6 +87,10 @@ OptionalPlace = Annotated[
     BeforeValidator(lambda given: None if given == "" else str(given) if isinstance(given, Path) else given),
 ]
 """A path or a URI, which would not be the same as a Path."""
+
+
+def _address(given: Any) -> Any:
+    return Address(given) if isinstance(given, str | Path) else given
 
 
 class ReleaseSettings(BaseModel):
@@ -150,7 +155,11 @@ class ReleaseSettings(BaseModel):
     sample_seed: Annotated[
         Whole | None, Flag(Group.SAMPLING, int, "Seed of the sampling only: noise has no seed.", least=0)
     ] = None
-    ledger: Annotated[Path | None, Flag(Group.BOOKS, Path, "Ledger file that the cost is entered in.")] = None
+    ledger: Annotated[
+        InstanceOf[Address] | None,
+        BeforeValidator(_address),
+        Flag(Group.BOOKS, str, f"Ledger that the cost is entered in: a file, or {FORM}."),
+    ] = None
     dataset: Annotated[Text | None, Flag(Group.BOOKS, str, "The table's name in the ledger.")] = None
     run_id: Annotated[
         Text | None,
@@ -208,6 +217,19 @@ POLICY_FLAGS = {
     "lines": Flag(Group.READING, bool, "Text files: every line is a record, whatever its quotes."),
     "multiline": Flag(
         Group.READING, bool, "Text files: cells in quotes may hold line breaks; the writer closes all quotes."
+    ),
+    "delimiter": Flag(
+        Group.READING, str, "Text files: the sign between columns, or tab.  [default: as the header shows]"
+    ),
+    "encoding": Flag(Group.READING, str, "Text files: such as latin-1 or utf-16.  [default: utf-8]"),
+    "decimal": Flag(
+        Group.READING, str, "Text files: the sign before decimals.  [default: .]", choices=(".", ",")
+    ),
+    "date_format": Flag(
+        Group.READING, str, "Text files: dates as %d/%m/%Y or so, beside ISO 8601, which is always read."
+    ),
+    "time_zone": Flag(
+        Group.READING, str, "Text files: zone of timestamps without one, and of those that come out."
     ),
     "engine": Flag(
         Group.EFFORT,

@@ -21,6 +21,7 @@ from factored_mwem.domain import rules as of_rules
 from factored_mwem.domain.attribute import Attribute, Scalar
 from factored_mwem.domain.chains import Chain, chains_of
 from factored_mwem.domain.conditions import code_of
+from factored_mwem.domain.dialect import Dialect
 from factored_mwem.domain.rules import Derivation, Rule
 from factored_mwem.domain.zeros import Zeros, zeros_of
 from factored_mwem.errors import InputError
@@ -33,6 +34,7 @@ _FILE_KEYS = (
     "name", "path", "title", "description", "$schema", "primaryKey", "foreignKeys", "uniqueKeys",
     "fieldsMatch",
 )  # fmt: skip
+_OWN_KEYS = ("missingValues", "draft", "rules", "dialect", "encoding")
 _FIELD_KEYS = ("example", "examples", "rdfType")
 MAX_CODES = 2**24
 """Of all attributes of a domain file together: a few words may declare any number, and each takes 8 bytes in
@@ -55,14 +57,16 @@ class Domain:
         *,
         draft: str | None = None,
         rules: Sequence[Rule | dict[str, Any]] | None = None,
+        dialect: Dialect | None = None,
     ) -> None:
         """`draft`: where it comes from, if it was read off the data and no person has reviewed it yet.
 
         `rules`: what is publicly known of how the columns hang together, see `domain/rules.py`; their bounds
-        cut bins. InputError for what they may not say.
+        cut bins. `dialect`: how a text table's cells are written. InputError for what they may not say.
         """
         given = attributes if isinstance(attributes, Domain) else None
         self.draft: str | None = draft or (given.draft if given is not None else None)
+        self.dialect: Dialect | None = dialect or (given.dialect if given is not None else None)
         rules = given.rules if rules is None and given is not None else rules
         self.rules: tuple[Rule, ...] = of_rules.rules_of(rules or ())
         self.attributes = tuple(attributes)
@@ -130,11 +134,11 @@ class Domain:
     def rearranged(self, names: Sequence[str]) -> Domain:
         """The same in the order of `names`."""
         left = [rule for rule in (rule.among(names) for rule in self.rules) if rule is not None]
-        return Domain((self[name] for name in names), draft=self.draft, rules=left)
+        return Domain((self[name] for name in names), draft=self.draft, rules=left, dialect=self.dialect)
 
     def reviewed(self) -> Domain:
         """The same domain by the word of whoever calls this: every value in it may be known to everybody."""
-        return Domain(self.attributes, rules=self.rules)
+        return Domain(self.attributes, rules=self.rules, dialect=self.dialect)
 
     @cached_property
     def modelled(self) -> Domain:
@@ -223,7 +227,7 @@ class Domain:
             return cls._from_sizes(data, where)
         if not isinstance(data, dict) or not isinstance(data.get("fields"), list):
             raise InputError(f'{where}: expected {{"fields": [...]}} or {{"attribute": size, ...}}')
-        unknown = sorted(set(data) - {"fields", "missingValues", "draft", "rules", *_FILE_KEYS})
+        unknown = sorted(set(data) - {"fields", *_OWN_KEYS, *_FILE_KEYS})
         if unknown:
             raise InputError(f"{where}: unknown key {unknown[0]!r}")
         if not isinstance(data.get("draft", False), bool):
@@ -231,7 +235,8 @@ class Domain:
         fields = (_field(f, i, where, data.get("missingValues")) for i, f in enumerate(data["fields"]))
         attributes, draft = list(_counted(fields, where)), where if data.get("draft") else None
         try:
-            return cls(attributes, draft=draft, rules=of_rules.rules_of(data.get("rules", [])))
+            rules, dialect = of_rules.rules_of(data.get("rules", [])), Dialect.from_file(data)
+            return cls(attributes, draft=draft, rules=rules, dialect=dialect)
         except InputError as error:
             raise InputError(f"{where}: {error}") from None
 
@@ -256,6 +261,8 @@ class Domain:
         ]
         written: dict[str, Any] = {"draft": True} if self.draft is not None else {}
         written["fields"] = fields
+        if self.dialect is not None:
+            written |= self.dialect.to_dict()
         if self.rules:
             written["rules"] = [of_rules.written(rule) for rule in self.rules]
         return written
@@ -276,6 +283,7 @@ class Domain:
                 "draft": {"type": "boolean"},
                 "fields": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/Attribute"}},
                 "missingValues": missing,
+                **Dialect.json_schema(),
                 "rules": of_rules.json_schema(),
             },
             "$defs": definitions,

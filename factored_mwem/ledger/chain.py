@@ -17,10 +17,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from factored_mwem.ledger.schema import Connection
 
 FIRST_HEAD = "0" * 64
 RULE = (
@@ -29,6 +31,8 @@ RULE = (
 )
 ADDED, RESERVED, CHANGED, TAKEN_UP = "dataset added", "release reserved", "release changed", "ledger taken up"
 """Kinds of events. Taken up: all rows of a ledger that kept no chain before; it can only be the first."""
+ACCEPTED = "copy accepted"
+"""Its owner said that a copy of the database that another one was made from is the newest."""
 LATER = ("state", "spent_amount", "spent_delta", "files", "changed")
 """Columns of a release that are written after it was reserved."""
 Row = dict[str, Any]
@@ -89,11 +93,20 @@ def taken_up(datasets: Sequence[Row], releases: Sequence[Row]) -> Row:
     return {"event": TAKEN_UP, "datasets": list(datasets), "releases": entered}
 
 
-def append(db: sqlite3.Connection, key: bytes, facts: Row, releases: Sequence[Row] = ()) -> None:
+def accepted(moment: str) -> Row:
+    return {"event": ACCEPTED, "at": moment}
+
+
+def append(db: Connection, key: bytes, facts: Row, releases: Sequence[Row] = ()) -> None:
     """Write an event, in the transaction that writes the rows it is about; it enters `releases`."""
-    last = db.execute("SELECT head FROM events ORDER BY number DESC LIMIT 1").fetchone()
+    last = db.execute("SELECT number, head FROM events ORDER BY number DESC LIMIT 1").fetchone() or (
+        0,
+        FIRST_HEAD,
+    )
     text = canonical(facts)
-    head = next_head(last[0] if last is not None else FIRST_HEAD, text)
+    head = next_head(last[1], text)
     number = facts["release"]["id"] if facts["event"] == RESERVED else None
-    facts_of_it = (number, text, head, code_of(key, head, releases))
-    db.execute("INSERT INTO events VALUES (NULL, ?, ?, ?, ?)", facts_of_it)
+    db.execute(
+        "INSERT INTO events VALUES (?, ?, ?, ?, ?)",
+        (last[0] + 1, number, text, head, code_of(key, head, releases)),
+    )

@@ -16,10 +16,12 @@ from factored_mwem.accounting.cap import Cost, Spent
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.errors import FmwemError
 from factored_mwem.ledger import chain
+from factored_mwem.ledger.address import Address
 from factored_mwem.ledger.chain import Row, canonical
 from factored_mwem.ledger.entries import Dataset, Entry, Snapshot, dataset_of, entry_of
-from factored_mwem.ledger.file import LedgerFile
-from factored_mwem.ledger.journal_folder import Unreadable, unknown
+from factored_mwem.ledger.journals import Unreadable, unknown
+from factored_mwem.ledger.ledger import Ledger
+from factored_mwem.ledger.opening import open_ledger
 
 DAMAGED = (KeyError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError, FmwemError)
 """What a row or an event that is not as we write it may raise."""
@@ -33,16 +35,16 @@ class Inspected(NamedTuple):
     problems: list[str]
 
 
-def inspect(path: Path) -> Inspected:
+def inspect(place: str | Path | Address) -> Inspected:
     """What a ledger says, and where it contradicts itself. Nothing is written."""
-    file = LedgerFile(path)
+    file = open_ledger(place)
     journals = list(_journals(file))  # before the books are read: see `unknown`
     kept = file.snapshot()
     sums, wrong = _sums(kept)
     problems = [] if kept.whole else ["SQLite finds the file damaged"]
     problems += [*_broken(kept, file.key), *_differing(kept), *wrong, *journals]
     facts = {
-        "ledger": str(path),
+        "ledger": file.name,
         "ledger_version": kept.version,
         "events": len(kept.events),
         "head": str(kept.events[-1].head) if kept.events else None,
@@ -51,15 +53,20 @@ def inspect(path: Path) -> Inspected:
     return Inspected(kept, facts, problems)
 
 
-def _journals(file: LedgerFile) -> Iterator[str]:
+def _journals(file: Ledger) -> Iterator[str]:
     """What the journals say against the books; whatever cannot be read, the rest can be checked."""
+    if file.copied():
+        yield (
+            "it is a copy of the database that was last written, or its server failed over: if it is the "
+            "newest, `fmwem ledger accept` says so"
+        )
     try:
         lost = unknown(file)
     except Unreadable as error:
         yield f"the journals could not be looked at: {error.why}"
         return
     yield from (
-        f"journal {one.name}: it holds draws that the books do not know, so this is an old copy of the ledger"
+        f"journal {one}: it holds draws that the books do not know, so this is an old copy of the ledger"
         for one in lost
     )
 
@@ -124,6 +131,8 @@ class _Replay:
             self.releases[release["id"]] = release
         elif kind == chain.CHANGED:
             self._change(facts["release"])
+        elif kind == chain.ACCEPTED:
+            pass  # no row says it
         else:
             raise ValueError("kind")
 

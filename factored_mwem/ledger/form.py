@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import re
 import sqlite3
 import subprocess
 import sys
@@ -13,27 +11,10 @@ from pathlib import Path
 
 from factored_mwem.errors import Busy, FmwemError, InputError
 from factored_mwem.ledger import chain
+from factored_mwem.ledger.schema import BOOKS, CHAIN, TABLES, VERSION, Connection, rows
 
-VERSION = 2
 APPLICATION_ID = 0x666D776C
 """SQLite's mark of our files: "fmwl"."""
-BOOKS = (
-    "CREATE TABLE secret (key BLOB NOT NULL)",
-    "CREATE TABLE datasets (name TEXT PRIMARY KEY, epsilon REAL, delta REAL NOT NULL, rho REAL, "
-    "neighbours TEXT NOT NULL, contributions INTEGER NOT NULL, privacy_id TEXT, limit_rho TEXT, "
-    "limit_delta TEXT, added TEXT NOT NULL)",
-    "CREATE TABLE releases (id INTEGER PRIMARY KEY, dataset TEXT NOT NULL REFERENCES datasets, run_id TEXT, "
-    "state TEXT NOT NULL, composition TEXT NOT NULL, amount TEXT NOT NULL, delta TEXT NOT NULL, "
-    "spent_amount TEXT, spent_delta TEXT, parameters TEXT NOT NULL, fingerprint BLOB, mark TEXT, "
-    "files TEXT NOT NULL, tool_version TEXT NOT NULL, reserved TEXT NOT NULL, changed TEXT NOT NULL, "
-    "UNIQUE (dataset, run_id))",
-)
-CHAIN = (
-    "CREATE TABLE events (number INTEGER PRIMARY KEY, reserved INTEGER UNIQUE, event TEXT NOT NULL, "
-    "head TEXT NOT NULL, code BLOB NOT NULL)"
-)
-TABLES = {1: set(BOOKS), 2: {*BOOKS, CHAIN}}
-"""By version. Version 1 keeps no chain."""
 LOCK_SECONDS = 60.0
 """How long to wait for another process's transaction, each of which takes milliseconds."""
 TRIES = """
@@ -44,8 +25,6 @@ except sqlite3.OperationalError:
     sys.exit(7)
 """
 """What another process does to find out whether the file system keeps locks: 7 where it is kept out."""
-JOURNAL = re.compile(r"[0-9a-f]{32}\.journal")
-"""Names of journals. What else lies in their folder is not ours, and its name may not even be text."""
 
 
 def connect(path: Path, patience: float | None = None) -> sqlite3.Connection:
@@ -77,7 +56,7 @@ def keeps_locks(path: Path) -> bool:
     return subprocess.run(command, check=False, capture_output=True).returncode == 7
 
 
-def check_form(db: sqlite3.Connection, path: Path) -> int:
+def check_form(db: Connection, path: Path) -> int:
     """The file's version. InputError where it is a later one; ValueError where it holds other tables.
 
     A trigger, for one, would change what is written.
@@ -108,15 +87,8 @@ def take_up(db: sqlite3.Connection, key: bytes) -> None:
     """Begin the chain of a ledger of version 1 with its rows, in the transaction that next writes to it."""
     db.execute(CHAIN)
     releases = rows(db, "releases", "ORDER BY id")
-    chain.append(db, key, chain.taken_up(rows(db, "datasets", "ORDER BY rowid"), releases), releases)
+    chain.append(db, key, chain.taken_up(rows(db, "datasets", "ORDER BY added, name"), releases), releases)
     db.execute(f"PRAGMA user_version = {VERSION}")
-
-
-def rows(db: sqlite3.Connection, table: str, more: str, *values: str | int) -> list[chain.Row]:
-    """Whole rows, by column."""
-    cursor = db.execute(f"SELECT * FROM {table} {more}", values)
-    names = [name for name, *_ in cursor.description]
-    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
 @contextlib.contextmanager
@@ -146,26 +118,3 @@ def clear(path: Path) -> Iterator[None]:
             f"{path} is not a ledger, or is damaged; put back a whole copy (a new or an older one forgets "
             "what was spent)"
         ) from None
-
-
-def journals_of(path: Path) -> Path:
-    """The folder of a ledger's journals."""
-    whole = path.resolve()  # whatever name a job calls it by, its journals lie in one place
-    return whole.with_name(f"{whole.name}.journals")
-
-
-def refuse_journals(path: Path) -> None:
-    """InputError where there are journals of an earlier ledger: a new one would not know what they cost."""
-    folder = journals_of(path)
-    try:
-        left = any(JOURNAL.fullmatch(name) for name in os.listdir(folder))
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        why = f"{error.strerror}; choose another name"
-        raise InputError(f"cannot read the journals in {folder}: {why}") from None
-    if left:
-        raise InputError(
-            f"{folder} holds the journals of an earlier ledger; put that ledger back as {path}, or choose "
-            "another name for a new one"
-        )

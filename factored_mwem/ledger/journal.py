@@ -1,29 +1,28 @@
-"""Journal: every noisy draw of a run, on disk before it is used: so a run can go on without drawing twice.
+"""Journal: every noisy draw of a run, kept before it is used: so a run can go on without drawing twice.
 
 A record is a line of JSON and an array of integers, in a frame with its number, its length and a code made
-with the ledger's key. Draws are noisy: what the journal holds was paid for. A draw whose record did not reach
-the disk was seen by nobody, so it is drawn again under the same charge; this assumes that crashes do not
-depend on what is drawn.
+with the ledger's key. Draws are noisy: what the journal holds was paid for. A draw whose record was not kept
+was seen by nobody, so it is drawn again under the same charge; this assumes that crashes do not depend on
+what is drawn.
+
+Where the frames are kept, in a file or in rows of a database, is `journal_folder` and `journal_table`.
 """
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import hmac
 import json
-import os
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, Protocol
 
 import numpy as np
 
 from factored_mwem.accounting.accountant import Accountant
 from factored_mwem.crashpoints import reach
-from factored_mwem.errors import Busy, InputError, Lost
-from factored_mwem.files import sync
+from factored_mwem.errors import Busy, Lost
 from factored_mwem.privacy.noise import Noise
 
 MAGIC = b"fmwj"
@@ -33,59 +32,47 @@ CODE_BYTES = 16
 Record = tuple[dict[str, Any], np.ndarray]
 
 
-class Journal:
-    """The records of one run, in a file that this process locks. Busy where another has; Lost if damaged."""
+class Journal(ABC):
+    """The records of one run, which this process holds alone.
 
-    def __init__(self, path: Path, key: bytes) -> None:
-        self._key, self._written, self._end = key, 0, 0
-        try:
-            path.parent.mkdir(mode=0o700, exist_ok=True)
-            self._handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-            for folder in (path.parent, path.parent.parent):
-                sync(folder)
-        except OSError as error:
-            raise InputError(f"cannot write the journal {path}: {error.strerror}") from None
-        try:
-            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(self._handle)
-            advice = "wait for it (another --run-id is another release, and pays again)"
-            raise Busy(f"this run is under way in another process; {advice}") from None
-        try:
-            self._records = self._read(path)
-        except BaseException:
-            os.close(self._handle)
-            raise
-        self.header: dict[str, Any] | None = self._records.pop(0)[0] if self._records else None
+    A kind of journal takes hold of it when it is made (Busy where another process has; Lost where it is
+    damaged), and calls `_found` with what an earlier attempt left.
+    """
 
+    header: dict[str, Any] | None
+    """What a resumed run must repeat; None of a journal that nobody has begun."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key, self._written = key, 0
+        self._records: list[Record] = []
+
+    def _found(self, records: list[Record]) -> None:
+        self._records, self._written = records, len(records)
+        self.header = self._records.pop(0)[0] if self._records else None
+
+    @abstractmethod
     def close(self) -> None:
-        fcntl.flock(self._handle, fcntl.LOCK_UN)  # a child of this process may have the file open too
-        os.close(self._handle)
+        """Let go of it: others may take it up."""
 
-    @classmethod
-    def glimpse(cls, path: Path, key: bytes) -> dict[str, Any] | None:
-        """The header of a journal that holds a whole draw, read no further; None of any other file.
+    @abstractmethod
+    def make_room(self, size: int) -> None:
+        """Space for a record whose body has up to `size` bytes, before it is drawn. Busy where there is none.
 
-        It may be in use.
+        Whether a record can be kept must not depend on what is drawn: what is not kept is drawn again.
         """
-        reader = cls.__new__(cls)
-        reader._key = key
-        with open(path, "rb") as file:
-            header, draw = reader._next(file, 0), reader._next(file, 1)
-        return None if header is None or draw is None else _record(header, path)[0]
 
-    def _next(self, file: BinaryIO, number: int) -> bytes | None:
-        """The body of the record of that number, if that is what comes next in the file, and is whole."""
-        head = file.read(HEAD.size)
-        if len(head) < HEAD.size or head[: len(MAGIC)] != MAGIC or HEAD.unpack(head)[1] != number:
-            return None
-        left = os.fstat(file.fileno()).st_size - file.tell()  # a damaged length may be any number
-        return self._frame(head + file.read(min(HEAD.unpack(head)[2] + CODE_BYTES, left)), 0)
+    @abstractmethod
+    def _clear(self) -> None:
+        """Make it empty, before it is begun. No draw is in it."""
+
+    @abstractmethod
+    def _keep(self, start: bytes, rest: bytes) -> None:
+        """Keep a frame, and wait until it will not be lost. Busy where it cannot be kept."""
 
     def begin(self, header: dict[str, Any]) -> None:
         """Start a fresh journal: what a resumed run must repeat comes first."""
-        os.ftruncate(self._handle, 0)
-        self._written, self._end, self._records = 0, 0, []
+        self._clear()
+        self._written, self._records = 0, []
         self.append(header, np.zeros(0, dtype=np.int64))
         self.header = header
 
@@ -102,73 +89,54 @@ class Journal:
         """Whether draws of an earlier attempt are left."""
         return bool(self._records)
 
-    def make_room(self, size: int) -> None:
-        """Space for a record of up to `size` bytes, before it is drawn.
-
-        On a full disk it would depend on the draw whether it is drawn again.
-        """
-        try:
-            os.ftruncate(self._handle, self._end)  # a torn record of an earlier attempt goes
-            if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(self._handle, self._end, HEAD.size + size + CODE_BYTES)
-        except OSError as error:
-            raise Busy(f"cannot write the journal: {error.strerror}; free some space") from None
-
     def append(self, facts: dict[str, Any], numbers: np.ndarray) -> None:
-        """Write one record and wait until it is on disk. Busy where the disk is full."""
+        """Keep one record, whole or not at all."""
         body = json.dumps(facts).encode() + b"\n" + np.ascontiguousarray(numbers, dtype="<i8").tobytes()
         head = HEAD.pack(MAGIC, self._written, len(body))
+        half = len(body) // 2
         reach("before journal")
-        try:
-            os.lseek(self._handle, self._end, os.SEEK_SET)
-            _write(self._handle, head + body[: len(body) // 2])
-            reach("half journalled")
-            _write(self._handle, body[len(body) // 2 :] + self._code(head, body))
-            end = self._end + len(head) + len(body) + CODE_BYTES
-            # How much room was made is private: it grows with the keys that may be kept.
-            os.ftruncate(self._handle, end)
-            os.fsync(self._handle)
-        except OSError as error:
-            raise Busy(f"cannot write the journal: {error.strerror}; free some space") from None
-        self._written, self._end = self._written + 1, end
+        self._keep(head + body[:half], body[half:] + code_of(self._key, head, body))
+        self._written += 1
         reach("after journal")
 
-    def _code(self, head: bytes, body: bytes) -> bytes:
-        return hmac.new(self._key, head + body, hashlib.sha256).digest()[:CODE_BYTES]
 
-    def _read(self, path: Path) -> list[Record]:
-        """All whole records but a torn last one; Lost where something follows it, to be drawn again.
+class Journals(Protocol):
+    """Where the journals of a ledger are kept."""
 
-        Nothing is changed yet.
+    def open(self, name: str, key: bytes) -> Journal:
+        """The journal of that name, or a new one. Busy where another process has it; Lost if damaged."""
+
+    def headers(self, key_of: Callable[[str], bytes]) -> dict[str, dict[str, Any]]:
+        """Those of the journals that hold a whole draw, by name; they may be in use.
+
+        Unreadable where they cannot be looked at.
         """
-        data, at = _content(self._handle), 0
-        records: list[Record] = []
-        while (body := self._frame(data, at)) is not None and HEAD.unpack_from(data, at)[1] == len(records):
-            records.append(_record(body, path))
-            at += HEAD.size + len(body) + CODE_BYTES
-        later = data.find(MAGIC, at + 1)
-        while later >= 0:
-            if self._frame(data, later) is not None:
-                what = "this run cannot go on, and what it spent stays spent; give another --run-id"
-                raise Lost(f"the journal {path} is damaged: {what}")
-            later = data.find(MAGIC, later + 1)
-        self._written, self._end = len(records), at
-        return records
-
-    def _frame(self, data: bytes, at: int) -> bytes | None:
-        """The body of the record that begins at `at`, or None where there is no whole one."""
-        if len(data) - at < HEAD.size + CODE_BYTES:
-            return None
-        magic, _, length = HEAD.unpack_from(data, at)
-        end = at + HEAD.size + length
-        if magic != MAGIC or end + CODE_BYTES > len(data):
-            return None
-        body = data[at + HEAD.size : end]
-        code = self._code(data[at : at + HEAD.size], body)
-        return body if hmac.compare_digest(code, data[end : end + CODE_BYTES]) else None
 
 
-def _record(body: bytes, path: Path) -> Record:
+def under_way() -> Busy:
+    advice = "wait for it (another --run-id is another release, and pays again)"
+    return Busy(f"this run is under way in another process; {advice}")
+
+
+def code_of(key: bytes, head: bytes, body: bytes) -> bytes:
+    return hmac.new(key, head + body, hashlib.sha256).digest()[:CODE_BYTES]
+
+
+def frame_at(key: bytes, data: bytes, at: int) -> bytes | None:
+    """The body of the record whose frame begins at `at`, or None where there is no whole one."""
+    if len(data) - at < HEAD.size + CODE_BYTES:
+        return None
+    magic, _, length = HEAD.unpack_from(data, at)
+    end = at + HEAD.size + length
+    if magic != MAGIC or end + CODE_BYTES > len(data):
+        return None
+    body = data[at + HEAD.size : end]
+    code = code_of(key, data[at : at + HEAD.size], body)
+    return body if hmac.compare_digest(code, data[end : end + CODE_BYTES]) else None
+
+
+def record_of(body: bytes, where: str) -> Record:
+    """What a body says; Lost where it is none of ours, `where` it was kept."""
     line, _, numbers = body.partition(b"\n")
     try:
         facts = json.loads(line)
@@ -176,18 +144,12 @@ def _record(body: bytes, path: Path) -> Record:
             raise ValueError("facts")
         return facts, np.frombuffer(numbers, dtype="<i8").astype(np.int64)
     except (ValueError, RecursionError):
-        raise Lost(f"the journal {path} is damaged; give another --run-id") from None
+        raise Lost(f"the journal {where} is damaged; give another --run-id") from None
 
 
-def _content(handle: int) -> bytes:
-    os.lseek(handle, 0, os.SEEK_SET)
-    with os.fdopen(os.dup(handle), "rb") as file:
-        return file.read()
-
-
-def _write(handle: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(handle, data) :]
+def damaged(where: str) -> Lost:
+    what = "this run cannot go on, and what it spent stays spent; give another --run-id"
+    return Lost(f"the journal {where} is damaged: {what}")
 
 
 class Journaled:
@@ -223,7 +185,8 @@ class Journaled:
             kept = self._noise.threshold(counts, scale=scale, threshold=threshold)
             return {**facts, "keys": list(kept)}, np.array(list(kept.values()), dtype=np.int64)
 
-        drawn, numbers = self._draw(facts, len(json.dumps(list(counts))) + 8 * len(counts), draw)
+        room = len(', "keys": ') + len(json.dumps(list(counts))) + 8 * len(counts)
+        drawn, numbers = self._draw(facts, room, draw)
         return dict(zip(drawn["keys"], numbers.tolist(), strict=True))
 
     def _facts(self, method: str, size: int, scale: float) -> dict[str, Any]:
@@ -240,7 +203,7 @@ class Journaled:
                     "the journal of this run has lost its end: nothing is drawn twice, so its files cannot "
                     "be made again; give another --run-id"
                 )
-            self._journal.make_room(len(json.dumps(facts)) + 32 + size)
+            self._journal.make_room(len(json.dumps(facts)) + len("\n") + size)
             reach("before draw")
             record = draw()
             self._journal.append(*record)

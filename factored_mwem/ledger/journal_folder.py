@@ -1,75 +1,206 @@
-"""The folder of journals beside a ledger, and what they prove where an old copy of it was put back.
-
-A run's mark is in the books before it draws. So a journal that holds a draw under a mark which the books do
-not know was written with a newer copy of the ledger. One that holds no draw proves nothing: a crash between
-`Journal.begin` and `LedgerFile.reserve` leaves that, and nothing was paid for.
-"""
+"""A folder of journals: each of them a file, which its process locks."""
 
 from __future__ import annotations
 
-import hmac
+import fcntl
 import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, BinaryIO
 
-from factored_mwem.errors import InputError, Lost, RolledBack
-from factored_mwem.ledger.file import LedgerFile
-from factored_mwem.ledger.form import JOURNAL
-from factored_mwem.ledger.journal import Journal
+from factored_mwem.crashpoints import reach
+from factored_mwem.errors import Busy, InputError, Lost
+from factored_mwem.files import sync
+from factored_mwem.ledger.journal import (
+    CODE_BYTES,
+    HEAD,
+    MAGIC,
+    Journal,
+    Record,
+    damaged,
+    frame_at,
+    record_of,
+    under_way,
+)
+from factored_mwem.ledger.journals import Unreadable
 
 SUFFIX = ".journal"
+JOURNAL = re.compile(r"[0-9a-f]{32}\.journal")
+"""Names of journals. What else lies in their folder is not ours, and its name may not even be text."""
+TRIES = """
+import fcntl, os, sys
+try:
+    fcntl.flock(os.open(sys.argv[1], os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)
+except OSError:
+    sys.exit(7)
+"""
+"""What another process does to find out whether a file system keeps locks: 7 where it is kept out."""
 
 
-def place_of(file: LedgerFile, dataset: str, run_id: str) -> Path:
-    """Where a run's journal lies: its name tells nobody without the key which run that is."""
-    name = hmac.digest(file.key, f"{dataset}\0{run_id}".encode(), "sha256").hex()[:32]
-    return file.journals / f"{name}{SUFFIX}"
+class JournalFolder:
+    """The journals in a folder, which is made with the first of them."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def open(self, name: str, key: bytes) -> Journal:
+        return JournalFile(self.path / f"{name}{SUFFIX}", key)
+
+    def headers(self, key_of: Callable[[str], bytes]) -> dict[str, dict[str, Any]]:
+        found = {path.name: _glimpse(path, key_of(path.name.removesuffix(SUFFIX))) for path in self._files()}
+        return {name: header for name, header in found.items() if header is not None}
+
+    def _files(self) -> list[Path]:
+        try:
+            paths = [self.path / name for name in os.listdir(self.path) if JOURNAL.fullmatch(name)]
+            return sorted(path for path in paths if path.is_file())
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise Unreadable(f"{self.path}: {error.strerror}") from None
 
 
-def key_of(file: LedgerFile, path: Path) -> bytes:
-    """The key that the journal of this name is written with: a journal under another's name is nobody's."""
-    return hmac.digest(file.key, path.name.removesuffix(SUFFIX).encode(), "sha256")
+def journals_of(path: Path) -> Path:
+    """The folder of a ledger file's journals."""
+    whole = path.resolve()  # whatever name a job calls it by, its journals lie in one place
+    return whole.with_name(f"{whole.name}.journals")
 
 
-class Unreadable(InputError):
-    """Journals that cannot be looked at; `why`: what the system says, for those who only read."""
-
-    def __init__(self, file: LedgerFile, error: OSError) -> None:
-        self.why = f"{file.journals}: {error.strerror}"
-        what = f"cannot read the journals in {self.why}"
-        super().__init__(f"{what}; nothing is spent before they can be looked at")
-
-
-def unknown(file: LedgerFile) -> list[Path]:
-    """The journals that hold draws which the books do not know. Unreadable where they cannot be looked at."""
-    # Journals first, books second: what another process enters meanwhile is in the books before it is in its
-    # journal. The other way round, its journal would be taken for one of a newer copy.
-    marks = {path: mark for path in _files(file) if (mark := _mark(file, path)) is not None}
-    known = file.marks() if marks else set()
-    return [path for path, mark in marks.items() if mark not in known]
-
-
-def refuse_older(file: LedgerFile) -> None:
-    """RolledBack where the ledger is older than its journals. Nothing is written, in any file."""
-    if unknown(file):
-        raise RolledBack(file.path)
-
-
-def _files(file: LedgerFile) -> list[Path]:
+def refuse_journals(folder: Path, way_out: str) -> None:
+    """InputError where there are journals of an earlier ledger: a new one would not know what they cost."""
     try:
-        paths = [file.journals / name for name in os.listdir(file.journals) if JOURNAL.fullmatch(name)]
-        return sorted(path for path in paths if path.is_file())
+        left = any(JOURNAL.fullmatch(name) for name in os.listdir(folder))
     except FileNotFoundError:
-        return []
+        return
     except OSError as error:
-        raise Unreadable(file, error) from None
+        raise InputError(f"cannot read the journals in {folder}: {error.strerror}; {way_out}") from None
+    if left:
+        raise InputError(
+            f"{folder} holds the journals of an earlier ledger; put that ledger back, or {way_out} for a new "
+            "one"
+        )
 
 
-def _mark(file: LedgerFile, path: Path) -> str | None:
-    """The mark of the release that a journal holds a draw of, if it does."""
+def keeps_locks(folder: Path) -> bool:
+    """Whether another process of this machine is kept out of a file that this one locks there."""
+    with tempfile.NamedTemporaryFile(dir=folder) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        command = [sys.executable, "-I", "-c", TRIES, file.name]
+        return subprocess.run(command, check=False, capture_output=True).returncode == 7
+
+
+def _glimpse(path: Path, key: bytes) -> dict[str, Any] | None:
     try:
-        header = Journal.glimpse(path, key_of(file, path))
+        return JournalFile.glimpse(path, key)
     except Lost:
         return None  # our code over what is no record: not a journal of this program's
     except OSError as error:
-        raise Unreadable(file, error) from None
-    return None if header is None else str(header.get("entry"))
+        raise Unreadable(f"{path.parent}: {error.strerror}") from None
+
+
+class JournalFile(Journal):
+    """A journal in a file that this process locks."""
+
+    def __init__(self, path: Path, key: bytes) -> None:
+        super().__init__(key)
+        try:
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            self._handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            for folder in (path.parent, path.parent.parent):
+                sync(folder)
+        except OSError as error:
+            raise InputError(f"cannot write the journal {path}: {error.strerror}") from None
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._handle)
+            raise under_way() from None
+        try:
+            self._found(self._read(path))
+        except BaseException:
+            os.close(self._handle)
+            raise
+
+    def close(self) -> None:
+        fcntl.flock(self._handle, fcntl.LOCK_UN)  # a child of this process may have the file open too
+        os.close(self._handle)
+
+    @classmethod
+    def glimpse(cls, path: Path, key: bytes) -> dict[str, Any] | None:
+        """The header of a journal that holds a whole draw, read no further; None of any other file.
+
+        It may be in use.
+        """
+        with open(path, "rb") as file:
+            header, draw = _next(file, key, 0), _next(file, key, 1)
+        return None if header is None or draw is None else record_of(header, str(path))[0]
+
+    def make_room(self, size: int) -> None:
+        try:
+            os.ftruncate(self._handle, self._end)  # a torn record of an earlier attempt goes
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(self._handle, self._end, HEAD.size + size + CODE_BYTES)
+        except OSError as error:
+            raise Busy(f"cannot write the journal: {error.strerror}; free some space") from None
+
+    def _clear(self) -> None:
+        os.ftruncate(self._handle, 0)
+        self._end = 0
+
+    def _keep(self, start: bytes, rest: bytes) -> None:
+        end = self._end + len(start) + len(rest)
+        try:
+            os.lseek(self._handle, self._end, os.SEEK_SET)
+            _write(self._handle, start)
+            reach("half journalled")
+            _write(self._handle, rest)
+            # How much room was made is private: it grows with the keys that may be kept.
+            os.ftruncate(self._handle, end)
+            os.fsync(self._handle)
+        except OSError as error:
+            raise Busy(f"cannot write the journal: {error.strerror}; free some space") from None
+        self._end = end
+
+    def _read(self, path: Path) -> list[Record]:
+        """All whole records but a torn last one; Lost where something follows it, to be drawn again.
+
+        Nothing is changed yet.
+        """
+        data, at = _content(self._handle), 0
+        records: list[Record] = []
+        while (body := frame_at(self._key, data, at)) is not None:
+            if HEAD.unpack_from(data, at)[1] != len(records):
+                break
+            records.append(record_of(body, str(path)))
+            at += HEAD.size + len(body) + CODE_BYTES
+        later = data.find(MAGIC, at)  # at `at` itself may be a whole one of another number
+        while later >= 0:
+            if frame_at(self._key, data, later) is not None:
+                raise damaged(str(path))
+            later = data.find(MAGIC, later + 1)
+        self._end = at
+        return records
+
+
+def _next(file: BinaryIO, key: bytes, number: int) -> bytes | None:
+    """The body of the record of that number, if that is what comes next in the file, and is whole."""
+    head = file.read(HEAD.size)
+    if len(head) < HEAD.size or head[: len(MAGIC)] != MAGIC or HEAD.unpack(head)[1] != number:
+        return None
+    left = os.fstat(file.fileno()).st_size - file.tell()  # a damaged length may be any number
+    return frame_at(key, head + file.read(min(HEAD.unpack(head)[2] + CODE_BYTES, left)), 0)
+
+
+def _content(handle: int) -> bytes:
+    os.lseek(handle, 0, os.SEEK_SET)
+    with os.fdopen(os.dup(handle), "rb") as file:
+        return file.read()
+
+
+def _write(handle: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(handle, data) :]

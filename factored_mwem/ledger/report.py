@@ -1,4 +1,4 @@
-"""Report: what a ledger file says, as plain facts for people, scripts and auditors."""
+"""Report: what a ledger says, as plain facts for people, scripts and auditors."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 from factored_mwem.accounting.cap import Cost
 from factored_mwem.ledger import chain
+from factored_mwem.ledger.address import Address
 from factored_mwem.ledger.entries import Dataset, Entry, dataset_of, entry_of
-from factored_mwem.ledger.file import LedgerFile
-from factored_mwem.ledger.form import clear
-from factored_mwem.ledger.journal_folder import Unreadable, unknown
+from factored_mwem.ledger.journals import Unreadable, unknown
+from factored_mwem.ledger.opening import open_ledger
 
 ADMISSION_RULE = (
     "admitted while all are pure and their epsilons sum to at most epsilon, or while rhos (pure: epsilon^2 / "
@@ -21,18 +21,18 @@ ADMISSION_RULE = (
 )
 
 
-def books(path: Path) -> dict[str, Any]:
+def books(place: str | Path | Address) -> dict[str, Any]:
     """Every dataset's cap, cost and rest, and a line for each release.
 
     And whether journals hold draws that these books know nothing of: None where they could not be looked at,
     for what the books say can still be shown.
     """
-    file = LedgerFile(path)
-    datasets = [_account(dataset, file.entries(dataset.name)) for dataset in file.datasets()]
+    ledger = open_ledger(place)
+    datasets = [_account(dataset, ledger.entries(dataset.name)) for dataset in ledger.datasets()]
     older: bool | None = None
     with contextlib.suppress(Unreadable):
-        older = bool(unknown(file))
-    return {"ledger": str(path), "datasets": datasets, "older_than_its_journals": older}
+        older = ledger.copied() or bool(unknown(ledger))
+    return {"ledger": ledger.name, "datasets": datasets, "older_than_its_journals": older}
 
 
 def _account(dataset: Dataset, entries: Sequence[Entry]) -> dict[str, Any]:
@@ -46,10 +46,11 @@ def _account(dataset: Dataset, entries: Sequence[Entry]) -> dict[str, Any]:
     }
 
 
-def export(path: Path) -> dict[str, Any]:
+def export(place: str | Path | Address) -> dict[str, Any]:
     """All that is needed to add up the costs again, exactly, and to recompute the chain."""
-    datasets, kept = [], LedgerFile(path).snapshot()
-    with clear(path):
+    ledger = open_ledger(place)
+    datasets, kept = [], ledger.snapshot()
+    with ledger.clear():
         for dataset in map(dataset_of, kept.datasets):
             limits = dataset.limits
             rows = [

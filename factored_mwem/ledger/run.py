@@ -3,7 +3,7 @@
     begin -> (finished before? verify, and spend nothing) -> reserve, at the first charge
           -> draws, journaled -> drawn -> files -> finish
 
-Without a ledger file a run keeps no books and only remembers whether anything was charged. With a run id it
+Without a ledger a run keeps no books and only remembers whether anything was charged. With a run id it
 has a journal, and the same id again goes on where the run died.
 """
 
@@ -13,19 +13,21 @@ import contextlib
 import logging
 import secrets
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from factored_mwem.accounting.accountant import Accountant
 from factored_mwem.accounting.cap import Cost
 from factored_mwem.crashpoints import reach
 from factored_mwem.errors import FmwemError, InputError, Lost, RolledBack
+from factored_mwem.ledger.address import Address
 from factored_mwem.ledger.admission import check_terms
 from factored_mwem.ledger.entries import MAX_NAME_LENGTH, Entry, Reservation
-from factored_mwem.ledger.file import LedgerFile
 from factored_mwem.ledger.journal import Journal, Journaled, does_not_fit
-from factored_mwem.ledger.journal_folder import key_of, place_of, refuse_older
+from factored_mwem.ledger.journals import journal_of, refuse_older
+from factored_mwem.ledger.ledger import Ledger
+from factored_mwem.ledger.opening import open_ledger
 from factored_mwem.ledger.outlook import outlook
 from factored_mwem.policy import BEARABLE, split_policy
 from factored_mwem.privacy.metered import Metered
@@ -37,18 +39,25 @@ from factored_mwem.tables.targets import Target
 LAST_WORD_SECONDS = 5.0
 """How long a run that ends by an error waits to tell the books: they count it in full in any case."""
 log = logging.getLogger("factored_mwem")
-"""For programs that call this one; only what may be published goes there."""
+"""For programs that call this one: at INFO what the operator of a job wants to find in its log. Only what may
+be published goes there, no handler is set here, and nothing is louder than INFO, which Python would print.
+"""
 
 
-class Booking(NamedTuple):
-    """Where a release is entered: a ledger file, the table's name in it, and a run id to go on by.
+@dataclass(frozen=True, slots=True)
+class Booking:
+    """Where a release is entered: a ledger, the table's name in it, and a run id to go on by.
 
     None of them for a release that nobody books.
     """
 
-    ledger: str | Path | None = None
+    ledger: str | Path | Address | None = None
     dataset: str | None = None
     run_id: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.ledger is not None:  # so that no password shows
+            object.__setattr__(self, "ledger", Address(self.ledger))
 
 
 class Run:
@@ -60,7 +69,7 @@ class Run:
     """The head of the ledger's chain right after the release was reserved, the same for every attempt."""
 
     def __init__(self) -> None:
-        self._file: LedgerFile | None = None
+        self._file: Ledger | None = None
         self._reservation: Reservation | None = None
         self._journal: Journal | None = None
         self._journaled: Journaled | None = None
@@ -84,7 +93,7 @@ class Run:
         run = cls()
         try:
             if booking.ledger is not None and booking.dataset is not None:
-                run._open(request, LedgerFile(Path(booking.ledger)), booking, version)
+                run._open(request, open_ledger(booking.ledger), booking, version)
             elif booking != Booking():
                 raise InputError("--ledger and --dataset go together, and --run-id needs both")
             yield run
@@ -95,7 +104,7 @@ class Run:
             if run._journal is not None:
                 run._journal.close()
 
-    def _open(self, request: Request, file: LedgerFile, booking: Booking, version: str) -> None:
+    def _open(self, request: Request, file: Ledger, booking: Booking, version: str) -> None:
         name, run_id, budget = _checked("--dataset", booking.dataset), booking.run_id, request.budget
         if run_id is not None:
             _checked("--run-id", run_id)
@@ -111,11 +120,10 @@ class Run:
             self._resume(file, asked, run_id)
         self._reservation = asked
 
-    def _resume(self, file: LedgerFile, asked: Reservation, run_id: str) -> None:
+    def _resume(self, file: Ledger, asked: Reservation, run_id: str) -> None:
         """Take up the run of this id, if there is one; InputError where it is not the same run."""
-        path = place_of(file, asked.dataset, run_id)
         try:
-            self._journal = Journal(path, key_of(file, path))
+            self._journal = journal_of(file, asked.dataset, run_id)
         except Lost as error:
             self._stuck = error
         # Asked only now that the journal is locked.
@@ -136,8 +144,15 @@ class Run:
         if self._stuck is not None and entry.state != "finished":
             raise self._stuck
         self._number, self.chain_head = entry.number, file.head(entry.number)
+        log.info(
+            "goes on as release %d of dataset %r, run %r (%s): no noise is paid for twice",
+            entry.number,
+            asked.dataset,
+            run_id,
+            entry.state,
+        )
 
-    def _start_over(self, file: LedgerFile, run_id: str) -> None:
+    def _start_over(self, file: Ledger, run_id: str) -> None:
         """No entry, no draw: what an attempt wrote to its journal before it died says nothing."""
         if self._journal is None:
             raise InputError(
@@ -145,7 +160,7 @@ class Run:
                 "--run-id"
             )
         if self._journal.waiting:  # an old copy of the ledger was put back since all journals were looked at
-            raise RolledBack(file.path)
+            raise RolledBack(file.name)
         self._journal.forget()
 
     def _check_same(self, entry: Entry, asked: Reservation) -> None:
@@ -189,10 +204,10 @@ class Run:
         self.charged = True
         log.info("entered as release %d of dataset %r in the ledger", self._number, asked.dataset)
 
-    def _entered(self, file: LedgerFile, asked: Reservation) -> bool:
+    def _entered(self, file: Ledger, asked: Reservation) -> bool:
         """Whether the books hold the entry, if a signal kept that from us; yes where they do not answer."""
         try:
-            return any(entry.mark == asked.mark for entry in file.entries(asked.dataset))
+            return file.holds(asked.mark)
         except FmwemError:
             return True
 
@@ -220,7 +235,7 @@ class Run:
 
     @property
     def has_books(self) -> bool:
-        """Whether a ledger file keeps count of this release."""
+        """Whether a ledger keeps count of this release."""
         return self._file is not None
 
     @property
@@ -267,6 +282,8 @@ class Run:
                 began=self._began,
             )
         told.budget_spent = self.charged
+        if self.charged:
+            log.info("ended early, after noise was paid for: %s", told.advice)
         finished = self._finished or (self._entry is not None and self._entry.state == "finished")
         if self._file is not None and self._number is not None and not finished:
             with contextlib.suppress(FmwemError):

@@ -119,7 +119,7 @@ def possible(policy: Policy, *, learnt: bool, ledger: bool, rules: bool = False)
     """
     forms: list[Form | None] = [None]
     for end, names in itertools.product((b"\n", b"\r\n"), (("a",), ("a", "b"))):
-        forms.append(Form(names, ",", end, begins=0, gzip=False, records=policy.records))
+        forms.append(Form(names, ",", end, begins=0, packed="", records=policy.records))
     here = [assumptions_of(policy, form, learnt=learnt, ledger=ledger, rules=rules) for form in forms]
     there = (
         assumptions_of(policy, None, learnt=learnt, ledger=ledger, rules=rules, cluster=name)

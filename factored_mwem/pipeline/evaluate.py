@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from factored_mwem.domain.attribute import Attribute
+from factored_mwem.domain.dialect import PLAIN, Dialect
 from factored_mwem.domain.domain import Clique, Domain
 from factored_mwem.errors import InputError
 from factored_mwem.files import read_text
@@ -26,6 +27,7 @@ from factored_mwem.pipeline.value_errors import ColumnErrors, column_errors
 from factored_mwem.tables.kinds import MISSING
 from factored_mwem.tables.parsing import spelt
 from factored_mwem.tables.source import Table, is_text_file, open_table
+from factored_mwem.tables.spelling import respelt
 from factored_mwem.tables.text_form import Records
 from factored_mwem.workload.workload import Workload
 
@@ -102,12 +104,14 @@ def evaluate(
     columns: Sequence[str] | None = None,
     workload: Workload | None = None,
     records: Records = "checked",
+    dialect: Dialect = PLAIN,
 ) -> Errors:
     """NOT PRIVATE. How far a synthetic table is off: its values, and all marginals of up to `order` columns.
 
     And what `workload` asks for besides: labels, cubes, ranges, parities. Marginals are over bins that the
     real table alone decides, or over the codes of `domain`: one, or the path of a domain file, a release's
-    manifest or a model file. `records` says what a record of a text file is, see Policy.
+    manifest or a model file. `records` says what a record of a text file is, see Policy, and
+    `dialect` how the real one is written.
 
     >>> import pyarrow as pa
     >>> from factored_mwem import evaluate
@@ -120,7 +124,7 @@ def evaluate(
         raise InputError(f"{how}; leave it out with typed tables")
     if domain is not None and not isinstance(domain, Domain):
         domain = domain_from(Path(domain))
-    tables = (_open(real, records), _open(synthetic, records))
+    tables = (_open(real, records, dialect), _open(synthetic, records, PLAIN))
     names, notes = _shared(tables, columns)
     if columns is not None and domain is not None:
         domain.project(columns)  # which says what it lacks
@@ -156,9 +160,10 @@ def domain_from(path: Path) -> Domain:
     return Domain.load(path)
 
 
-def _open(source: Any, records: Records) -> Table:
+def _open(source: Any, records: Records, dialect: Dialect) -> Table:
     """The table; `records` is for those of the two that are text files."""
-    return open_table(source, records if is_text_file(source) else "checked")
+    table = open_table(source, records if is_text_file(source) else "checked", dialect)
+    return respelt(table, dialect, None)
 
 
 def _shared(tables: tuple[Table, Table], columns: Sequence[str] | None) -> tuple[list[str], list[str]]:

@@ -4,6 +4,7 @@ them have the same columns, types and values.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,8 @@ from factored_mwem.privacy.noise import Noise, OpenDPNoise
 from factored_mwem.privacy.session import Session
 from factored_mwem.request import Request
 from factored_mwem.workload.workload import Workload
+
+log = logging.getLogger("factored_mwem")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,4 +97,12 @@ def make_domain(request: Request, run: Run, *, noise: Noise | None = None) -> Le
             run.drawn(accountant)
         raise
     run.drawn(accountant)
-    return LearntDomain(learnt.domain, learnt.fates, learnt.dropped, *accountant.guarantee())
+    found = LearntDomain(learnt.domain, learnt.fates, learnt.dropped, *accountant.guarantee())
+    log.info(
+        "learnt the domain of %d columns, left out %r; spent epsilon %.6g, delta %g",
+        len(found.domain),
+        [*found.dropped],
+        found.spent_epsilon,
+        found.delta,
+    )
+    return found

@@ -14,6 +14,7 @@ from factored_mwem.accounting.conversion import Composition
 from factored_mwem.domain.rules import rules_of, written
 from factored_mwem.errors import FmwemError
 from factored_mwem.files import sha256
+from factored_mwem.ledger.address import Address
 from factored_mwem.ledger.consistency import inspect
 from factored_mwem.ledger.entries import Entry, Snapshot, entry_of, fraction_of
 from factored_mwem.pipeline.assumptions import possible
@@ -25,9 +26,9 @@ NO_FILE = "the books list no file of this release: only its costs, policy, workl
 NO_WORDS = "it is of another version of this program: its statement and its assumptions were not compared"
 
 
-def check_books(path: Path, manifests: Sequence[Path] = ()) -> dict[str, Any]:
+def check_books(place: str | Path | Address, manifests: Sequence[Path] = ()) -> dict[str, Any]:
     """Plain facts: what was looked at, `problems`, a line for each thing that does not fit, and `notes`."""
-    books = inspect(path)
+    books = inspect(place)
     checked = [check_manifest(books.kept, manifest) for manifest in manifests]
     problems = [*books.problems, *(problem for _, more, _ in checked for problem in more)]
     return {

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -33,6 +34,7 @@ from factored_mwem.pipeline.model_fields import (
 )
 from factored_mwem.tables.targets import Target
 
+log = logging.getLogger("factored_mwem")
 MAX_LIST_BYTES = 2**22
 """Of the list of arrays, some 50,000 of them: the library makes an object of each."""
 BROKEN = (
@@ -55,6 +57,7 @@ def save(
     content = packed(header, arrays)
     with target.replacing(exists, before) as temporary:
         temporary.write_bytes(content)
+    log.info("wrote %r: the model", str(target))
 
 
 def packed(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> bytes:

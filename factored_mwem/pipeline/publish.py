@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from factored_mwem.errors import InputError, ResourceError
+from factored_mwem.errors import FmwemError, InputError, ResourceError
 from factored_mwem.files import IfExists
 from factored_mwem.ledger.run import Run
 from factored_mwem.mechanisms.result import Report
@@ -38,7 +38,8 @@ def publish(
         manifest = write_release(made.drawn(), made.manifest, files.data, exists, workers)
     except BaseException:
         if files.model is not None and not kept:
-            files.model.remove()  # a model without its release would be taken for one
+            with contextlib.suppress(FmwemError):  # what failed first is what to say
+                files.model.remove()  # a model without its release would be taken for one
         raise
     if not _in_place(manifest, files):
         raise ResourceError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -28,6 +29,8 @@ from factored_mwem.privacy.session import Session
 from factored_mwem.request import Request
 from factored_mwem.workload.workload import Workload
 
+log = logging.getLogger("factored_mwem")
+
 
 def release(
     table: Any,
@@ -49,10 +52,11 @@ def release(
 
     Private input: `table` (a path, a pyarrow object or any data frame); everything returned is safe to
     publish. `workload` may be the order K of all K-way marginals. Without `domain` a share of the budget
-    learns one. `choices` are fields of Policy, where no policy is given. With `ledger`, a ledger file, the
-    cost is entered under `dataset` before it is spent; the same `run_id` again gives the same release for
-    nothing. `spill`: a folder for what memory does not hold of the rows. Raises InputError, BudgetExceeded or
-    ResourceError before anything is spent, wherever that can be known from public facts.
+    learns one. `choices` are fields of Policy, where no policy is given. With `ledger` (a file, or
+    `postgresql://USER@HOST/DATABASE`) the cost is entered under `dataset` before it is spent; the same
+    `run_id` again gives the same release for nothing. `spill`: a folder for what memory does not hold of the
+    rows. Raises InputError, BudgetExceeded or ResourceError before anything is spent, wherever that can be
+    known from public facts.
 
     >>> import pyarrow as pa
     >>> from factored_mwem import release
@@ -105,10 +109,12 @@ def make(
     else:
         session, plan = _learnt(session, table, scope, run)
     session = session.foresee(plan.candidates)
-    fitted = MECHANISMS[policy.engine](session, plan, report)  # ---- ... to here
+    fitted = MECHANISMS[policy.engine](session, plan, _noted(report))  # ---- ... to here
     run.drawn(accountant)
     reach("after fit")
     manifest = describe(plan, fitted, accountant, run, created=pinned["created"])
+    spent = manifest.guarantee.spent_epsilon
+    log.info("measured in %d rounds; spent epsilon %.6g of %g", fitted.rounds, spent, policy.epsilon)
     rows = min(round(fitted.model.total), DEFAULT_MAX_ROWS) if request.rows is None else request.rows
     return Release(
         plan.domain,
@@ -122,6 +128,16 @@ def make(
     )
 
 
+def _noted(report: Report) -> Report:
+    """The report, and a line a round in the log."""
+
+    def note(step: Progress) -> None:
+        log.debug("round %d: measured %r; %d cells", step.round, [*step.attributes], step.cells)
+        report(step)
+
+    return note
+
+
 def _learnt(session: Session, table: Source, scope: Scope, run: Run) -> tuple[Session, Plan]:
     """The session and the plan under a learnt domain. Where it ends there, because hardly anything could be
     learnt, the books hear what was spent until then; a refusal that other limits mend leaves the run open.
@@ -129,6 +145,7 @@ def _learnt(session: Session, table: Source, scope: Scope, run: Run) -> tuple[Se
     workload, policy = scope.request.workload, scope.request.policy
     try:
         learnt = learn(session, table, scope.columns, policy, needed=workload.columns)
+        log.info("learnt the domain of %d columns, left out %r", len(learnt.domain), [*learnt.dropped])
         return learnt.session, Plan.of(scope, learnt.domain, learnt)
     except NothingLearnt:
         if run.charged:

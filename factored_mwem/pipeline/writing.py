@@ -7,6 +7,8 @@ there are: a part is a fixed number of batches.
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
 import threading
 from collections import deque
@@ -17,7 +19,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from factored_mwem.crashpoints import reach
-from factored_mwem.errors import InputError
+from factored_mwem.errors import FmwemError, InputError
 from factored_mwem.files import IfExists
 from factored_mwem.model.sampling import Batches
 from factored_mwem.pipeline.manifest import VERSION as MANIFEST_VERSION
@@ -27,6 +29,7 @@ from factored_mwem.tables.parts import Folder, digest_of, part_name
 from factored_mwem.tables.release_files import ReleaseFiles, manifest_of
 from factored_mwem.tables.targets import Destination, target_of, write_text
 
+log = logging.getLogger("factored_mwem")
 PART_ROWS = 2**20
 """Rows of a part, rounded down to whole batches: some 15 MB of twenty columns, so that a few million rows
 occupy all workers, and what a store must take again after a failure is little.
@@ -85,8 +88,10 @@ def write_release(
         write_text(beside, manifest.model_dump_json(indent=1) + "\n", exists)
     except BaseException:
         if not kept:
-            where.remove()
+            with contextlib.suppress(FmwemError):  # what failed first is what to say
+                where.remove()
         raise
+    log.info("wrote %r: %d rows; then %r", str(where), rows.rows, str(beside))
     return manifest
 
 
@@ -160,7 +165,8 @@ def write_parts(
         parts = tuple(_side_by_side(write, len(names), workers, halted))
     except BaseException:
         if not kept:
-            folder.remove(placed)
+            with contextlib.suppress(FmwemError):
+                folder.remove(placed)
         raise
     return Written(digest_of((part.file, part.sha256) for part in parts), parts)
 

@@ -4,11 +4,14 @@ What noise costs: accounting/ (unit.py every sensitivity, accountant.py every sc
 scores and answers are: workload/candidates.py, residual_basis.py and queries/, domain/levels.py,
 kernels/counting.py, scoring.py and linear.py. What a row is: tables/delimited.py and kernels/text.py (records
 of a text file), source.py, contributions.py (at most k of a person), parsing.py, codec.py (values to codes),
-profile.py (what `discover` counts). mechanisms/ says what is asked; ledger/ keeps count across releases and
-attempts.
+profile.py (what `discover` counts). Where rows are, and that every place counts the same: backends/.
+mechanisms/ says what is asked; ledger/ keeps count across releases and attempts.
 
-What reads private rows: `Table.batches` alone, for codec.py, profile.py, contributions.py and the fingerprint
-of tables/fingerprint.py, and, NOT PRIVATE, for draft.py, pipeline/readings.py (of `evaluate`) and verifier/.
+What reads private rows: the verbs of `backends.source.Source` (bounded, profile, encoded, fingerprint) and
+`Datavectors.exact_counts`. On this machine all go through `Table.batches` alone, for backends/codes.py,
+profile.py, contributions.py and tables/fingerprint.py, and, NOT PRIVATE, for draft.py, pipeline/readings.py
+(of `evaluate`) and verifier/. Counts are exact sums over rows of public functions of each row: order, parts,
+retries and threads cannot change them, and coarser ones are exact sums of finer ones.
 
 Neighbours. Two inputs are neighbours when one has the records of one person more (add-remove), or another
 person's records in place of one's (replace); a person has at most k. A record of a text file is a line, as it
@@ -19,7 +22,9 @@ The door. What the mechanism counts are encoded records: one code for each attri
 transformation: inputs that differ in k records become tables of codes that differ in at most k rows, whatever
 the bytes of those records are. Proof, step after step:
  1. The header line, and what follows from it (names, separator, line end), is public, and the same for
-    neighbours.
+    neighbours. So is how the text is written, as somebody says. Unpacking gives back the bytes that were
+    packed; text of another encoding becomes UTF-8 line by line, for in those that are read no bytes reach
+    beyond a line feed (`domain/dialect.py`; of UTF-16, a record is whole pairs of bytes).
  2. `lines`: the text is cut at every line end, wherever quotes stand. A cut needs no more than the bytes of
     the line end itself, so a line more in the file is a line more in the cut, and no other line changes.
     `checked`: the same cut; in a file that is not refused no line ends inside quotes, so that cutting at line
@@ -29,18 +34,20 @@ the bytes of those records are. Proof, step after step:
  3. Each record is parsed alone: a function of its bytes, of the header and of nothing else, that has a value
     for all bytes (cells that cannot be read, because of their bytes or of the record's width or length, are
     null). Where the block is clean the library parses many at once, with the same result (`delimited._plain`
-    says why). A row of a typed table is its own record; a cell that is none of its type is null.
+    says why). A line of JSON is parsed by itself, and names no column. A row of a typed table is its own
+    record; a cell that is none of its type is null. What the names of folders say of a row is a cell of it.
  4. With a privacy id, records are grouped by it. A record without one belongs to nobody and is left out; of
     each person the first k are kept, which depends on that person's records alone. So a person's records,
     however many, change at most k.
  5. Each value is encoded alone: a function of the value and of its attribute, with a code for whatever cannot
     be read, is not listed, or is out of range. The attribute is declared, or learnt from noisy answers, and
     so the same for neighbours once those are given.
-The file is opened once, and looked at before and after every pass, so that all passes read the same records;
-where they do not, the run ends before it draws more. Types of what is released come from the domain and from
-the types of the columns, not from values. A refusal because a file is damaged, or because it is not clear
-where a record of it ends (a quote stays open, a line end of another kind, a record of more than 8 MB), is not
-covered: it is told to whoever runs the command, before anything is spent.
+The file is opened once (of several, the list of them is made once), and looked at before and after every
+pass, so that all passes read the same records; where they do not, the run ends before it draws more. Types of
+what is released come from the domain and from the types of the columns, not from values. A refusal because a
+file is damaged, or because it is not clear where a record of it ends (a quote stays open, a line end of
+another kind, a record of more than 8 MB), is not covered: it is told to whoever runs the command, before
+anything is spent.
 
 Composition. Every record has a value in every component, so the costs of measurements on different components
 ADD. The cells of one marginal are disjoint in records, so a whole marginal costs one sensitivity, however

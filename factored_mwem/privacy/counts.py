@@ -179,8 +179,7 @@ class Tables(Rows):
         super().__init__(rows.data, candidates.levels, rows.columns, rows.lookups)
         self._singles = rows.singles  # at other levels, too, they are over the attributes themselves
         self.candidates = candidates
-        known = {candidates.positions(c) for c in range(len(candidates))} if also else set()
-        more = [view for view in dict.fromkeys(also) if len(view) > 1 and view not in known]
+        more = _beyond(candidates, [view for view in dict.fromkeys(also) if len(view) > 1])
         members, offsets = _to_count(candidates, more)
         if (members >= 0).sum(axis=1).max(initial=0) > 1:
             counts = self.counts(members, offsets)
@@ -401,6 +400,20 @@ class PrivateAnswers(Sealed):
     def score_sensitivity(self, unit: Unit) -> int:
         """The largest among the kinds counts for all: questions of several kinds compete."""
         return max(kind.l1(unit) for kind in self.kinds)
+
+
+def _beyond(candidates: Candidates, views: Sequence[View]) -> list[View]:
+    """The views that are no candidates."""
+    if not views:
+        return []
+    width = max([candidates.members.shape[1], *map(len, views)])
+    rows = np.full((len(candidates) + len(views), width), -1, dtype=np.int32)
+    rows[: len(candidates), : candidates.members.shape[1]] = candidates.members
+    for row, view in zip(rows[len(candidates) :], views, strict=True):
+        row[: len(view)] = view
+    keys = rows.view(np.dtype((np.void, rows.itemsize * width))).ravel()
+    known = np.isin(keys[len(candidates) :], keys[: len(candidates)])
+    return [view for view, listed in zip(views, known.tolist(), strict=True) if not listed]
 
 
 def _to_count(candidates: Candidates, also: Sequence[View] = ()) -> tuple[np.ndarray, np.ndarray]:

@@ -16,8 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from factored_mwem.errors import Changed, InputError
-from factored_mwem.tables.input_file import InputFile
-from factored_mwem.tables.parsing import value_type
+from factored_mwem.tables.parsing import plain, value_type
 
 UNREADABLE = (pa.ArrowException, OSError, EOFError, zlib.error)
 """What the libraries raise over a file or a frame that cannot be read; see `reason`."""
@@ -103,8 +102,8 @@ def _parts(data: Any) -> Iterator[Any]:
         yield from _parts(child)
 
 
-def read_arrow(file: InputFile, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """An Arrow file batch by batch on one thread.
+def read_arrow(file: Any, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """An Arrow file, an InputFile or what else gives `arrow()`, batch by batch on one thread.
 
     The library's dataset reader died of damaged files (24 of 1,500, by a segmentation fault).
     """
@@ -115,13 +114,6 @@ def read_arrow(file: InputFile, columns: Sequence[str]) -> Iterator[pa.RecordBat
         batch = reader.get_batch(number).select(list(columns))
         for start in range(0, batch.num_rows, MAX_BATCH_ROWS):
             yield batch.slice(start, MAX_BATCH_ROWS)
-
-
-def read_parquet(file: InputFile, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    import pyarrow.parquet as pq
-
-    for batch in pq.ParquetFile(file.arrow()).iter_batches(MAX_BATCH_ROWS, columns=list(columns)):
-        yield batch.select(list(columns))  # a name with a dot brings in more
 
 
 def sound_batches(where: Path | str, start: Start) -> Iterator[pa.RecordBatch]:
@@ -171,6 +163,21 @@ def _broken(column: pa.Array, begin: int) -> Iterator[int]:
         half = len(column) // 2
         yield from _broken(column[:half], begin)
         yield from _broken(column[half:], begin + half)
+
+
+def without_dictionaries(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch with plain columns where `schema` has them: a reader may hand text on as a dictionary."""
+    if batch.schema.types == schema.types:
+        return batch
+    columns = [
+        plain(column).cast(field.type) if _is_coded(column, field) else column
+        for column, field in zip(batch.columns, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _is_coded(column: pa.Array, field: pa.Field) -> bool:
+    return pa.types.is_dictionary(column.type) and not pa.types.is_dictionary(field.type)
 
 
 def readable(where: Path | str, start: Start) -> Iterator[pa.RecordBatch]:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
-from factored_mwem.tables.decode import Grid, as_string, from_units, listed_values, own_type, typed
+from factored_mwem.tables.decode import OWN_TYPE, Grid, as_string, from_units, listed_values, own_type, typed
 from factored_mwem.tables.kinds import tick_of
 from factored_mwem.tables.parsing import (
     check_writable,
@@ -28,6 +28,9 @@ from factored_mwem.tables.parsing import (
     value_type,
 )
 from factored_mwem.tables.source import Visible
+
+LOOKED_UP = 2**13
+"""Whole units between the first and the last cut for which a table of bins is made; for more rows alone."""
 
 
 def fit_columns(domain: Domain, table: Visible, columns: Sequence[str] | None) -> tuple[Domain, pa.Schema]:
@@ -49,8 +52,11 @@ def fit_columns(domain: Domain, table: Visible, columns: Sequence[str] | None) -
     fields = []
     for name in [n for n in table.schema.names if n in set(wanted)]:
         attribute = domain[name]
-        arrow = own_type(attribute) if table.text else table.schema.field(name).type
-        if not table.text:
+        told = table.text or name in table.said
+        arrow = own_type(attribute) if told else table.schema.field(name).type
+        if told and table.zone is not None and attribute.type == "datetime":
+            arrow = pa.timestamp(OWN_TYPE["datetime"].unit, table.zone)
+        if not told:
             check_type(attribute, arrow)
             arrow = _released(attribute, arrow)
         fields.append(pa.field(name, arrow, nullable=attribute.nullable))
@@ -128,7 +134,15 @@ def _extremes(attribute: Attribute, arrow: pa.DataType) -> pa.Array:
 
 
 def encode(attribute: Attribute, column: pa.Array) -> np.ndarray:
-    """uint8, uint16 or uint32[row]: the codes of a column, every value mapped by the attribute's rules."""
+    """uint8, uint16 or uint32[row]: the codes of a column, every value mapped by the attribute's rules.
+
+    What a value maps to depends on it alone: so each value of a dictionary is mapped once.
+    """
+    if pa.types.is_dictionary(column.type) and len(column.dictionary) < len(column):
+        values = encode(attribute, column.dictionary)
+        nothing = encode(attribute, pa.nulls(1, plain(column.dictionary[:0]).type))
+        places = pc.fill_null(column.indices.cast(pa.int64()), len(values))  # which int8 may not hold
+        return np.concatenate([values, nothing])[places.to_numpy(zero_copy_only=False)]
     column = plain(column)
     if is_text(column.type):
         texts = ("",) if attribute.missing_values is None else attribute.missing_values
@@ -175,13 +189,23 @@ def _places(column: pa.Array, listed: pa.Array) -> np.ndarray:
     return pc.fill_null(index, -1).to_numpy(zero_copy_only=False).astype(np.int64)
 
 
+def _bins(cuts: np.ndarray, units: np.ndarray) -> np.ndarray:
+    """int64[row]: the bin of each unit, clipped to the first and the last. Where the cuts lie near each
+    other, whole units are looked up rather than searched: the same, in a third of the time.
+    """
+    few = cuts.dtype.kind == units.dtype.kind == "i" and int(cuts[-1]) - int(cuts[0]) < LOOKED_UP
+    if few and len(units) > LOOKED_UP + 1:
+        table = _bins(cuts, np.arange(cuts[0] - 1, cuts[-1] + 1))  # with what lies beyond both ends
+        return table[np.clip(units, cuts[0] - 1, cuts[-1]) - (cuts[0] - 1)]
+    return np.clip(np.searchsorted(cuts, units, side="right") - 1, 0, len(cuts) - 2)
+
+
 def _binned_codes(attribute: Attribute, column: pa.Array) -> np.ndarray:
     """The special value or the bin of each value, clipped to the ends; -1 where none is readable."""
     units = read_units(attribute, column)
     codes = np.full(len(column), -1)
     if len(attribute.bin_codes):
-        bins = np.searchsorted(attribute.cuts, units.filled(0), side="right") - 1
-        codes = attribute.bin_codes[np.clip(bins, 0, len(attribute.bin_codes) - 1)]
+        codes = attribute.bin_codes[_bins(attribute.cuts, units.filled(0))]
     if len(attribute.specials):
         special = _equal(attribute, column, units, attribute.specials)
         codes = np.where(special >= 0, attribute.special_codes[special], codes)

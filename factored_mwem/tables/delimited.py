@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,8 +22,7 @@ import pyarrow.compute as pc
 
 from factored_mwem.errors import Ambiguous
 from factored_mwem.kernels.text import FEED, LONG, OPEN, RAGGED, TAIL
-from factored_mwem.tables.input_file import InputFile
-from factored_mwem.tables.text_form import DELIMITERS, Form, unpacked
+from factored_mwem.tables.text_form import Form
 
 BLOCK_BYTES = 4 << 20
 """Bytes read at a time; fewer than MAX_RECORD_BYTES, or no block would be plain."""
@@ -34,8 +34,9 @@ UNCUT = RAGGED | OPEN | LONG
 """What keeps a record from being cut into its cells."""
 
 
-def read_delimited(file: InputFile, form: Form, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The records as columns of text, in order; a null is a cell that cannot be read.
+def read_delimited(file: Any, form: Form, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The records of `file`, an InputFile or RemoteFile, as columns of text, in order; a null is a cell that
+    cannot be read.
 
     Ambiguous where it is not clear what a record is.
     """
@@ -48,9 +49,9 @@ def read_delimited(file: InputFile, form: Form, columns: Sequence[str]) -> Itera
         yield batch
 
 
-def _blocks(file: InputFile, form: Form) -> Iterator[bytes]:
+def _blocks(file: Any, form: Form) -> Iterator[bytes]:
     """The text behind the header, cut where records end; too long a record becomes one that is too wide."""
-    stream = unpacked(file, gzip=form.gzip)
+    stream = form.text_of(file)
     left = form.begins
     while left and (header := stream.read(left)):
         left -= len(header)
@@ -230,7 +231,7 @@ def _cells(record: bytes, form: Form) -> list[bytes]:
     Quotes count where a cell begins with one, and a doubled one inside is one.
     """
     line = record.removesuffix(b"\n").removesuffix(b"\r")
-    pattern, cells, at = _PATTERNS[form.delimiter], [], 0
+    pattern, cells, at = _pattern(form.delimiter), [], 0
     while True:
         cell = pattern.match(line, at)
         assert cell is not None  # as anything matches
@@ -241,10 +242,13 @@ def _cells(record: bytes, form: Form) -> list[bytes]:
         at = cell.end()
 
 
-_PATTERNS = {
-    d: re.compile(rb'(?:"([^"]*(?:""[^"]*)*)"([^%b]*)|([^%b]*))(%b|\Z)'.replace(b"%b", re.escape(d).encode()))
-    for d in DELIMITERS
-}
+@cache
+def _pattern(delimiter: str) -> re.Pattern[bytes]:
+    """A cell and its end."""
+    cell = rb'(?:"([^"]*(?:""[^"]*)*)"([^%b]*)|([^%b]*))(%b|\Z)'
+    return re.compile(cell.replace(b"%b", re.escape(delimiter).encode()))
+
+
 _TOO_LONG = f"a record is longer than {MAX_RECORD_BYTES >> 20} MB; is a quote missing?"
 _WAYS_OUT = {
     "checked": " If cells hold line breaks, say --multiline; "

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from factored_mwem.domain.attribute import MAX_NUMBER, ONE_BIN_EACH, Attribute
+from factored_mwem.domain.dialect import PLAIN, Dialect
 from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.grids import MICROS_A_DAY, WIDEST, with_values_left
 from factored_mwem.domain.mass import MOST_BINS, RARE, mass_edges, popular
@@ -21,6 +22,7 @@ from factored_mwem.errors import InputError
 from factored_mwem.tables.kinds import KINDS, MOMENTS, NUMBERS, RESOLUTIONS, kind_of, written
 from factored_mwem.tables.profile import MAX_POPULAR, ColumnProfile, profile
 from factored_mwem.tables.source import open_table
+from factored_mwem.tables.spelling import respelt
 from factored_mwem.tables.text_form import Records
 
 MAX_CATEGORIES = 200
@@ -39,12 +41,19 @@ FIRST_DAY, LAST_DAY = -719_162, 2_932_896
 """Of the years 1 and 9999."""
 
 
-def draft(source: Any, columns: Sequence[str] | None = None, *, records: Records = "checked") -> Domain:
+def draft(
+    source: Any,
+    columns: Sequence[str] | None = None,
+    *,
+    records: Records = "checked",
+    dialect: Dialect = PLAIN,
+) -> Domain:
     """NOT PRIVATE: a first domain whose values, bounds and nulls are those of the data.
 
     Review every field, and widen bounds to what is publicly known. A field that looks like an identifier has
     a `description` that says so. No release takes the draft before `Domain.reviewed()`, or before a person
-    removes "draft" from its file. `records`: see Policy.
+    removes "draft" from its file. `records`: see Policy; `dialect`: how a text file is written, which the
+    domain then says, too.
 
     >>> import pyarrow as pa
     >>> from factored_mwem import draft
@@ -53,18 +62,23 @@ def draft(source: Any, columns: Sequence[str] | None = None, *, records: Records
     >>> domain["sex"].categories, domain["age"].categories  # of the data: one family's, maybe
     (('F', 'M'), (31, 45))
     """
-    table = open_table(source, records)
+    raw = open_table(source, records, dialect, columns)
+    table = respelt(raw, dialect, None)
     for name in columns or ():
         table.check_column(name)
     names = [name for name in table.schema.names if columns is None or name in columns]
     profiles = profile(table, names)
     if not any(len(column.counts) for column in profiles.values()):
         raise InputError("the table has no rows to draft a domain from")
-    attributes = (
+    attributes = [
         _attribute(name, profiles[name], None if table.text else kind_of(table.schema.field(name)))
         for name in names
-    )
-    return Domain(attributes, draft="the domain")
+    ]
+    texts = [a.name for a in attributes if a.type == "string"]
+    if table is not raw and texts:  # which a declared domain leaves as they are written
+        found = profile(raw, texts)
+        attributes = [_attribute(a.name, found[a.name], None) if a.name in found else a for a in attributes]
+    return Domain(attributes, draft="the domain", dialect=None if dialect == PLAIN else dialect)
 
 
 def _attribute(name: str, column: ColumnProfile, typed: str | None) -> Attribute:

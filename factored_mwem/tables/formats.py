@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from factored_mwem.tables.targets import Destination, Target, folder_of, target_
 
 METADATA_KEY = b"fmwem.manifest"
 """Key of the manifest in a Parquet or Arrow file's own metadata."""
+SAMPLE = 2**12
+"""Values that tell whether a column's repeat."""
 
 
 def output_of(given: str | Path) -> Destination:
@@ -63,9 +66,29 @@ def write_batches(
 def _write_parquet(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
     import pyarrow.parquet as pq
 
-    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-        for batch in batches:
+    rest = iter(batches)
+    first = next(rest, None)
+    listed = (
+        schema.names if first is None else [name for name in schema.names if _repeats(first.column(name))]
+    )
+    with pq.ParquetWriter(path, schema, compression="zstd", use_dictionary=listed) as writer:
+        for batch in itertools.chain([] if first is None else [first], rest):
             writer.write_batch(batch)
+
+
+def _repeats(column: pa.Array) -> bool:
+    """Whether values come more than once, so that a dictionary pays: by a column's first thousands. Of five
+    columns of random doubles among twenty, dictionaries took two thirds of all the writer's time, and a fifth
+    more bytes.
+    """
+    if not (
+        pa.types.is_floating(column.type)
+        or pa.types.is_integer(column.type)
+        or pa.types.is_timestamp(column.type)
+    ):
+        return True
+    some = column[:SAMPLE]
+    return len(some.unique()) <= len(some) / 2
 
 
 def _write_arrow(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:

@@ -7,6 +7,7 @@ import io
 import os
 import stat
 import weakref
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -33,23 +34,28 @@ class InputFile:
     means to. The time at which mode, links or name changed says too little.
     """
 
-    def __init__(self, path: Path, *, footer: bool = False) -> None:
+    def __init__(self, path: Path, *, footer: bool = False, label: str | None = None) -> None:
+        """`label`: how messages call it."""
         if not stat.S_ISREG(os.stat(path).st_mode):  # before it is opened: a pipe would wait for a writer
             why = "rows are read more than once; write it to a file first"
-            raise InputError(f"{path} is no regular file, and {why}")
-        self.path, self._footer = path, footer
+            raise InputError(f"{label or path} is no regular file, and {why}")
+        self.path, self._footer = label or path, footer
         self._handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         weakref.finalize(self, os.close, self._handle)
-        self._identity = self._look()
+        self.identity = self._look()
 
     def check(self) -> None:
-        if self._look() != self._identity:
+        if self._look() != self.identity:
             how = "put back what it was, or release again what it is now"
             raise Changed(f"{self.path} was changed while it was read; {how}")
 
     def stream(self) -> io.RawIOBase:
         """The file's bytes from the start, whatever else reads it."""
         return _Stream(self, self._handle)
+
+    def streams(self) -> Iterator[tuple[bytes, io.RawIOBase]]:
+        """The bytes of all files of the table: of this one, of which no folder says anything."""
+        yield b"", self.stream()
 
     def arrow(self) -> Any:
         """The same, for pyarrow."""

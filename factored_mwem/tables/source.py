@@ -1,6 +1,6 @@
 """Source: any input as a Table: names, Arrow types and a stream of record batches that can be read twice.
 
-The only file that opens an input, with the one list of its suffixes.
+Every input comes by here: files are found in `places` and opened in `opened`, objects are opened here.
 """
 
 from __future__ import annotations
@@ -13,40 +13,31 @@ from typing import Any, NoReturn, Protocol
 
 import pyarrow as pa
 
+from factored_mwem.domain.dialect import PLAIN, Dialect
 from factored_mwem.errors import InputError
 from factored_mwem.tables.arrow_input import (
     MAX_BATCH_ROWS,
     UNREADABLE,
     DatasetFiles,
-    read_arrow,
-    read_parquet,
-    readable,
     reason,
     sound_batches,
     whole_table,
 )
-from factored_mwem.tables.delimited import read_delimited
-from factored_mwem.tables.input_file import InputFile, Origin
-from factored_mwem.tables.text_form import Form, Records, read_form
-
-TEXT_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
-ARROW_SUFFIXES = (".feather", ".arrow")
-PARQUET_SUFFIXES = (".parquet", ".pq")
-SUFFIXES = (*TEXT_SUFFIXES, *ARROW_SUFFIXES, *PARQUET_SUFFIXES)
-
-
-def suffix_of(path: Path) -> str:
-    """The longest of SUFFIXES that the name ends with, in whatever case; "" where there is none."""
-    return max((suffix for suffix in SUFFIXES if path.name.lower().endswith(suffix)), key=len, default="")
-
-
-def stem(path: Path) -> str:
-    """The table's name without its suffixes: `adult.csv.gz` -> `adult`."""
-    return path.name[: -len(suffix)] if (suffix := suffix_of(path)) else path.stem
+from factored_mwem.tables.input_file import Origin
+from factored_mwem.tables.opened import Reading, open_places
+from factored_mwem.tables.places import is_place, places_of
+from factored_mwem.tables.suffixes import TEXT_SUFFIXES
+from factored_mwem.tables.text_form import Form, Records
 
 
 def is_text_file(source: Any) -> bool:
-    return isinstance(source, str | Path) and suffix_of(Path(source)) in TEXT_SUFFIXES
+    """Whether something names a text file, or several."""
+    if not is_place(source):
+        return False
+    try:
+        return places_of(source)[0].suffix in TEXT_SUFFIXES
+    except (InputError, OSError, ValueError):  # which opening will say
+        return False
 
 
 class Private:
@@ -75,13 +66,24 @@ class Visible(Protocol):
     def text(self) -> bool:
         """Whether every column is raw text whose type only the domain can tell (CSV)."""
 
+    @property
+    def said(self) -> tuple[str, ...]:
+        """Columns of a typed table that are text whose type only the domain can tell."""
+
+    @property
+    def zone(self) -> str | None:
+        """Of timestamps in a text table, which come back in it."""
+
     def check_column(self, name: str, what: str = "") -> None:
         """InputError where there is no such column, with those that there are."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Table(Private):
-    """`schema` (names and types: public) and `read`, which starts a fresh pass over some columns' rows."""
+    """`schema` (names and types: public) and `read`, which starts a fresh pass over some columns' rows.
+
+    A column of text may come as a dictionary, from batch to batch another one.
+    """
 
     schema: pa.Schema
     text: bool
@@ -90,7 +92,11 @@ class Table(Private):
     form: Form | None = None
     """How such a text is written."""
     origin: Origin | None = None
-    """The file behind it."""
+    """The file, or the files, behind it."""
+    said: tuple[str, ...] = ()
+    """Columns of a typed table that are text whose type only the domain can tell: names of folders say it."""
+    zone: str | None = None
+    """Of timestamps in a text table, which come back in it."""
     __getstate__ = Private.__getstate__
 
     def check_column(self, name: str, what: str = "") -> None:
@@ -119,11 +125,23 @@ def check_column(schema: pa.Schema, name: str, what: str = "") -> None:
         raise InputError(f"no column {name!r}{what} in the table; it has {known}")
 
 
-def open_table(source: Any, records: Records = "checked") -> Table:
-    """A path, a pyarrow object or any data frame as a Table, read on demand; `records` as in Policy."""
+def open_table(
+    source: Any,
+    records: Records = "checked",
+    dialect: Dialect = PLAIN,
+    names: Sequence[str] | None = None,
+) -> Table:
+    """A path or URI, a folder, a glob or a list of them, a pyarrow object or any data frame as a Table, read
+    on demand.
+
+    `records` as in Policy, `dialect`: how a text file is written; `names`: the columns of JSON lines.
+    """
     if isinstance(source, Table):
         return source
-    table = _open_path(Path(source), records) if isinstance(source, str | Path) else _open_object(source)
+    if is_place(source):
+        table = _open_path(source, Reading(records, dialect, None if names is None else tuple(names)))
+    else:
+        table = _open_object(source)
     try:
         names = table.schema.names
     except UnicodeDecodeError:
@@ -143,6 +161,10 @@ def open_table(source: Any, records: Records = "checked") -> Table:
     if records != "checked" and not table.text:
         how = f"--{records} says how the lines of a text file are read"
         raise InputError(f"{how}; leave it out with a typed table")
+    if dialect != PLAIN and not table.text:
+        flag = next(name for name in type(dialect).model_fields if getattr(dialect, name) is not None)
+        how = f"--{flag.replace('_', '-')} says how a text file is written"
+        raise InputError(f"{how}; leave it out with a typed table")
     return _nulls_as_text(table)
 
 
@@ -154,8 +176,9 @@ def _nulls_as_text(table: Table) -> Table:
     schema = pa.schema(fields)
 
     def read(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        wanted = pa.schema([schema.field(name) for name in columns])
-        return (batch.cast(wanted) for batch in table.read(columns))
+        for batch in table.read(columns):
+            found = (c.cast(pa.string()) if pa.types.is_null(c.type) else c for c in batch.columns)
+            yield pa.RecordBatch.from_arrays(list(found), names=list(columns))
 
     return replace(table, schema=schema, read=read)
 
@@ -188,37 +211,9 @@ def _typed(
     return lambda columns: sound_batches(where, lambda: read(list(columns)))
 
 
-def _open_path(path: Path, records: Records) -> Table:
-    suffix = suffix_of(path)
+def _open_path(source: Any, reading: Reading) -> Table:
     try:
-        if not path.exists():
-            raise InputError(f"no file {path}")
-        if path.is_dir():
-            raise InputError(f"{path} is a folder; name a file in it")
-        if suffix in TEXT_SUFFIXES:
-            return _open_text(InputFile(path), records)
-        if suffix in ARROW_SUFFIXES:
-            file = InputFile(path)
-            schema = pa.ipc.open_file(file.arrow()).schema
-            return Table(schema, False, _typed(path, lambda columns: read_arrow(file, columns)), origin=file)
-        if suffix in PARQUET_SUFFIXES:
-            import pyarrow.parquet as pq
-
-            file = InputFile(path, footer=True)
-            schema = pq.ParquetFile(file.arrow()).schema_arrow
-            return Table(
-                schema, False, _typed(path, lambda columns: read_parquet(file, columns)), origin=file
-            )
+        return Table(*open_places(places_of(source), reading))
     except UNREADABLE as error:
-        raise InputError(f"cannot read {path}: {reason(error)}") from None
-    raise InputError(f"{path}: unknown kind of file; use .csv, .csv.gz, .tsv, .parquet, .feather or .arrow")
-
-
-def _open_text(file: InputFile, records: Records) -> Table:
-    form = read_form(file, records)
-    schema = pa.schema([(name, pa.string()) for name in form.names])
-
-    def read(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        return readable(file.path, lambda: read_delimited(file, form, columns))
-
-    return Table(schema, True, read, form, file)
+        why = reason(error)
+    raise InputError(f"cannot read {source if isinstance(source, str | Path) else 'the files'}: {why}")

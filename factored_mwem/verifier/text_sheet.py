@@ -11,7 +11,8 @@ from typing import Any
 from numpy.random import Generator
 
 from factored_mwem.tables.delimited import cells_of, leaves_open
-from factored_mwem.tables.source import Private, suffix_of
+from factored_mwem.tables.source import Private
+from factored_mwem.tables.suffixes import suffix_of
 from factored_mwem.tables.text_form import Form
 from factored_mwem.verifier.hostile import breaks_lines, choose, lines, quoted_cells, raw_cells
 from factored_mwem.verifier.stranger import Stranger, new_texts
@@ -31,7 +32,7 @@ class Lines(Private):
     @classmethod
     def read(cls, path: Path, form: Form, privacy_id: str | None, folder: Path) -> Lines:
         data, end = path.read_bytes(), form.line_end
-        data = gzip.decompress(data) if form.gzip else data
+        data = gzip.decompress(data) if form.packed else data
         header, records = data[: form.begins].removesuffix(end), data[form.begins :].split(end)
         if not records[-1]:
             records.pop()
@@ -97,7 +98,7 @@ class Lines(Private):
 
     def source(self, order: Sequence[int]) -> Path:
         data = self.form.line_end.join([self.header, *(self.records[number] for number in order), b""])
-        self.target.write_bytes(gzip.compress(data, 1) if self.form.gzip else data)
+        self.target.write_bytes(gzip.compress(data, 1) if self.form.packed else data)
         return self.target
 
 

@@ -14,7 +14,8 @@ from numpy.random import Generator
 
 from factored_mwem.errors import InputError
 from factored_mwem.tables.parsing import is_text, plain
-from factored_mwem.tables.source import PARQUET_SUFFIXES, Private
+from factored_mwem.tables.source import Private
+from factored_mwem.tables.suffixes import PARQUET_SUFFIXES
 from factored_mwem.verifier.hostile import typed_cells
 from factored_mwem.verifier.stranger import Stranger, new_texts, owner_of
 

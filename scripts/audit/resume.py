@@ -26,7 +26,8 @@ from factored_mwem import Cap, Domain, LedgerFile, Release, Workload
 from factored_mwem import crashpoints as faults
 from factored_mwem.accounting.accountant import Accountant
 from factored_mwem.accounting.unit import Unit
-from factored_mwem.ledger.journal import CODE_BYTES, HEAD, MAGIC, Journal, Journaled
+from factored_mwem.ledger.journal import CODE_BYTES, HEAD, MAGIC, Journaled
+from factored_mwem.ledger.journal_folder import JournalFile
 from factored_mwem.ledger.run import Booking, Run
 from factored_mwem.pipeline.release import make as make_release
 from factored_mwem.privacy.counts import PrivateRows
@@ -110,7 +111,7 @@ def journaled(unit: Unit) -> Check:
     tables = [PrivateRows.coded(codes_of(rows), domain_of((2, 3))) for rows in worst(unit)]
 
     def once(world: int, path: Path, session: Session) -> np.ndarray:
-        journal = Journal(path, b"key")
+        journal = JournalFile(path, b"key")
         try:
             if journal.header is None:
                 journal.begin({})

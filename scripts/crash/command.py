@@ -2,6 +2,7 @@
 are compared with what it drew.
 
     python scripts/crash [--quick|--full] [--random N] [--only WORDS] [-o FOLDER] [--plant NAME]
+        [--ledger URI]
 
 One process loads everything once; every trial is a fork of it that runs the real command line and ends as the
 trial says: by SIGKILL, by abort (as native code would), by SIGTERM, ctrl-C, `MemoryError`, a full disk or an
@@ -14,8 +15,8 @@ unexpected error. After that, and after running it again, must hold:
   the last before the crash was made twice;
 - a third run reuses the files and draws nothing.
 
-`--plant` breaks the product on purpose (see PLANTS) and must end in violations. Exit code 1 where there are
-any.
+`--ledger` keeps the books in that database, where the ledger is made anew for every trial. `--plant` breaks
+the product on purpose (see PLANTS) and must end in violations. Exit code 1 where there are any.
 """
 
 from __future__ import annotations
@@ -102,11 +103,18 @@ class Result:
     violations: list[str] = field(default_factory=list)
 
 
+class Setting(NamedTuple):
+    """What all trials share: a planted bug, and the database of the ledger."""
+
+    plant: str | None
+    database: str | None
+
+
 def try_out(
-    folder: Path, case: str, hook: Hook, *, expected: int, kill_after: float = 0.0, plant: str | None = None
+    folder: Path, case: str, hook: Hook, setting: Setting, *, expected: int, kill_after: float = 0.0
 ) -> Result:
     """A crash, the same command again, and again."""
-    trial = Trial.of(folder, case)
+    trial, plant = Trial.of(folder, case, setting.database), setting.plant
     code, line = trial.fork(hook, kill_after=kill_after, plant=plant)
     found = Result(code != 0, trial.draws, violations=trial.visible() + trial.booked())
     wrong = found.violations
@@ -163,9 +171,9 @@ def deaths(quick: bool) -> Iterator[Death]:
             yield from (Death(case, ending, point, 1) for ending in ENDINGS[1:])
 
 
-def duration(folder: Path, case: str) -> float:
+def duration(folder: Path, case: str, setting: Setting) -> float:
     """Seconds of an undisturbed run, for random moments to be drawn from."""
-    trial, start = Trial.of(folder, case), time.monotonic()
+    trial, start = Trial.of(folder, case, setting.database), time.monotonic()
     code, _ = trial.fork()
     assert code == 0, (folder / "stderr").read_text()
     return time.monotonic() - start
@@ -181,7 +189,9 @@ def main() -> None:
     parser.add_argument("--only", default="", help="trials whose name holds this")
     parser.add_argument("--plant", choices=sorted(PLANTS), help="break the product on purpose")
     parser.add_argument("-o", "--output", type=Path, help="folder for crash.json")
+    parser.add_argument("--ledger", metavar="URI", help="a database for the ledger")
     given = parser.parse_args()
+    setting = Setting(given.plant, given.ledger)
     conversion.load_opendp()
     warmup.warm_up()
     warmup.compile_all(name for half in warmup.HALVES for name in half)
@@ -193,16 +203,16 @@ def main() -> None:
             if given.only in name:
                 (folder := Path(root, str(number))).mkdir()
                 results[name] = try_out(
-                    folder, case, at_point(point, nth, ending), expected=CODES[ending], plant=given.plant
+                    folder, case, at_point(point, nth, ending), setting, expected=CODES[ending]
                 )
         for case in CASES if moments else ():
             (folder := Path(root, f"{case}-time")).mkdir()
-            whole = duration(folder, case)
+            whole = duration(folder, case, setting)
             for number in range(moments // len(CASES)):
                 (folder := Path(root, f"{case}-{number}")).mkdir()
                 moment = random.uniform(0.005, whole)
                 results[f"{case}, kill, random #{number}"] = try_out(
-                    folder, case, lambda _: None, expected=-9, kill_after=moment, plant=given.plant
+                    folder, case, lambda _: None, setting, expected=-9, kill_after=moment
                 )
     report(results, given.output)
 

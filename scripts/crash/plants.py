@@ -10,8 +10,8 @@ from factored_mwem import crashpoints as faults
 from factored_mwem import files
 from factored_mwem.accounting.accountant import Accountant
 from factored_mwem.files import IfExists
-from factored_mwem.ledger import file as ledger_file
 from factored_mwem.ledger import journal, run
+from factored_mwem.ledger.ledger import Ledger
 
 
 def no_journal() -> None:
@@ -20,18 +20,34 @@ def no_journal() -> None:
     journal.Journal.waiting = property(lambda self: False)  # type: ignore[assignment, method-assign]
 
 
+def uncommitted() -> None:
+    """A draw is used before its record is committed."""
+    from factored_mwem.ledger import journal_table
+
+    def keep(self: journal_table.JournalRows, start: bytes, rest: bytes) -> None:
+        if self._db.db.info.transaction_status == 0:
+            self._db.execute("BEGIN")
+        values = (self._name, self._written, start + rest)
+        self._db.execute("INSERT INTO journals VALUES (?, ?, ?)", values)
+        faults.reach("half journalled")
+        if self._written == 0:
+            self._db.execute("COMMIT")
+
+    journal_table.JournalRows._keep = keep  # type: ignore[method-assign]
+
+
 def refund() -> None:
     """A run that fails is struck from the books."""
-    change = ledger_file.LedgerFile.change
+    change = Ledger.change
 
-    def forgiving(self: ledger_file.LedgerFile, number: int, state: str, **facts: object) -> None:
+    def forgiving(self: Ledger, number: int, state: str, **facts: object) -> None:
         if state == "failed":
             with self._writing() as db:
                 db.execute("DELETE FROM releases WHERE id = ?", (number,))
         else:
             change(self, number, state, **facts)  # type: ignore[arg-type]
 
-    ledger_file.LedgerFile.change = forgiving  # type: ignore[method-assign, assignment]
+    Ledger.change = forgiving  # type: ignore[method-assign, assignment]
 
 
 def late_books() -> None:
@@ -63,5 +79,11 @@ def in_place() -> None:
     files.replacing = straight
 
 
-PLANTS = {"no-journal": no_journal, "refund": refund, "late-books": late_books, "in-place": in_place}
+PLANTS = {
+    "uncommitted": uncommitted,
+    "no-journal": no_journal,
+    "refund": refund,
+    "late-books": late_books,
+    "in-place": in_place,
+}
 """Bugs of which each must be seen: what it does, by name."""

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from factored_mwem import Cap, LedgerFile, Neighbours, Release
+from factored_mwem import Cap, Neighbours, Release, create_ledger, open_ledger
 from factored_mwem import crashpoints as faults
 from factored_mwem.accounting.accountant import price
 from factored_mwem.cli import main as cli
@@ -44,10 +44,18 @@ class Trial:
 
     folder: Path
     case: str
+    ledger: str = ""
+    """Where it is."""
 
     @classmethod
-    def of(cls, folder: Path, case: str) -> Trial:
-        trial = cls(folder, case)
+    def of(cls, folder: Path, case: str, database: str | None = None) -> Trial:
+        """`database`: a URI, in which the ledger is made anew; with none, it is a file in the folder."""
+        trial = cls(folder, case, database or str(folder / "books"))
+        if database is not None:
+            import psycopg
+
+            with psycopg.connect(database, autocommit=True) as db:
+                db.execute("DROP SCHEMA IF EXISTS fmwem_ledger CASCADE")
         rng = random.Random(3)
         with open(folder / "t.csv", "w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file)
@@ -61,12 +69,12 @@ class Trial:
                 {"name": "pay", "type": "integer", "constraints": pays, "bins": 5},
             ]
             (folder / "t.domain.json").write_text(json.dumps({"fields": fields}))
-        books = LedgerFile.create(folder / "books")
+        books = create_ledger(trial.ledger)
         books.add("t", Cap.of(2.0, 1e-9), Neighbours.ADD_REMOVE, 1)
         return trial
 
     def arguments(self, run_id: str = "r") -> list[str]:
-        books = ["--ledger", "books", "--dataset", "t", "--run-id", run_id, "--json"]
+        books = ["--ledger", self.ledger, "--dataset", "t", "--run-id", run_id, "--json"]
         return [
             "fmwem",
             "release",
@@ -151,12 +159,12 @@ class Trial:
 
     def booked(self) -> list[str]:
         """Whether the ledger says less than the truth, or its chain and its rows differ."""
-        entries = LedgerFile(self.folder / "books").entries("t")
+        entries = open_ledger(self.ledger).entries("t")
         wrong = ["draws that the ledger does not know"] if self.draws and not entries else []
         return (
             wrong
             + (["two entries for one run"] if len(entries) > 1 else [])
-            + check_books(self.folder / "books")["problems"]
+            + check_books(self.ledger)["problems"]
         )
 
     def agreed(self) -> tuple[int, float, list[str]]:
@@ -164,7 +172,7 @@ class Trial:
         ended well.
         """
         manifest = Manifest.model_validate_json((self.folder / FILES["manifest"]).read_bytes())
-        entries = LedgerFile(self.folder / "books").entries("t")
+        entries = open_ledger(self.ledger).entries("t")
         cost = sum(
             (price(c.mechanism, scale=c.scale, sensitivity=c.sensitivity) for c in manifest.ledger),
             Fraction(0),
@@ -175,7 +183,7 @@ class Trial:
             sum((e.cost.delta for e in entries), Fraction(0)),
         )
         wrong = [] if booked == (cost, delta) else ["the books and the manifest differ"]
-        wrong += check_books(self.folder / "books", [self.folder / FILES["manifest"]])["problems"]
+        wrong += check_books(self.ledger, [self.folder / FILES["manifest"]])["problems"]
         if [e.state for e in entries] != ["finished"]:
             return (
                 self.draws - len(manifest.ledger),

@@ -26,7 +26,8 @@ from factored_mwem.errors import Busy
 from factored_mwem.files import IfExists
 from factored_mwem.ledger import report as books
 from factored_mwem.ledger.entries import Reservation
-from factored_mwem.ledger.journal import Journal
+from factored_mwem.ledger.journal import code_of
+from factored_mwem.ledger.journal_folder import JournalFile
 from factored_mwem.pipeline import manifest_check
 from factored_mwem.pipeline.model_file import digest_of
 from factored_mwem.tables.formats import write_batches
@@ -373,7 +374,7 @@ def run_journal(path: Path) -> bool:
     place = path.parent / "x.journals" / "r.journal"
     place.parent.mkdir(exist_ok=True)
     place.write_bytes(path.read_bytes())
-    journal = allowed(lambda: Journal(place, KEY))
+    journal = allowed(lambda: JournalFile(place, KEY))
     if journal is None:
         return False
     try:
@@ -392,7 +393,7 @@ def _journal_corpus(folder: Path) -> list[bytes]:
     found = []
     for draws in (0, 1, 4):
         place.unlink(missing_ok=True)
-        with contextlib.suppress(Busy), contextlib.closing(Journal(place, KEY)) as journal:
+        with contextlib.suppress(Busy), contextlib.closing(JournalFile(place, KEY)) as journal:
             journal.begin({"machine": [1.0, 2.0], "seed": 3})
             for i in range(draws):
                 journal.append({"method": "add", "scale": 0.5 + i}, np.arange(20 * i))
@@ -405,8 +406,6 @@ def _make_journal(random: Random, corpus: Sequence[bytes]) -> bytes:
     data = random.choice(corpus)
     if random.random() < 0.5:
         return hostile.damaged(data, random, corpus)
-    code = Journal.__new__(Journal)
-    code._key = KEY
     records = []
     for number in range(random.randrange(4)):
         body = random.choice(
@@ -423,7 +422,7 @@ def _make_journal(random: Random, corpus: Sequence[bytes]) -> bytes:
             + random.choice((number, number, 0, 2**63)).to_bytes(8, "little")
             + len(body).to_bytes(8, "little")
         )
-        records.append(head + body + code._code(head, body))
+        records.append(head + body + code_of(KEY, head, body))
     return random.choice((b"", data)) + b"".join(records)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.feather as pf
+import pyarrow.orc as orc
 import pyarrow.parquet as pq
 
 from factored_mwem import Attribute, Domain, FmwemError, NothingLearnt, release
@@ -303,6 +304,8 @@ def _bytes_of(table: pa.Table, kind: str, random: Random) -> bytes:
             use_dictionary=random.random() < 0.5,
             row_group_size=4,
         )
+    elif kind == "orc":
+        orc.write_table(table, sink, compression=random.choice(("uncompressed", "snappy", "zstd", "zlib")))
     else:
         pf.write_feather(table, sink, compression=random.choice(("uncompressed", "lz4", "zstd")), version=2)
     return sink.getvalue()
@@ -364,5 +367,6 @@ TARGETS = {
     ),
     "parquet": Target(".parquet", _arrow_corpus("parquet"), _make_arrow("parquet"), run_table),
     "feather": Target(".feather", _arrow_corpus("feather"), _make_arrow("feather"), run_table),
+    "orc": Target(".orc", _arrow_corpus("orc"), _make_arrow("orc"), run_table),
     "release": Target(".csv", _csv_corpus, _make_release, run_release),
 }

@@ -27,7 +27,7 @@ from factored_mwem.backends.source import Local, Spill
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import Busy
 from factored_mwem.pipeline.release import make
-from factored_mwem.privacy.counts import PrivateRows
+from factored_mwem.privacy.counts import PrivateRows, Rows
 from factored_mwem.request import Request
 from factored_mwem.tables.source import open_table
 from factored_mwem.workload.workload import Workload
@@ -52,7 +52,7 @@ def batches_of(table: pa.Table, rows: int) -> Local:
 @pytest.mark.parametrize("rows", [0, 1, 7, 1000])
 @pytest.mark.parametrize("most", [0.0, 40.0, 4000.0])
 def test_codes_in_files_are_those_in_memory(rows: int, most: float, tmp_path: Path) -> None:
-    table = open_table(table_of(rows))
+    table = batches_of(table_of(rows), 90).table  # in parts, some of them before it spills
     inside, outside = encode_table(DOMAIN, table), encode_table(DOMAIN, table, most, tmp_path)
     for one, other in zip(inside.columns, outside.columns, strict=True):
         assert one.dtype == other.dtype and np.array_equal(one, other)
@@ -186,6 +186,20 @@ def test_every_input_to_the_noise_is_the_same_whatever_holds_the_rows(
     assert len(reference) > 5 and passes == 2
     assert fitted("memory", asked, monkeypatch, spill=0.0) == (reference, 2)
     assert fitted("dear", asked, monkeypatch) == (reference, 1)
+
+
+def test_views_that_are_no_candidates_are_counted_with_them() -> None:
+    """In the same pass, whatever their order among the candidates."""
+    rng, shape = np.random.default_rng(5), (3, 4, 2, 5)
+    codes = [rng.integers(0, s, 300).astype(np.uint8) for s in shape]
+    domain = Domain.from_dict(dict(zip("abcd", shape, strict=True)))
+    pairs = Workload.marginals(2).candidates(domain)
+    counts = PrivateRows.coded(codes, domain).count(pairs, [(0, 1, 3), (1, 2), (0, 2, 3)]).reveal()
+    straight = Rows.coded(codes, shape)
+    assert sorted(counts.also) == [(0, 1, 3), (0, 2, 3)]
+    counts.data = None  # nothing is counted from here on
+    for view in [(0, 1, 3), (1, 2), (0, 2, 3), (2, 3), (1,), ()]:
+        assert np.array_equal(counts.marginal(view), straight.marginal(view)), view
 
 
 # ---- wider marginals

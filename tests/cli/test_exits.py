@@ -337,10 +337,10 @@ def test_an_argument_in_the_wrong_place_is_not_quoted_behind_the_error() -> None
 
 def test_who_waits_is_told_what_another_id_costs(books: Path) -> None:
     file = LedgerFile(books)
-    from factored_mwem.ledger.journal import Journal
+    from factored_mwem.ledger.journal_folder import JournalFile
 
-    file.journals.mkdir()
-    held = Journal(file.journals / "x", b"k")
+    file.journals.path.mkdir()
+    held = JournalFile(file.journals.path / "x", b"k")
     with pytest.raises(Busy, match="pays again"):
-        Journal(file.journals / "x", b"k")
+        JournalFile(file.journals.path / "x", b"k")
     held.close()

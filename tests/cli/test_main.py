@@ -123,8 +123,8 @@ REFUSED: list[tuple[int, str, list[Any]]] = [
         ["t.csv"],
     ),
     (2, "no file none.csv", ["none.csv", "--marginals", 1]),
-    (2, "is a folder; name a file in it", [".", "--marginals", 1]),
-    (2, "unknown kind of file", ["t.domain.json", "--marginals", 1]),
+    (2, "o.parquet lies in the folder that is the table", [".", "--marginals", 1, "-o", "o.parquet"]),
+    (2, ".json files are not read", ["t.domain.json", "--marginals", 1]),
     (2, "epsilon=0.0: must be a positive number", ["t.csv", "--marginals", 1, "--epsilon", 0]),
     (2, "epsilon=-1.0: must be a positive number", ["t.csv", "--marginals", 1, "--epsilon", -1]),
     (
@@ -557,7 +557,7 @@ def test_bad_tables(here: Path, fmwem: Fmwem) -> None:
         ("empty.csv", "", "is empty"),
         ("open.csv", f'a,b\n{CANARY},"2\n1,2\n', "a quote is open where the line ends"),
         ("twice.csv", "a,a\n1,2\n", "two columns named 'a'"),
-        ("nameless.csv", ",b\n1,2\n", "column 1 of the header has no name"),
+        ("nameless.csv", "b,\n1,2\n", "column 2 of the header has no name"),
     ):
         (here / name).write_text(content)
         done = fmwem("release", name, "--marginals", 1)

@@ -33,9 +33,9 @@ from factored_mwem.ledger import file as ledger_file
 from factored_mwem.ledger.chain import Row
 from factored_mwem.ledger.entries import Reservation
 from factored_mwem.ledger.file import LedgerFile
-from factored_mwem.ledger.form import CHAIN
 from factored_mwem.ledger.report import books as read_books
 from factored_mwem.ledger.report import export
+from factored_mwem.ledger.schema import CHAIN
 from factored_mwem.pipeline.manifest import Manifest
 from factored_mwem.pipeline.manifest_check import check_books
 

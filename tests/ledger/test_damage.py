@@ -24,7 +24,7 @@ from factored_mwem.errors import BudgetExceeded, FmwemError
 from factored_mwem.ledger import form
 from factored_mwem.ledger.entries import Reservation
 from factored_mwem.ledger.file import LedgerFile
-from factored_mwem.ledger.journal import Journal
+from factored_mwem.ledger.journal_folder import JournalFile
 from factored_mwem.ledger.report import books, export
 from factored_mwem.pipeline.manifest_check import check_books
 
@@ -159,7 +159,7 @@ def test_any_value_in_any_cell_is_read_or_refused(
 @pytest.fixture(scope="module")
 def journal(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("journal") / "journal"
-    written = Journal(path, b"key")
+    written = JournalFile(path, b"key")
     written.begin({"seed": 1})
     for i in range(8):
         written.append({"draw": "add", "i": i}, np.arange(i))
@@ -174,7 +174,7 @@ def test_a_glimpse_of_a_damaged_journal_is_its_header_or_nothing(
 ) -> None:
     path = journal.with_name("glimpsed")
     path.write_bytes(edited(journal.read_bytes(), changes))
-    assert Journal.glimpse(path, b"key") in ({"seed": 1}, None)
+    assert JournalFile.glimpse(path, b"key") in ({"seed": 1}, None)
 
 
 @fuzzed
@@ -186,7 +186,7 @@ def test_a_damaged_journal_is_a_prefix_or_refused(
     path = journal.with_name("torn")
     path.write_bytes(edited(journal.read_bytes(), changes))
     try:
-        read = Journal(path, b"key")
+        read = JournalFile(path, b"key")
     except FmwemError as error:
         assert one_line(error)
         return

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.places import Place
 from support.runs import sql
 
 from factored_mwem.accounting.cap import Cap, Cost
@@ -20,9 +21,12 @@ from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Neighbours
 from factored_mwem.errors import BudgetExceeded, Busy, InputError
 from factored_mwem.ledger import file as ledger_file
-from factored_mwem.ledger import form
+from factored_mwem.ledger import form, schema
+from factored_mwem.ledger import ledger as ledger_module
 from factored_mwem.ledger.entries import Reservation
 from factored_mwem.ledger.file import LedgerFile
+from factored_mwem.ledger.ledger import Ledger
+from factored_mwem.ledger.opening import open_ledger
 from factored_mwem.ledger.report import books, export
 from factored_mwem.policy import Policy
 
@@ -36,7 +40,15 @@ def file(tmp_path: Path) -> LedgerFile:
     return made
 
 
-def enter(file: LedgerFile, run_id: str | None = None, cost: Cost = PURE) -> int:
+@pytest.fixture
+def ledger(new_place: Place) -> Ledger:
+    """Of each kind."""
+    made = open_ledger(str(new_place))
+    made.add("adult", Cap.of(1.0, 0.0), Neighbours.ADD_REMOVE, 1)
+    return made
+
+
+def enter(file: Ledger, run_id: str | None = None, cost: Cost = PURE) -> int:
     mark = secrets.token_hex(16)
     return file.reserve(Reservation("adult", cost, run_id, {"k": [1]}, b"f", "1", mark))
 
@@ -50,9 +62,9 @@ def test_a_new_ledger_is_private_and_never_overwritten(tmp_path: Path) -> None:
         LedgerFile.create(tmp_path / "none" / "books")
 
 
-def test_an_entry_keeps_what_it_was_given_and_moves_on(file: LedgerFile) -> None:
-    number = enter(file, "r")
-    entry = file.find("adult", "r")
+def test_an_entry_keeps_what_it_was_given_and_moves_on(ledger: Ledger) -> None:
+    number = enter(ledger, "r")
+    entry = ledger.find("adult", "r")
     assert entry is not None
     assert (entry.state, entry.cost, entry.parameters, entry.fingerprint, entry.files) == (
         "reserved",
@@ -62,80 +74,83 @@ def test_an_entry_keeps_what_it_was_given_and_moves_on(file: LedgerFile) -> None
         [],
     )
     less = Cost(Composition.PURE, Fraction(1, 5))
-    file.change(number, "spent", spent=less)
-    assert file.entries("adult")[0].cost == less
-    file.change(number, "finished", files=[{"data": "00"}])
-    file.change(number, "failed")  # what is finished stays so
-    assert (file.entries("adult")[0].state, file.entries("adult")[0].files) == ("finished", [{"data": "00"}])
+    ledger.change(number, "spent", spent=less)
+    assert ledger.entries("adult")[0].cost == less
+    ledger.change(number, "finished", files=[{"data": "00"}])
+    ledger.change(number, "failed")  # what is finished stays so
+    assert (ledger.entries("adult")[0].state, ledger.entries("adult")[0].files) == (
+        "finished",
+        [{"data": "00"}],
+    )
 
 
 @pytest.mark.parametrize("state", ["reserved", "spent", "finished", "failed"])
-def test_every_state_counts(file: LedgerFile, state: str) -> None:
+def test_every_state_counts(ledger: Ledger, state: str) -> None:
     """No state is a refund: after four quarters nothing more is admitted, whatever became of them."""
     for _ in range(4):
-        file.change(enter(file), state)
+        ledger.change(enter(ledger), state)
     with pytest.raises(BudgetExceeded, match="nothing is left"):
-        enter(file, cost=Cost(Composition.PURE, Fraction(1, 10**6)))
-    assert len(file.entries("adult")) == 4
+        enter(ledger, cost=Cost(Composition.PURE, Fraction(1, 10**6)))
+    assert len(ledger.entries("adult")) == 4
 
 
-def test_what_is_refused_writes_nothing_and_says_what_is_left(file: LedgerFile) -> None:
-    enter(file)
-    before = file.path.read_bytes()
-    for attempt in (file.check, lambda name, cost: enter(file, cost=cost)):
+def test_what_is_refused_writes_nothing_and_says_what_is_left(ledger: Ledger) -> None:
+    enter(ledger)
+    before = ledger.snapshot()
+    for attempt in (ledger.check, lambda name, cost: enter(ledger, cost=cost)):
         with pytest.raises(
             BudgetExceeded, match=r"--epsilon 0\.7\d* at --delta 0 is the most that would fit"
         ):
             attempt("adult", Cost(Composition.PURE, Fraction(4, 5)))
-    assert file.path.read_bytes() == before
+    assert ledger.snapshot() == before
     with pytest.raises(InputError, match="no dataset 'census'"):
-        file.check("census", PURE)
+        ledger.check("census", PURE)
     with pytest.raises(InputError, match="stays what it is"):
-        file.add("adult", Cap.of(9.0, 0.0), Neighbours.ADD_REMOVE, 1)
+        ledger.add("adult", Cap.of(9.0, 0.0), Neighbours.ADD_REMOVE, 1)
 
 
-def test_the_limits_are_those_of_the_first_release(tmp_path: Path) -> None:
+def test_the_limits_are_those_of_the_first_release(new_place: Place) -> None:
     """With hindsight a cap would have room for more learnt categories, or more rho; whoever asks has seen the
     first release by then.
     """
-    file = LedgerFile.create(tmp_path / "books")
-    file.add("adult", Cap.of(1.0, 1e-9), Neighbours.ADD_REMOVE, 1)
+    ledger = open_ledger(str(new_place))
+    ledger.add("adult", Cap.of(1.0, 1e-9), Neighbours.ADD_REMOVE, 1)
     small = Cost(Composition.ZCDP, Fraction(1, 1000))
-    enter(file, cost=small)
-    limits = file.dataset("adult").limits
-    assert limits == file.dataset("adult").cap.limits(small)
+    enter(ledger, cost=small)
+    limits = ledger.dataset("adult").limits
+    assert limits == ledger.dataset("adult").cap.limits(small)
     with pytest.raises(BudgetExceeded, match="learnt categories"):
-        enter(file, cost=Cost(Composition.ZCDP, Fraction(1, 10**6), Fraction(2e-10)))
-    enter(file, cost=Cost(Composition.ZCDP, Fraction(1, 10**6), Fraction(1e-10)))
-    assert file.dataset("adult").limits == limits
-    assert [e.cost.delta for e in file.entries("adult")] == [0, Fraction(1e-10)]
+        enter(ledger, cost=Cost(Composition.ZCDP, Fraction(1, 10**6), Fraction(2e-10)))
+    enter(ledger, cost=Cost(Composition.ZCDP, Fraction(1, 10**6), Fraction(1e-10)))
+    assert ledger.dataset("adult").limits == limits
+    assert [e.cost.delta for e in ledger.entries("adult")] == [0, Fraction(1e-10)]
 
 
-def test_a_learnt_domain_fits_after_a_declared_one_by_default(tmp_path: Path) -> None:
+def test_a_learnt_domain_fits_after_a_declared_one_by_default(new_place: Place) -> None:
     """The share of delta that a cap keeps is the one that a release takes, to the last bit of its float."""
-    file = LedgerFile.create(tmp_path / "books")
-    file.add("adult", Cap.of(2.0, 1e-9), Neighbours.ADD_REMOVE, 1)
+    ledger = open_ledger(str(new_place))
+    ledger.add("adult", Cap.of(2.0, 1e-9), Neighbours.ADD_REMOVE, 1)
     for learn in (False, True):
         budget = Policy.of(epsilon=0.2, delta=1e-9).budget(learn_domain=learn)
-        enter(file, cost=Cost(budget.composition, budget.amount, budget.discovery_delta))
-    assert len(file.entries("adult")) == 2
+        enter(ledger, cost=Cost(budget.composition, budget.amount, budget.discovery_delta))
+    assert len(ledger.entries("adult")) == 2
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(1e-6, 0.01), (2e-5, 0.5), (1e9, 1e-200)])
-def test_extreme_caps_can_be_read_again(tmp_path: Path, epsilon: float, delta: float) -> None:
-    file = LedgerFile.create(tmp_path / "books")
-    file.add("adult", Cap.of(epsilon, delta), Neighbours.ADD_REMOVE, 1)
-    number = enter(file, cost=Cost(Composition.ZCDP, Fraction(1, 2**80), Fraction(1e-205)))
-    file.change(number, "spent", spent=Cost(Composition.ZCDP, Fraction(1, 2**80), Fraction(1e-205)))
-    assert len(file.entries("adult")) == 1 and file.dataset("adult").limits is not None
+def test_extreme_caps_can_be_read_again(new_place: Place, epsilon: float, delta: float) -> None:
+    ledger = open_ledger(str(new_place))
+    ledger.add("adult", Cap.of(epsilon, delta), Neighbours.ADD_REMOVE, 1)
+    number = enter(ledger, cost=Cost(Composition.ZCDP, Fraction(1, 2**80), Fraction(1e-205)))
+    ledger.change(number, "spent", spent=Cost(Composition.ZCDP, Fraction(1, 2**80), Fraction(1e-205)))
+    assert len(ledger.entries("adult")) == 1 and ledger.dataset("adult").limits is not None
 
 
-def test_what_was_spent_is_said_once(file: LedgerFile) -> None:
+def test_what_was_spent_is_said_once(ledger: Ledger) -> None:
     """The first to say it had drawn all there was; a later, lower figure would be a refund."""
-    number = enter(file)
+    number = enter(ledger)
     for amount in (Fraction(1, 5), Fraction(1, 100)):
-        file.change(number, "spent", spent=Cost(Composition.PURE, amount))
-    assert file.entries("adult")[0].cost.amount == Fraction(1, 5)
+        ledger.change(number, "spent", spent=Cost(Composition.PURE, amount))
+    assert ledger.entries("adult")[0].cost.amount == Fraction(1, 5)
 
 
 def test_a_commit_waits_for_the_disk(file: LedgerFile) -> None:
@@ -196,7 +211,7 @@ def test_a_file_with_more_or_less_than_our_tables_is_no_ledger(file: LedgerFile,
 
 
 def test_other_versions_and_other_files(file: LedgerFile, tmp_path: Path) -> None:
-    sql(file.path, f"PRAGMA user_version = {ledger_file.VERSION + 1}")
+    sql(file.path, f"PRAGMA user_version = {schema.VERSION + 1}")
     with pytest.raises(InputError, match="update it"):
         LedgerFile(file.path)
     for content in (b"", b"age,job\n1,2\n", os.urandom(5000)):
@@ -207,12 +222,12 @@ def test_other_versions_and_other_files(file: LedgerFile, tmp_path: Path) -> Non
         LedgerFile(tmp_path / "none")
 
 
-def test_costs_are_those_of_the_entries(file: LedgerFile) -> None:
+def test_costs_are_those_of_the_entries(ledger: Ledger) -> None:
     """Admission reads less of a row than a reader of the books; both say the same."""
-    file.change(enter(file), "spent", spent=Cost(Composition.PURE, Fraction(1, 5)))
-    enter(file)
-    with file._reading() as db:
-        assert ledger_file._costs(db, "adult") == [e.cost for e in file.entries("adult")]
+    ledger.change(enter(ledger), "spent", spent=Cost(Composition.PURE, Fraction(1, 5)))
+    enter(ledger)
+    with ledger._reading() as db:
+        assert ledger_module._costs(db, "adult") == [e.cost for e in ledger.entries("adult")]
 
 
 @pytest.mark.parametrize(
@@ -266,13 +281,13 @@ def test_a_read_only_ledger(file: LedgerFile) -> None:
         enter(file)
 
 
-def test_the_books_can_be_added_up_again(file: LedgerFile) -> None:
+def test_the_books_can_be_added_up_again(ledger: Ledger, new_place: Place) -> None:
     """What an auditor gets is enough to recompute what is spent; and it holds no key and no fingerprint."""
     for run_id in ("a", "b"):
-        enter(file, run_id)
-    exported: Any = export(file.path)
+        enter(ledger, run_id)
+    exported: Any = export(str(new_place))
     (dataset,) = exported["datasets"]
     assert sum(Fraction(r["counts"]["amount"]) for r in dataset["releases"]) == Fraction(1, 2)
-    shown = books(file.path)["datasets"][0]
+    shown = books(str(new_place))["datasets"][0]
     assert (shown["spent"], shown["left"], shown["left_pure"]) == (0.5, 0.0, 0.5)
-    assert file.key.hex() not in str(exported) and "fingerprint" not in str(exported)
+    assert ledger.key.hex() not in str(exported) and "fingerprint" not in str(exported)

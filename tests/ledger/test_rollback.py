@@ -20,10 +20,10 @@ from factored_mwem.accounting.cap import Cap
 from factored_mwem.accounting.unit import Neighbours
 from factored_mwem.cli.console import books_text
 from factored_mwem.errors import InputError, RolledBack
-from factored_mwem.ledger import journal_folder
 from factored_mwem.ledger.file import LedgerFile
-from factored_mwem.ledger.journal import HEAD, MAGIC, Journal
-from factored_mwem.ledger.journal_folder import unknown
+from factored_mwem.ledger.journal import HEAD, MAGIC
+from factored_mwem.ledger.journal_folder import JournalFile, JournalFolder
+from factored_mwem.ledger.journals import unknown
 from factored_mwem.ledger.report import books as show
 from factored_mwem.pipeline.manifest_check import check_books
 
@@ -140,7 +140,7 @@ def test_a_torn_first_draw_is_no_proof(books: Path) -> None:
 def test_a_run_beside_this_one_is_no_alarm(books: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another process reserves and draws between the two looks of this one, whichever of them is first."""
     died(books, "before draw", 3, run_id="first", epsilon=0.3)
-    looks = {"files": journal_folder._files, "marks": LedgerFile.marks}
+    looks = {"files": JournalFolder._files, "marks": LedgerFile.marks}
 
     def then_another(look: str) -> Any:
         def looked(file: LedgerFile) -> Any:
@@ -151,7 +151,7 @@ def test_a_run_beside_this_one_is_no_alarm(books: Path, monkeypatch: pytest.Monk
 
         return looked
 
-    monkeypatch.setattr(journal_folder, "_files", then_another("files"))
+    monkeypatch.setattr(JournalFolder, "_files", then_another("files"))
     monkeypatch.setattr(LedgerFile, "marks", then_another("marks"))
     go(books, epsilon=0.3)
     assert [entry.run_id for entry in LedgerFile(books).entries("t")] == ["first", "beside", "r"]
@@ -212,7 +212,7 @@ def test_only_the_start_of_a_journal_is_read(books: Path, monkeypatch: pytest.Mo
     with open(path, "r+b") as file:
         file.truncate(2**40)
     monkeypatch.setattr(LedgerFile, "marks", lambda self: set())
-    assert unknown(LedgerFile(books)) == [path]
+    assert unknown(LedgerFile(books)) == [path.name]
 
 
 STRAY = [
@@ -296,4 +296,4 @@ def test_a_new_ledger_does_not_take_over_the_journals_of_another(command_books: 
 def test_a_journal_is_glimpsed_by_its_own_key_alone(books: Path) -> None:
     died(books, "before draw", 3)
     (path,) = Path(f"{books}.journals").iterdir()
-    assert Journal.glimpse(path, b"other") is None
+    assert JournalFile.glimpse(path, b"other") is None

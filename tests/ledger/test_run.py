@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from support.fakes import FakeNoise
-from support.runs import DOMAIN, Crash, die_at, died, go, state, table
+from support.places import Place
+from support.runs import DOMAIN, Crash, die_at, died, entries, go, state, table
 
 from factored_mwem import Workload, release
 from factored_mwem import crashpoints as faults
@@ -24,11 +25,11 @@ from factored_mwem.accounting.accountant import Accountant, Budget, Charge, Mech
 from factored_mwem.accounting.cap import Cap
 from factored_mwem.accounting.unit import Neighbours, Unit
 from factored_mwem.errors import BudgetExceeded, Busy, FmwemError, InputError, Lost
-from factored_mwem.ledger import file as ledger_file
 from factored_mwem.ledger import journal as journal_module
 from factored_mwem.ledger import run as run_module
 from factored_mwem.ledger.file import LedgerFile
-from factored_mwem.ledger.journal import Journal
+from factored_mwem.ledger.journal_folder import JournalFile
+from factored_mwem.ledger.ledger import Ledger
 from factored_mwem.ledger.run import Booking, Run
 from factored_mwem.mechanisms.registry import MECHANISMS
 from factored_mwem.pipeline.release import make
@@ -49,41 +50,41 @@ from factored_mwem.tables.targets import target_of
 )
 @pytest.mark.parametrize("nth", [1, 3])
 def test_a_run_goes_on_to_the_very_same_release(
-    books: Path, tmp_path: Path, nth: int, choices: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    anywhere: Place, tmp_path: Path, nth: int, choices: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
         "factored_mwem.pipeline.release.today", lambda: "2001-01-01"
     )  # midnight may pass between two runs that are compared
-    shutil.copy(books, tmp_path / "other")
+    LedgerFile.create(tmp_path / "other").add("t", Cap.of(1.0, 1e-9), Neighbours.ADD_REMOVE, 1)
     whole, _, once = go(tmp_path / "other", sample_seed=5, **choices)
     nth = min(nth, len(once.calls))
-    before = died(books, "before draw", nth, sample_seed=5, **choices)
-    assert state(books) == ["failed"] and len(before.calls) == nth - 1
-    resumed, run, after = go(books, sample_seed=5, **choices)
+    before = died(anywhere, "before draw", nth, sample_seed=5, **choices)
+    assert state(anywhere) == ["failed"] and len(before.calls) == nth - 1
+    resumed, run, after = go(anywhere, sample_seed=5, **choices)
     assert run.resumed == nth - 1 and len(before.calls) + len(after.calls) == len(once.calls)
     elsewhere = whole.manifest.model_copy(
         update={"chain_head": resumed.manifest.chain_head}
     )  # entered in another ledger, under another mark
     assert resumed.manifest == elsewhere and resumed.to_arrow().equals(whole.to_arrow())
-    assert state(books) == ["finished"]
-    again, run, nothing = go(books, sample_seed=5, **choices)
+    assert state(anywhere) == ["finished"]
+    again, run, nothing = go(anywhere, sample_seed=5, **choices)
     assert nothing.calls == [] and again.manifest == resumed.manifest and run.resumed == len(once.calls)
 
 
-def test_a_draw_that_did_not_reach_the_journal_is_drawn_again(books: Path) -> None:
-    before = died(books, "half journalled", 4)
-    made, run, after = go(books)
+def test_a_draw_that_did_not_reach_the_journal_is_drawn_again(anywhere: Place) -> None:
+    before = died(anywhere, "half journalled", 4)
+    made, run, after = go(anywhere)
     assert run.resumed == len(before.calls) - 1 == 2  # the first record is the header
     assert len(after.calls) == len(made.manifest.ledger) - run.resumed
 
 
 def test_the_sampling_seed_and_the_day_are_those_of_the_first_attempt(
-    books: Path, monkeypatch: pytest.MonkeyPatch
+    anywhere: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    died(books, "after fit", 1)
+    died(anywhere, "after fit", 1)
     monkeypatch.setattr("factored_mwem.pipeline.release.today", lambda: "2001-01-01")
-    first, _, _ = go(books)
-    second, _, _ = go(books)
+    first, _, _ = go(anywhere)
+    second, _, _ = go(anywhere)
     assert first.seed == second.seed and first.manifest.created == second.manifest.created
     assert first.manifest.created.year > 2001
 
@@ -108,25 +109,25 @@ def test_the_sampling_seed_and_the_day_are_those_of_the_first_attempt(
         ),
     ],
 )
-def test_another_run_under_the_same_id_is_refused(books: Path, word: str, change: dict[str, Any]) -> None:
-    died(books, "before draw", 2)
-    before = books.read_bytes()
+def test_another_run_under_the_same_id_is_refused(anywhere: Place, word: str, change: dict[str, Any]) -> None:
+    died(anywhere, "before draw", 2)
+    before = anywhere.held()
     with pytest.raises(InputError, match=f"begun with other {word}") as refused:
-        go(books, **change)
+        go(anywhere, **change)
     assert (
         refused.value.budget_spent and not refused.value.retryable
     )  # by the run of that id, and another id would spend again
     assert "another --run-id is a new release and spends again" in str(refused.value.advice)
-    assert books.read_bytes() == before
-    go(books)
+    assert anywhere.held() == before
+    go(anywhere)
 
 
-def test_another_version_does_not_go_on(books: Path) -> None:
-    died(books, "before draw", 2)
+def test_another_version_does_not_go_on(anywhere: Place) -> None:
+    died(anywhere, "before draw", 2)
     request = Request.of(table(), 2, domain=DOMAIN, epsilon=1.0, engine="mwem", rounds=4)
     with (
         pytest.raises(InputError, match="another version"),
-        Run.begin(request, Booking(books, "t", "r"), version="2"),
+        Run.begin(request, Booking(str(anywhere), "t", "r"), version="2"),
     ):
         pass
 
@@ -147,29 +148,28 @@ def test_files_count_byte_by_byte_and_frames_by_their_values(tmp_path: Path) -> 
     assert found[0] == found[1] != found[2]
 
 
-def test_two_processes_do_not_share_a_run(books: Path) -> None:
+def test_two_processes_do_not_share_a_run(anywhere: Place) -> None:
     request = Request.of(table(), 2, domain=DOMAIN, epsilon=1.0, engine="mwem", rounds=4)
-    with Run.begin(request, Booking(books, "t", "r"), version="1"):
+    with Run.begin(request, Booking(str(anywhere), "t", "r"), version="1"):
         with pytest.raises(Busy, match="under way") as refused:
-            go(books)
+            go(anywhere)
         assert refused.value.retryable and not refused.value.budget_spent
-    go(books)
+    go(anywhere)
 
 
 @pytest.mark.parametrize("point", ["after fit", "none"])
-def test_nothing_is_drawn_after_all_was_drawn(books: Path, point: str) -> None:
+def test_nothing_is_drawn_after_all_was_drawn(anywhere: Place, point: str) -> None:
     """Once the books say "spent", the journal held all draws: if its end is lost, a fresh draw would be a
     second answer to one charge.
     """
     if point == "none":
-        go(books)
+        go(anywhere)
     else:
-        died(books, point, 1)
-    (journal,) = Path(f"{books}.journals").iterdir()
-    journal.write_bytes(journal.read_bytes().rstrip(b"\0")[:-1])  # zeros: room that was made and not needed
+        died(anywhere, point, 1)
+    anywhere.lose_last_record()
     noise = FakeNoise()
     with pytest.raises(Lost, match="drawn twice") as refused:
-        go(books, noise=noise)
+        go(anywhere, noise=noise)
     assert noise.calls == [] and not refused.value.retryable and "stays spent" in str(refused.value.advice)
 
 
@@ -193,15 +193,17 @@ def test_room_for_a_record_is_made_before_it_is_drawn(books: Path, monkeypatch: 
     "choices", [{}, {"engine": "tree", "rounds": None}, {"domain": None}], ids=["mwem", "at once", "learnt"]
 )
 def test_the_room_is_enough(books: Path, monkeypatch: pytest.MonkeyPatch, choices: dict[str, Any]) -> None:
-    asked, written, room, append = [], [], Journal.make_room, Journal.append
+    asked, written, room, append = [], [], JournalFile.make_room, JournalFile.append
 
-    def appended(self: Journal, facts: dict[str, Any], numbers: np.ndarray) -> None:
+    def appended(self: JournalFile, facts: dict[str, Any], numbers: np.ndarray) -> None:
         start = self._end
         append(self, facts, numbers)
         written.append(self._end - start)
 
-    monkeypatch.setattr(Journal, "make_room", lambda self, size: (asked.append(size), room(self, size))[1])
-    monkeypatch.setattr(Journal, "append", appended)
+    monkeypatch.setattr(
+        JournalFile, "make_room", lambda self, size: (asked.append(size), room(self, size))[1]
+    )
+    monkeypatch.setattr(JournalFile, "append", appended)
     source = pa.table({"a": ["x", "yy"] * 200, "b": ["u", "v"] * 200}) if "domain" in choices else None
     go(books, source=source, **choices)
     frame = journal_module.HEAD.size + journal_module.CODE_BYTES
@@ -237,63 +239,62 @@ def test_a_frame_is_the_same_in_other_chunks(tmp_path: Path) -> None:
     assert one == two
 
 
-def test_a_lost_journal_is_not_drawn_again(books: Path) -> None:
-    died(books, "before draw", 3)
-    shutil.rmtree(f"{books}.journals")
+def test_a_lost_journal_is_not_drawn_again(anywhere: Place) -> None:
+    died(anywhere, "before draw", 3)
+    anywhere.lose_journals()
     with pytest.raises(Lost, match="gone") as refused:
-        go(books)
+        go(anywhere)
     assert not refused.value.retryable and refused.value.budget_spent
-    assert state(books) == ["failed"]
+    assert state(anywhere) == ["failed"]
 
 
-def test_a_journal_of_another_run_is_not_taken(books: Path) -> None:
+def test_a_journal_of_another_run_is_not_taken(anywhere: Place) -> None:
     """Two runs of the same parameters ask the same: with one's journal both would publish one draw and pay
     for two.
     """
-    died(books, "before draw", 3, epsilon=0.5)
-    died(books, "before draw", 3, epsilon=0.5, run_id="q")
-    one, two = sorted(Path(f"{books}.journals").iterdir())
-    shutil.copy(one, two)
+    died(anywhere, "before draw", 3, epsilon=0.5)
+    died(anywhere, "before draw", 3, epsilon=0.5, run_id="q")
+    anywhere.copy_journal(*anywhere.journals())
     lost = 0
     for run_id in ("r", "q"):
         try:
-            go(books, epsilon=0.5, run_id=run_id)
+            go(anywhere, epsilon=0.5, run_id=run_id)
         except Lost:
             lost += 1
     assert lost == 1
 
 
-def test_a_journal_that_does_not_fit_ends_the_run(books: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_journal_that_does_not_fit_ends_the_run(anywhere: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another machine may compute otherwise: draws of one marginal must not be taken for another's, nor be
     forgotten.
     """
-    died(books, "before draw", 6)
+    died(anywhere, "before draw", 6)
     scale = journal_module.Journaled._facts
     monkeypatch.setattr(
         journal_module.Journaled, "_facts", lambda self, m, n, s: {**scale(self, m, n, s), "number": 99}
     )
     with pytest.raises(Lost, match="cannot go on") as refused:
-        go(books)
+        go(anywhere)
     assert refused.value.budget_spent and not refused.value.retryable
     monkeypatch.undo()
-    go(books)
+    go(anywhere)
     monkeypatch.setitem(MECHANISMS, "mwem", lambda *given: (_ for _ in ()).throw(AssertionError))
     request = Request.of(table(), 2, domain=DOMAIN, epsilon=1.0, engine="mwem", rounds=4)
     with (
         pytest.raises(Lost, match="cannot go on"),
-        Run.begin(request, Booking(books, "t", "r"), version="1") as run,
+        Run.begin(request, Booking(str(anywhere), "t", "r"), version="1") as run,
     ):
         run.drawn(None)  # type: ignore[arg-type]  # a run that asks for less than was drawn
 
 
 @pytest.mark.parametrize("fact", range(6))
 def test_a_record_of_another_question_does_not_fit(
-    books: Path, monkeypatch: pytest.MonkeyPatch, fact: int
+    anywhere: Place, monkeypatch: pytest.MonkeyPatch, fact: int
 ) -> None:
     """Stage, mechanism, attributes, scale, sensitivity and delta of the charge: with any of them other, the
     draw answers another question.
     """
-    died(books, "before draw", 4)
+    died(anywhere, "before draw", 4)
     facts = journal_module.Journaled._facts
 
     def other(self: Any, method: str, size: int, scale: float) -> dict[str, Any]:
@@ -302,13 +303,13 @@ def test_a_record_of_another_question_does_not_fit(
 
     monkeypatch.setattr(journal_module.Journaled, "_facts", other)
     with pytest.raises(Lost):
-        go(books)
+        go(anywhere)
 
 
-def test_the_books_hold_the_delta_of_learnt_categories(books: Path) -> None:
+def test_the_books_hold_the_delta_of_learnt_categories(anywhere: Place) -> None:
     source = pa.table({"a": ["x", "y"] * 200, "b": ["u", "v"] * 200})
-    made, _, _ = go(books, source=source, domain=None, delta=1e-9)
-    (entry,) = LedgerFile(books).entries("t")
+    made, _, _ = go(anywhere, source=source, domain=None, delta=1e-9)
+    (entry,) = entries(anywhere)
     budget = Request.of(source, 2, epsilon=1.0, engine="mwem", rounds=4).budget
     assert entry.reserved.delta == budget.discovery_delta > 0
     assert entry.spent is not None
@@ -337,30 +338,30 @@ def test_a_refused_reservation_leaves_the_door_shut() -> None:
     assert (ledger.entries, ledger.spent, opened) == ([], 0, [])
 
 
-def test_overspending_touches_nothing(books: Path) -> None:
-    go(books)
-    names = sorted(os.listdir(books.parent))
-    before = books.read_bytes()
+def test_overspending_touches_nothing(anywhere: Place, tmp_path: Path) -> None:
+    go(anywhere)
+    names = sorted(os.listdir(tmp_path))
+    before = anywhere.held()
     with pytest.raises(BudgetExceeded, match="nothing is left") as refused:
-        release(table(), 2, domain=DOMAIN, epsilon=0.01, ledger=books, dataset="t", run_id="another")
+        release(table(), 2, domain=DOMAIN, epsilon=0.01, ledger=str(anywhere), dataset="t", run_id="another")
     assert refused.value.exit_code == 3 and not refused.value.budget_spent
-    assert sorted(os.listdir(books.parent)) == names and books.read_bytes() == before
+    assert sorted(os.listdir(tmp_path)) == names and anywhere.held() == before
 
 
-def test_a_job_that_was_slower_is_refused_at_its_first_charge(books: Path) -> None:
+def test_a_job_that_was_slower_is_refused_at_its_first_charge(anywhere: Place) -> None:
     """Between the early look and the first noise another job may have taken the budget."""
     noise = FakeNoise()
 
     def hook(point: str) -> None:
         if point == "before reserve":
             faults.hook = lambda _: None
-            release(table(), 2, domain=DOMAIN, epsilon=1.0, ledger=books, dataset="t")
+            release(table(), 2, domain=DOMAIN, epsilon=1.0, ledger=str(anywhere), dataset="t")
 
     faults.hook = hook
     with pytest.raises(BudgetExceeded) as refused:
-        go(books, noise=noise)
+        go(anywhere, noise=noise)
     assert noise.calls == [] and not refused.value.budget_spent
-    assert state(books) == ["finished"]
+    assert state(anywhere) == ["finished"]
 
 
 @pytest.mark.parametrize(
@@ -394,7 +395,7 @@ def test_half_of_the_books_is_refused(given: dict[str, str]) -> None:
 # --- what may change between attempts, and what stands in for what ---
 
 
-def test_limits_of_the_machine_may_change_between_attempts(books: Path) -> None:
+def test_limits_of_the_machine_may_change_between_attempts(anywhere: Place) -> None:
     """A learnt domain may turn out too large for --max-cells after its budget is spent: with more cells the
     same run goes on, and pays once.
     """
@@ -402,36 +403,36 @@ def test_limits_of_the_machine_may_change_between_attempts(books: Path) -> None:
     choices: dict[str, Any] = {"source": source, "domain": None, "epsilon": 1.0, "rounds": 2}
     noise = FakeNoise()
     with pytest.raises(FmwemError, match="more than --max-cells 10") as refused:
-        go(books, noise=noise, max_cells=10, **choices)
+        go(anywhere, noise=noise, max_cells=10, **choices)
     assert refused.value.budget_spent and not refused.value.retryable and len(noise.calls) >= 1
     assert "other --max-cells" in str(refused.value.advice) and "the same run id goes on" in str(
         refused.value.advice
     )
-    made, run, more = go(books, max_cells=5000, **choices)
+    made, run, more = go(anywhere, max_cells=5000, **choices)
     assert run.resumed == len(noise.calls) and run.resumed + len(more.calls) == len(made.manifest.ledger)
-    (entry,) = LedgerFile(books).entries("t")
+    (entry,) = entries(anywhere)
     assert (
         entry.state == "finished" and entry.spent is not None and entry.spent.amount <= entry.reserved.amount
     )
 
 
 def test_a_run_that_does_not_fit_another_limit_says_which_one_fits(
-    books: Path, monkeypatch: pytest.MonkeyPatch
+    anywhere: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever is told to pay again for a journal that fits as it began pays for nothing."""
-    before = died(books, "before draw", 4, max_cells=5000)
+    before = died(anywhere, "before draw", 4, max_cells=5000)
     facts = journal_module.Journaled._facts
     with monkeypatch.context() as patch:
         patch.setattr(
             journal_module.Journaled, "_facts", lambda self, m, n, s: {**facts(self, m, n, s), "number": 99}
         )
         with pytest.raises(Lost, match="--max-cells") as refused:
-            go(books, max_cells=4000)
+            go(anywhere, max_cells=4000)
     assert (
         refused.value.advice
         == "give --max-cells 5000, as when it began, and the same run id: it goes on from what was measured"
     )
-    assert go(books, max_cells=5000)[1].resumed == len(before.calls)
+    assert go(anywhere, max_cells=5000)[1].resumed == len(before.calls)
 
 
 def test_what_was_asked_cannot_be_changed_after_the_first_noise(books: Path) -> None:
@@ -455,14 +456,14 @@ def test_what_was_asked_cannot_be_changed_after_the_first_noise(books: Path) -> 
     assert "another --run-id" in str(refused.value.advice)
 
 
-def test_a_finished_run_needs_no_journal_and_no_same_version(books: Path, tmp_path: Path) -> None:
+def test_a_finished_run_needs_no_journal_and_no_same_version(anywhere: Place, tmp_path: Path) -> None:
     """Files that are as they were are the release, whatever became of the program since; only to make them
     again takes the journal.
     """
     out = tmp_path / "out"
     out.write_text("rows")
     request = Request.of(table(), 2, domain=DOMAIN, epsilon=1.0, engine="mwem", rounds=4)
-    with Run.begin(request, Booking(books, "t", "r"), version="1") as run:
+    with Run.begin(request, Booking(str(anywhere), "t", "r"), version="1") as run:
         r = request
         make(
             Request(r.private, r.workload, r.policy, r.declared, r.columns, r.rows, r.sample_seed),
@@ -470,18 +471,18 @@ def test_a_finished_run_needs_no_journal_and_no_same_version(books: Path, tmp_pa
             noise=FakeNoise(),
         )
         run.finish(ReleaseFiles(target_of(out), target_of(out)))
-    for change in (lambda: None, lambda: shutil.rmtree(f"{books}.journals")):
+    for change in (lambda: None, anywhere.lose_journals):
         change()
-        with Run.begin(request, Booking(books, "t", "r"), version="2") as again:
+        with Run.begin(request, Booking(str(anywhere), "t", "r"), version="2") as again:
             assert again.reusable(ReleaseFiles(target_of(out), target_of(out)))
         with (
             pytest.raises(Lost, match="another version"),
-            Run.begin(request, Booking(books, "t", "r"), version="2") as again,
+            Run.begin(request, Booking(str(anywhere), "t", "r"), version="2") as again,
         ):
             again.pin({})
     with pytest.raises(Lost, match="gone") as refused:
-        go(books)
-    assert refused.value.budget_spent and state(books) == ["finished"]
+        go(anywhere)
+    assert refused.value.budget_spent and state(anywhere) == ["finished"]
 
 
 def test_one_entry_has_one_journal(books: Path, tmp_path: Path) -> None:
@@ -557,18 +558,18 @@ def test_a_ledger_is_one_file_wherever_the_caller_goes(
     assert file.dataset("t").cap.epsilon == 1
 
 
-def test_a_child_process_does_not_keep_the_run(books: Path) -> None:
+def test_a_child_process_does_not_keep_the_run(anywhere: Place) -> None:
     """A child that was forked meanwhile has the journal open too: the lock ends with the run, not with the
     child.
     """
     request = Request.of(table(), 2, domain=DOMAIN, epsilon=1.0, engine="mwem", rounds=4)
-    with Run.begin(request, Booking(books, "t", "r"), version="1"):
+    with Run.begin(request, Booking(str(anywhere), "t", "r"), version="1"):
         child = os.fork()
         if not child:
             time.sleep(60)
             os._exit(0)
     try:
-        go(books)
+        go(anywhere)
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
@@ -578,7 +579,7 @@ def test_a_child_process_does_not_keep_the_run(books: Path) -> None:
 
 
 def written(path: Path, count: int = 4) -> bytes:
-    journal = Journal(path, b"key")
+    journal = JournalFile(path, b"key")
     journal.begin({"first": 1})
     for i in range(count):
         journal.append({"draw": "add", "i": i}, np.arange(i, dtype=np.int64))
@@ -587,7 +588,7 @@ def written(path: Path, count: int = 4) -> bytes:
 
 
 def read(path: Path) -> list[tuple[dict[str, Any], list[int]]]:
-    journal = Journal(path, b"key")
+    journal = JournalFile(path, b"key")
     found = [] if journal.header is None else [(journal.header, [])]
     while (record := journal.replay()) is not None:
         found.append((record[0], record[1].tolist()))
@@ -608,7 +609,7 @@ def test_a_journal_torn_anywhere_keeps_what_is_whole(tmp_path: Path) -> None:
         path.write_bytes(data[:cut])
         found = read(path)
         assert found == WHOLE[: len(found)]
-        journal = Journal(path, b"key")
+        journal = JournalFile(path, b"key")
         journal.append({"new": 1}, np.zeros(0, dtype=np.int64))
         journal.close()
         assert read(path) == [*found, ({"new": 1}, [])]
@@ -635,7 +636,7 @@ def test_a_damaged_record_before_others_is_not_skipped(tmp_path: Path) -> None:
 
 def test_records_of_another_key_are_not_ours(tmp_path: Path) -> None:
     written(tmp_path / "j")
-    journal = Journal(tmp_path / "j", b"other")
+    journal = JournalFile(tmp_path / "j", b"other")
     assert journal.header is None and journal.replay() is None
     journal.close()
 
@@ -643,7 +644,7 @@ def test_records_of_another_key_are_not_ours(tmp_path: Path) -> None:
 def test_a_full_disk_is_said_and_leaves_a_torn_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    journal = Journal(tmp_path / "j", b"key")
+    journal = JournalFile(tmp_path / "j", b"key")
     journal.begin({})
 
     def full(handle: int, data: bytes) -> int:
@@ -671,31 +672,31 @@ def test_a_record_is_on_disk_before_it_is_used(books: Path, monkeypatch: pytest.
     monkeypatch.undo()
 
 
-def test_points_are_reached(books: Path) -> None:
+def test_points_are_reached(anywhere: Place, tmp_path: Path) -> None:
     """A point that no run comes to would be a hole in the crash matrix (those of files: scripts/crash)."""
     seen: set[str] = set()
     faults.hook = seen.add
-    made, _, _ = go(books)
-    made.write(books.parent / "out.parquet")
+    made, _, _ = go(anywhere)
+    made.write(tmp_path / "out.parquet")
     assert seen == set(faults.POINTS)
 
 
 def test_a_failure_of_the_books_does_not_hide_the_failure(
-    books: Path, monkeypatch: pytest.MonkeyPatch
+    anywhere: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: Any, **__: Any) -> None:
         raise InputError("the ledger went away")
 
-    monkeypatch.setattr(ledger_file.LedgerFile, "change", broken)
+    monkeypatch.setattr(Ledger, "change", broken)
     die_at("before draw", 2)
     with pytest.raises(Crash):
-        go(books)
+        go(anywhere)
     faults.hook = lambda _: None
     monkeypatch.undo()
-    assert state(books) == ["reserved"]
+    assert state(anywhere) == ["reserved"]
     with pytest.raises(FmwemError):
-        go(books, epsilon=0.5)
-    go(books)
+        go(anywhere, epsilon=0.5)
+    go(anywhere)
 
 
 def test_a_run_of_before_a_field_came_has_its_default() -> None:
@@ -707,12 +708,12 @@ def test_a_run_of_before_a_field_came_has_its_default() -> None:
 
 
 def test_a_program_that_listens_hears_of_the_entry_and_of_what_was_resumed(
-    books: Path, caplog: pytest.LogCaptureFixture
+    anywhere: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """All lines: tests/pipeline/test_log.py."""
     caplog.set_level("INFO", logger="factored_mwem")
-    before = died(books, "after fit", 1)
-    go(books)
-    assert [record.getMessage() for record in caplog.records if record.name == "factored_mwem"] == [
-        "entered as release 1 of dataset 't' in the ledger",
-        f"resumed: {len(before.calls)} draws came from the journal of an earlier attempt",
-    ]
+    before = died(anywhere, "after fit", 1)
+    go(anywhere)
+    told = [record.getMessage() for record in caplog.records if record.module == "run"]
+    assert told[0] == "entered as release 1 of dataset 't' in the ledger"
+    assert told[-1] == f"resumed: {len(before.calls)} draws came from the journal of an earlier attempt"

@@ -46,10 +46,9 @@ from factored_mwem.guide import page
 from factored_mwem.mechanisms import plan
 from factored_mwem.mechanisms import tree as engine
 from factored_mwem.privacy.counts import PrivateCounts, PrivateRows, Rows, Tables
-from factored_mwem.tables import arrow_input, codec, delimited, formats
-from factored_mwem.tables import source as table
+from factored_mwem.tables import arrow_input, codec, delimited, formats, opened
 from factored_mwem.tables.profile import ColumnProfile
-from factored_mwem.tables.source import open_table
+from factored_mwem.tables.source import Table, open_table
 
 FORMATS = ("private.csv", "private.csv.gz", "private.tsv", "private.parquet", "private.feather")
 """Names of the table, one a format; all other files are looked into."""
@@ -426,7 +425,7 @@ def test_the_check_sees_an_exception_that_quotes_a_row(
         raise pa.ArrowInvalid("row #2: CANARY-4711,2")
         yield
 
-    monkeypatch.setattr(table, "read_delimited", failing)
+    monkeypatch.setattr(opened, "read_delimited", failing)
     assert not leaks(told_by(refusal_of(source)))
     with monkeypatch.context() as patch:
         patch.setattr(arrow_input, "reason", lambda error, *_: str(error))
@@ -438,7 +437,7 @@ def test_the_check_sees_an_exception_that_quotes_a_row(
         except arrow_input.UNREADABLE:
             raise InputError("cannot read it") from None
 
-    monkeypatch.setattr(table, "readable", carrying)
+    monkeypatch.setattr(opened, "readable", carrying)
     found = told_by(refusal_of(source))
     assert leaks(found) and "CANARY" not in found["traceback"]
 
@@ -587,7 +586,7 @@ def test_what_holds_private_rows_shows_nothing() -> None:
         PrivateCounts,
         Rows,
         Tables,
-        table.Table,
+        Table,
         ColumnProfile,
     }
     for thing in found:

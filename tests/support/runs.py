@@ -12,7 +12,8 @@ import pytest
 from support.fakes import FakeNoise
 
 from factored_mwem import crashpoints as faults
-from factored_mwem.ledger.file import LedgerFile
+from factored_mwem.ledger.entries import Entry
+from factored_mwem.ledger.opening import open_ledger
 from factored_mwem.ledger.run import Booking, Run
 from factored_mwem.pipeline.release import make
 from factored_mwem.pipeline.result import Release
@@ -42,13 +43,13 @@ def die_at(point: str, nth: int) -> None:
 
 
 def go(
-    books: Path, source: Any = None, noise: FakeNoise | None = None, *, run_id: str = "r", **choices: Any
+    books: Any, source: Any = None, noise: FakeNoise | None = None, *, run_id: str = "r", **choices: Any
 ) -> tuple[Release, Run, FakeNoise]:
     """A run of dataset `t` with noise that a test knows."""
     noise = noise or FakeNoise(offset=lambda values, _: values + np.arange(len(values)) % 3)
     settings = {"domain": DOMAIN, "epsilon": 1.0, "engine": "mwem", "rounds": 4, **choices}
     r = Request.of(table() if source is None else source, 2, **settings)
-    with Run.begin(r, Booking(books, "t", run_id), version="1") as run:
+    with Run.begin(r, Booking(booked(books), "t", run_id), version="1") as run:
         made = make(
             Request(r.private, r.workload, r.policy, r.declared, r.columns, r.rows, r.sample_seed),
             run,
@@ -58,7 +59,12 @@ def go(
     return made, run, noise
 
 
-def died(books: Path, point: str, nth: int, **choices: Any) -> FakeNoise:
+def booked(books: Any) -> Any:
+    """What a user gives for it."""
+    return books if isinstance(books, str | Path) else str(books)
+
+
+def died(books: Any, point: str, nth: int, **choices: Any) -> FakeNoise:
     """The noise of a run that died there."""
     noise = FakeNoise(offset=lambda values, _: values + np.arange(len(values)) % 3)
     die_at(point, nth)
@@ -69,8 +75,12 @@ def died(books: Path, point: str, nth: int, **choices: Any) -> FakeNoise:
     return noise
 
 
-def state(books: Path) -> list[str]:
-    return [e.state for e in LedgerFile(books).entries("t")]
+def entries(books: Any) -> list[Entry]:
+    return open_ledger(booked(books)).entries("t")
+
+
+def state(books: Any) -> list[str]:
+    return [e.state for e in entries(books)]
 
 
 def sql(path: Path, *statements: str) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.postgres import Server
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "crash"
 
@@ -28,8 +29,12 @@ def matrix(folder: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_no_crash_loses_or_doubles_anything(tmp_path: Path) -> None:
-    code, found = matrix(tmp_path)
+@pytest.mark.parametrize("database", [False, True])
+def test_no_crash_loses_or_doubles_anything(
+    tmp_path: Path, database: bool, request: pytest.FixtureRequest
+) -> None:
+    where = ["--ledger", request.getfixturevalue("server").fresh()] if database else []
+    code, found = matrix(tmp_path, *where)
     assert {name: r["violations"] for name, r in found["results"].items() if r["violations"]} == {}
     assert code == 0 and found["struck"] == found["trials"] >= 12
 
@@ -50,3 +55,11 @@ def test_the_matrix_sees_a_planted_bug(tmp_path: Path, plant: str, trial: str, s
     assert code == 1 and any(
         word in violation for violation in result["violations"] for word in seen.split("|")
     )
+
+
+@pytest.mark.slow
+def test_the_matrix_sees_a_draw_that_is_used_before_its_commit(tmp_path: Path, server: Server) -> None:
+    where = ["--ledger", server.fresh(), "--plant", "uncommitted", "--only", "kill, after journal"]
+    code, found = matrix(tmp_path, *where)
+    (result,) = found["results"].values()
+    assert code == 1 and any("draws were made twice" in violation for violation in result["violations"])

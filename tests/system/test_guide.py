@@ -25,7 +25,9 @@ LINKING = {**PAGES, "CONTRIBUTING": ROOT / ".github" / "CONTRIBUTING.md"}
 BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 SHELL = ("sh", "bash")
 TAGS = {*SHELL, "python", "sh tests", "text"}
-"""What a block may be: `sh tests` is the command that runs this, and `text` a picture. All else is run."""
+"""What a block may be: `sh tests` is the command that runs this, `text` a picture, or what needs a server.
+All else is run.
+"""
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
 SCRIPT = re.compile(r"`python (scripts/\w+)([^`]*)`")
@@ -37,10 +39,12 @@ MADE = {
     "learning": "people.synthetic.parquet people.domain.json",
     "workloads": "answers.parquet workload.schema.json paper.parquet",
     "ledger": "monday.parquet books.json",
+    "inputs": "people.synthetic.parquet again.parquet shop.synthetic.parquet",
     "how-it-works": "half.fmwem more.parquet",
     "accuracy": "one.parquet",
     "spark": "adult.parquet drawn/_SUCCESS",
-    "python": "adult.fmwem duckdb.feather small.parquet task-monday.parquet",
+    "jobs": "2026-11-22.parquet tuesday.parquet task-monday.parquet task-wednesday.manifest.json",
+    "python": "adult.fmwem duckdb.feather small.parquet",
 }
 """What the examples of a page must leave behind."""
 SAID = {

@@ -14,12 +14,13 @@ from pathlib import Path
 
 import pytest
 from support.commands import FMWEM, JOB, Fmwem, shown
+from support.places import Place
 from support.runs import go, make_old
 
 from factored_mwem import crashpoints as faults
 from factored_mwem.accounting.cap import Cap
 from factored_mwem.accounting.unit import Neighbours
-from factored_mwem.ledger.file import LedgerFile
+from factored_mwem.ledger.opening import open_ledger
 from factored_mwem.pipeline.manifest_check import check_books
 
 
@@ -58,47 +59,55 @@ def test_a_signal_is_one_line_and_the_run_goes_on_later(
     assert len(shown(fmwem)["releases"]) == 1
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> LedgerFile:
-    made = LedgerFile.create(tmp_path / "books")
-    made.add("adult", Cap.of(1.0, 0.0), Neighbours.ADD_REMOVE, 1)
-    return made
-
-
 RACE = """
-import secrets, sys
+import contextlib, secrets, sys, time
 from fractions import Fraction
-from pathlib import Path
-from factored_mwem.ledger import file as ledger_file
+from factored_mwem.ledger import database, file, ledger as ledger_module
 from factored_mwem.ledger.entries import Reservation
-from factored_mwem.errors import BudgetExceeded
+from factored_mwem.ledger.opening import open_ledger
+from factored_mwem.errors import BudgetExceeded, Busy
 from factored_mwem.accounting.cap import Cost
 from factored_mwem.accounting.conversion import Composition
-path, attempts, plant = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-if plant == "unlocked":
-    import contextlib, time
-    admit = ledger_file.admit
-    ledger_file.transaction = lambda db: contextlib.nullcontext()
-    ledger_file.admit = lambda *given: (admit(*given), time.sleep(0.002))[0]
-file, won = ledger_file.LedgerFile(path), 0
+place, attempts, plant = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+ledger, won = open_ledger(place), 0
+admit, costs, reserve = ledger_module.admit, ledger_module._costs, ledger_module.Ledger.reserve
+if plant != "none":
+    ledger_module.admit = lambda *given: (admit(*given), time.sleep(0.002))[0]
+if plant == "no lock":
+    file.transaction = lambda db: contextlib.nullcontext()
+    execute = database.Link.execute
+    database.Link.execute = lambda self, text, values=(): execute(
+        self, "SELECT 1" if text.startswith("LOCK") else text, values)
+if plant == "read before":
+    def early(self, asked):
+        with self._reading() as db:
+            known = costs(db, asked.dataset)
+        time.sleep(0.002)
+        ledger_module._costs = lambda db, name: known
+        return reserve(self, asked)
+    ledger_module.Ledger.reserve = early
 print("ready", flush=True)
 sys.stdin.readline()
 for _ in range(attempts):
     try:
         cost = Cost(Composition.PURE, Fraction(1, 40))
-        file.reserve(Reservation("adult", cost, None, {}, None, "1", secrets.token_hex(16)))
+        ledger.reserve(Reservation("adult", cost, None, {}, None, "1", secrets.token_hex(16)))
         won += 1
     except BudgetExceeded:
         pass
+    except Busy:
+        assert plant == "no lock"
 print(won)
 """
 
 
-def race(path: Path, plant: str, *, processes: int = 8, attempts: int = 15) -> tuple[int, Fraction]:
-    """(admitted, as the processes say; spent, as the file says) of 8 processes that ask at once: none begins
-    before all have started.
+def race(place: Place, plant: str, *, processes: int = 8, attempts: int = 15) -> tuple[int, Fraction]:
+    """(admitted, as the processes say; spent, as the ledger says) of 8 processes that ask at once: none
+    begins before all have started.
     """
-    command, pipe = [sys.executable, "-c", RACE, str(path), str(attempts), plant], subprocess.PIPE
+    ledger = open_ledger(str(place))
+    ledger.add("adult", Cap.of(1.0, 0.0), Neighbours.ADD_REMOVE, 1)
+    command, pipe = [sys.executable, "-c", RACE, str(place), str(attempts), plant], subprocess.PIPE
     running = [subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) for _ in range(processes)]
     for p in running:
         assert p.stdout is not None and p.stdout.readline() == "ready\n"
@@ -108,15 +117,22 @@ def race(path: Path, plant: str, *, processes: int = 8, attempts: int = 15) -> t
         p.stdin.flush()
     won = sum(int(p.communicate()[0]) for p in running)
     assert all(p.returncode == 0 for p in running)
-    return won, sum((e.cost.amount for e in LedgerFile(path).entries("adult")), Fraction(0))
+    return won, sum((e.cost.amount for e in ledger.entries("adult")), Fraction(0))
 
 
-def test_eight_processes_cannot_overspend(file: LedgerFile) -> None:
-    assert race(file.path, "none") == (40, 1)
+kinds = pytest.mark.parametrize("new_place", ["file", "database"], indirect=True)
 
 
-def test_the_race_sees_a_reservation_outside_a_transaction(file: LedgerFile) -> None:
-    won, spent = race(file.path, "unlocked")
+@kinds
+def test_eight_processes_cannot_overspend(new_place: Place) -> None:
+    assert race(new_place, "none") == (40, 1)
+    assert check_books(str(new_place))["problems"] == []
+
+
+@kinds
+@pytest.mark.parametrize("plant", ["no lock", "read before"])
+def test_the_race_sees_a_planted_bug(new_place: Place, plant: str) -> None:
+    won, spent = race(new_place, plant)
     assert won > 40 and spent > 1
 
 

@@ -19,7 +19,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from factored_mwem.errors import InputError
-from factored_mwem.tables import source as table_module
+from factored_mwem.tables import opened as opened_module
+from factored_mwem.tables import parquet_input
 from factored_mwem.tables.contributions import bound_contributions
 from factored_mwem.tables.source import Table, open_table
 
@@ -74,8 +75,8 @@ def test_text_tables_come_as_text(
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("header.csv", "a,\xe9\n1,2\n".encode("latin1"), "not UTF-8 text; convert it first"),
-        ("utf16.csv", f"a,b\n1,{CANARY}\n".encode("utf-16"), "not UTF-8 text; convert it first"),
+        ("header.csv", "a,\xe9\n1,2\n".encode("latin1"), "not UTF-8 text; say --encoding"),
+        ("utf16.csv", f"a,b\n1,{CANARY}\n".encode("utf-16"), "not UTF-8 text; say --encoding"),
         (
             "open.csv",
             f'a,b\n"{CANARY},2\n3,4\n'.encode(),
@@ -112,7 +113,11 @@ def test_text_tables_come_as_text(
         ("fake.parquet", b"PAR1 nonsense PAR1", "damaged, or not what its name says"),
         ("empty.parquet", b"", "damaged, or not what its name says"),
         ("fake.feather", b"nonsense", "damaged, or not what its name says"),
-        ("table.txt", b"a,b\n1,2\n", "unknown kind of file; use .csv"),
+        ("table.dat", b"a,b\n1,2\n", "unknown kind of file; use .csv"),
+        ("table.xlsx", b"PK", ".xlsx files are not read; save the sheet as CSV"),
+        ("table.json", b"[]", ".json files are not read; write one object a line"),
+        ("table.zip", b"PK", ".zip files are not read; unpack it"),
+        ("table.sas7bdat", b"", ".sas7bdat files are not read; read it with pandas.read_sas"),
     ],
 )
 def test_bad_files_are_refused_in_one_line_without_a_value(
@@ -131,7 +136,7 @@ def test_bad_files_are_refused_in_one_line_without_a_value(
 def test_paths_that_are_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="no file"):
         open_table(tmp_path / "none.csv")
-    with pytest.raises(InputError, match="is a folder; name a file in it"):
+    with pytest.raises(InputError, match="holds no file of a table"):
         open_table(tmp_path)
     with pytest.raises(InputError, match="cannot read"):
         open_table(tmp_path / ("x" * 300 + ".csv"))
@@ -141,10 +146,63 @@ def test_paths_that_are_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
     (tmp_path / "t.csv").write_text("a\n1\n")
     monkeypatch.setattr(
-        table_module, "read_form", denied
+        opened_module, "read_form", denied
     )  # root may read everything, so no real file can show this
     with pytest.raises(InputError, match="permission denied"):
         open_table(tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()], ids=str)
+@pytest.mark.parametrize("groups", [7, 10_000])
+def test_text_of_parquet_comes_as_dictionaries_and_is_the_same_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: pa.DataType, groups: int
+) -> None:
+    """Also where names hold dots, a text is no text, and each value is another one. The schema keeps the
+    file's own types.
+    """
+    rng = np.random.default_rng(3)
+    few = pa.array(["a", "b\0", "", None, "CANARY"], pa.string()).take(pa.array(rng.integers(0, 5, 3000)))
+    broken = pa.array([b"a", b"\xff\xfe", b"caf\xe9", None, b"caf\xc3\xa9"], pa.binary())
+    text = pa.Array.from_buffers(pa.string(), 5, broken.buffers())
+    columns = {
+        "few.x": few.cast(kind),
+        "dotted.x": few.cast(kind),
+        "plain": few.cast(kind),
+        "own": pa.array([f"{i} {'x' * 500}" for i in range(3000)], kind),
+        "broken": text.take(pa.array(rng.integers(0, 5, 3000))),
+        "few": pa.StructArray.from_arrays([few], ["x"]),  # whose path in the file is few.x, too
+        "coded": few.dictionary_encode(),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet", row_group_size=groups)
+    table = open_table(tmp_path / "t.parquet")
+    assert table.schema == pa.table(columns).schema
+    names = [name for name in columns if name != "few"]
+    coded = {name: pa.types.is_dictionary(table_types(table, [name])) for name in names}
+    assert coded == {
+        "few.x": False,
+        "dotted.x": False,
+        "plain": True,
+        "own": groups < 100,
+        "broken": True,
+        "coded": True,
+    }
+    found = rows_of(table, names)
+    monkeypatch.setattr(parquet_input, "_in_dictionaries", lambda *_: [])
+    assert rows_of(open_table(tmp_path / "t.parquet"), names) == found
+    whole = [None if b is None or b[-1] > 0xF0 or b == b"caf\xe9" else b.decode() for b in broken.to_pylist()]
+    assert {row["broken"] for row in found} == set(whole) == {"a", None, "café"}
+    read = [row["broken"] for row in found]
+    assert read == [
+        None if v not in (b"a", b"caf\xc3\xa9") else v.decode() for v in bytes_of(columns["broken"])
+    ]
+
+
+def table_types(table: Table, names: list[str]) -> pa.DataType:
+    return next(iter(table.batches(names))).schema.types[0]
+
+
+def bytes_of(texts: pa.Array) -> list[bytes | None]:
+    return texts.view(pa.binary()).to_pylist()
 
 
 def test_a_header_is_all_that_opening_reads(tmp_path: Path) -> None:

@@ -147,6 +147,25 @@ def test_a_file_that_arrives_short_is_noticed(
     assert paths(store) == []
 
 
+def test_the_first_failure_is_told_where_clearing_up_fails_too(
+    made: Release, store: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store that goes away while the manifest is sent: what is left there lacks its manifest."""
+
+    def gone(*_: Any, **__: Any) -> None:
+        raise OSError("gone")
+
+    def strike(point: str) -> None:
+        if point == "before manifest":
+            monkeypatch.setattr(type(store), "_open", gone)
+            monkeypatch.setattr(type(store), "rm_file", gone)
+
+    monkeypatch.setattr(faults, "hook", strike)
+    with pytest.raises(Busy, match=r"cannot write memory://out.manifest.json"):
+        made.write("memory://out/")
+    assert paths(store) == NAMES
+
+
 def test_a_digest_is_fetched_again_once_the_file_changed(made: Release, store: Any) -> None:
     target = target_of("memory://t.json")
     with target.replacing() as temporary:

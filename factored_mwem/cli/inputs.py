@@ -1,0 +1,70 @@
+"""Inputs: what the command line's TABLE names, and what lies beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from factored_mwem.tables.places import WILD, fixed_part, without_query
+from factored_mwem.tables.suffixes import stem
+from factored_mwem.tables.uris import is_uri, place_of
+
+Given = str | Path | Sequence[str | Path]
+"""A path, a URI (which is no path: `//` would become `/`), or several."""
+
+
+def source_of(texts: Sequence[str]) -> Given:
+    """The arguments as the library takes them."""
+    given: list[str | Path] = [_one(text) for text in texts]
+    return given[0] if len(given) == 1 else given
+
+
+def _one(text: str) -> str | Path:
+    if not is_uri(text):
+        return Path(text)
+    return Path(place_of(text)[1]) if text.lower().startswith("file://") else text
+
+
+def local_paths(table: Given) -> list[Path]:
+    """The files and folders on this machine; of a glob the folder that it looks into."""
+    if isinstance(table, Path):
+        text = str(table)
+        if WILD.search(text) and not table.exists():
+            return [Path(fixed_part(text) or ".")]
+        return [table]
+    return [] if isinstance(table, str) else [path for part in table for path in local_paths(part)]
+
+
+def addresses(table: Given) -> list[str]:
+    """The URIs among what was given, each of one place."""
+    if isinstance(table, str):
+        return [] if WILD.search(table) else [table]
+    return [] if isinstance(table, Path) else [uri for part in table for uri in addresses(part)]
+
+
+def title(table: Given) -> str:
+    """The table's name without suffixes: of a folder or a glob the folder's, of several the first's."""
+    if isinstance(table, str):
+        address = without_query(table)[0]
+        return stem(fixed_part(address) if WILD.search(address) else address.rstrip("/"))
+    if isinstance(table, Path):
+        return stem(local_paths(table)[0].resolve())
+    return title(table[0])
+
+
+def domain_path(table: Given, given: Path | None) -> Path | None:
+    """The domain file: the one given, else NAME.domain.json beside the table, else none."""
+    if given:
+        return given
+    beside = domain_beside(table)
+    return beside if beside is not None and beside.exists() else None
+
+
+def domain_beside(table: Given) -> Path | None:
+    """NAME.domain.json beside a file or folder, a glob's too, of this machine. Beside a URI, and for several
+    files, none is looked for.
+    """
+    if not isinstance(table, Path):
+        return None
+    path = local_paths(table)[0]
+    return path.with_name(f"{stem(path)}.domain.json") if path.name else None

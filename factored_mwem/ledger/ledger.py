@@ -1,0 +1,246 @@
+"""Ledger: what all releases of a dataset have cost, in a file or in a database.
+
+A release is an entry from before its first noise until for ever: nothing takes an entry or a cost back. Every
+change is one transaction, which looks at the cap and writes the entry in the same breath, so that jobs at the
+same time cannot spend the same budget; and the event of the chain that says so with it. A ledger holds names,
+parameters, costs and keyed fingerprints, and no private value.
+
+What is here is the same wherever the tables are. A kind of ledger adds how it is read and written: `_reading`
+sees one moment; `_writing` lets no one else write meanwhile, and is all or nothing.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import shlex
+from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager
+
+from factored_mwem.accounting.cap import Cap, Cost
+from factored_mwem.accounting.conversion import Composition
+from factored_mwem.accounting.unit import Neighbours
+from factored_mwem.crashpoints import reach
+from factored_mwem.errors import Busy, InputError
+from factored_mwem.ledger import chain
+from factored_mwem.ledger.admission import admit
+from factored_mwem.ledger.entries import (
+    MAX_NAME_LENGTH,
+    STATES,
+    Dataset,
+    Entry,
+    Reservation,
+    Snapshot,
+    dataset_of,
+    entry_of,
+    fraction_of,
+)
+from factored_mwem.ledger.journal import Journals
+from factored_mwem.ledger.schema import Connection, rows
+
+ADDED_ORDER = "ORDER BY added, name"
+
+
+class Ledger(ABC):
+    """An open ledger. Every method is one transaction.
+
+    InputError where what is there is no ledger, Busy where it stays locked or cannot be reached.
+    """
+
+    key: bytes
+    journals: Journals
+    name: str
+    """What it is called in messages: a path, or a URI without its password."""
+
+    @abstractmethod
+    def _reading(self) -> AbstractContextManager[Connection]:
+        """All that is read is of one moment."""
+
+    @abstractmethod
+    def _writing(self, patience: float | None = None) -> AbstractContextManager[Connection]:
+        """All or nothing; no one else writes meanwhile. `patience`: seconds to wait for others."""
+
+    @abstractmethod
+    def _settled(self) -> AbstractContextManager[Connection]:
+        """Reading what every transaction that began before has done, also one whose process is gone."""
+
+    @abstractmethod
+    def _version(self, db: Connection) -> int:
+        """Of the tables. ValueError where they are not ours."""
+
+    @abstractmethod
+    def _whole(self, db: Connection) -> bool:
+        """Whether the store itself finds no fault in what it holds."""
+
+    @abstractmethod
+    def clear(self) -> AbstractContextManager[None]:
+        """Turn what the store or damaged rows raise into one line."""
+
+    def copied(self) -> bool:
+        """Whether this is another copy than the one that was last written, as far as that can be told."""
+        return False
+
+    def accept(self) -> None:
+        """Say that this copy is the newest. InputError where a copy cannot be told from another."""
+        raise InputError(f"{self.name} is a file; put back its newest copy, which needs no word")
+
+    def add(
+        self, name: str, cap: Cap, neighbours: Neighbours, contributions: int, privacy_id: str | None = None
+    ) -> None:
+        """Put a dataset on the books. InputError where its name is taken: a cap is set once."""
+        if not 0 < len(name) <= MAX_NAME_LENGTH or not name.isprintable():
+            raise InputError(f"a dataset's name must be 1 to {MAX_NAME_LENGTH} printable characters")
+        if contributions < 1:
+            raise InputError(f"contributions={contributions}: a person has at least one row")
+        if privacy_id == "":
+            raise InputError("privacy_id='': must be a column's name")
+        numbers = [None if value is None else float(value) for value in (cap.epsilon, cap.delta, cap.rho)]
+        with self._writing() as db:
+            if db.execute("SELECT 1 FROM datasets WHERE name = ?", (name,)).fetchone():
+                raise InputError(f"{self.name} has a dataset {name!r} already; its cap stays what it is")
+            facts = (name, *numbers, neighbours.value, contributions, privacy_id, now())
+            db.execute("INSERT INTO datasets VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL, ?)", facts)
+            chain.append(db, self.key, chain.added(rows(db, "datasets", "WHERE name = ?", name)[0]))
+
+    def dataset(self, name: str) -> Dataset:
+        """InputError where there is none of that name."""
+        with self._reading() as db:
+            return self._dataset(db, name)
+
+    def datasets(self) -> list[Dataset]:
+        with self._reading() as db:
+            return [dataset_of(row) for row in rows(db, "datasets", ADDED_ORDER)]
+
+    def entries(self, dataset: str) -> list[Entry]:
+        """All releases of a dataset, in order."""
+        with self._reading() as db:
+            return _entries(db, dataset)
+
+    def find(self, dataset: str, run_id: str) -> Entry | None:
+        """What a run has entered, by a process that died in the middle of a commit, too."""
+        with self._settled() as db:
+            return next(iter(_entries(db, dataset, "AND run_id = ?", run_id)), None)
+
+    def holds(self, mark: str) -> bool:
+        """Whether the release of that mark is entered, also where its commit was not answered."""
+        with self._settled() as db:
+            return db.execute("SELECT 1 FROM releases WHERE mark = ?", (mark,)).fetchone() is not None
+
+    def marks(self) -> set[str]:
+        """Those of all releases."""
+        with self._reading() as db:
+            return {mark for (mark,) in db.execute("SELECT mark FROM releases").fetchall()}
+
+    def head(self, number: int) -> str | None:
+        """The chain's head right after a release was reserved; None where the ledger kept no chain then."""
+        with self._reading() as db:
+            if self._version(db) == 1:
+                return None
+            row = db.execute("SELECT head FROM events WHERE reserved = ?", (number,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def snapshot(self) -> Snapshot:
+        """All of it, as it is at one moment."""
+        with self._reading() as db:
+            version = self._version(db)
+            events = db.execute("SELECT * FROM events ORDER BY number").fetchall() if version > 1 else []
+            whole = self._whole(db)
+            datasets, releases = rows(db, "datasets", ADDED_ORDER), rows(db, "releases", "ORDER BY id")
+        return Snapshot(version, whole, datasets, releases, [chain.Event(*event) for event in events])
+
+    def check(self, name: str, cost: Cost) -> None:
+        """BudgetExceeded where a release of this cost would not be admitted now. Nothing is written."""
+        with self._reading() as db:
+            admit(self._dataset(db, name), _costs(db, name), cost)
+
+    def reserve(self, asked: Reservation) -> int:
+        """Enter a release, before its first noise; its number.
+
+        BudgetExceeded, with nothing written, where the cap does not admit it; Busy where another process has
+        entered the same run.
+        """
+        reach("before reserve")
+        name, run_id, cost = asked.dataset, asked.run_id, asked.cost
+        with self._writing() as db:
+            if run_id is not None and _entries(db, name, "AND run_id = ?", run_id):
+                what = f"another process entered run {run_id!r} in the ledger {self.name} meanwhile"
+                raise Busy(f"{what}; try again")
+            limits = admit(self._dataset(db, name), _costs(db, name), cost)
+            db.execute(
+                "UPDATE datasets SET limit_rho = ?, limit_delta = ? WHERE name = ?",
+                (str(limits.rho), str(limits.delta), name),
+            )
+            (number,) = db.execute("SELECT coalesce(max(id), 0) + 1 FROM releases").fetchone()
+            facts = (number, name, run_id, cost.composition.value, str(cost.amount), str(cost.delta))
+            more = (json.dumps(asked.parameters), asked.fingerprint, asked.mark, asked.tool_version)
+            db.execute(
+                "INSERT INTO releases VALUES (?, ?, ?, 'reserved', ?, ?, ?, NULL, NULL, ?, ?, ?, '[]', ?, "
+                "?, ?)",
+                (*facts, *more, now(), now()),
+            )
+            entered = rows(db, "releases", "WHERE id = ?", number)
+            dataset = rows(db, "datasets", "WHERE name = ?", name)[0]
+            chain.append(db, self.key, chain.reserved(entered[0], dataset), entered)
+        reach("after reserve")
+        return int(number)
+
+    def change(
+        self,
+        number: int,
+        state: str,
+        *,
+        spent: Cost | None = None,
+        files: list[dict[str, str]] | None = None,
+        patience: float | None = None,
+    ) -> None:
+        """Move a release on: to spent, with its cost, to finished, with its files, or to failed.
+
+        What is finished stays so.
+        """
+        assert state in STATES
+        with self._writing(patience) as db:
+            before = rows(db, "releases", "WHERE id = ?", number)
+            if spent is not None:
+                where = "WHERE id = ? AND spent_amount IS NULL"
+                facts = (str(spent.amount), str(spent.delta), number)
+                db.execute(f"UPDATE releases SET spent_amount = ?, spent_delta = ? {where}", facts)
+            if files is not None:
+                db.execute("UPDATE releases SET files = ? WHERE id = ?", (json.dumps(files), number))
+            db.execute(
+                "UPDATE releases SET state = ?, changed = ? WHERE id = ? AND (state != 'finished' OR ?)",
+                (state, now(), number, state == "finished"),
+            )
+            if (after := rows(db, "releases", "WHERE id = ?", number)) != before:
+                chain.append(db, self.key, chain.changed(after[0]))
+
+    def _dataset(self, db: Connection, name: str) -> Dataset:
+        named = rows(db, "datasets", "WHERE name = ?", name)
+        if not named:
+            to_it = f"{shlex.quote(self.name)} --dataset {shlex.quote(name)}"
+            add = f"`fmwem ledger add {to_it} --epsilon E --delta D`"
+            raise InputError(f"{self.name} has no dataset {name!r}; {add} adds it")
+        return dataset_of(named[0])
+
+
+def key_in(db: Connection) -> bytes:
+    """The ledger's key. ValueError where there is none."""
+    keys = db.execute("SELECT key FROM secret").fetchall()
+    if len(keys) != 1 or not isinstance(keys[0][0], bytes) or len(keys[0][0]) != 32:
+        raise ValueError("key")
+    return keys[0][0]
+
+
+def _entries(db: Connection, dataset: str, more: str = "", *values: str) -> list[Entry]:
+    where = f"WHERE dataset = ? {more} ORDER BY id"
+    return [entry_of(row) for row in rows(db, "releases", where, dataset, *values)]
+
+
+def _costs(db: Connection, dataset: str) -> list[Cost]:
+    """What counts of every release, in order; see `Entry.cost`."""
+    fields = "composition, coalesce(spent_amount, amount), coalesce(spent_delta, delta)"
+    costs = db.execute(f"SELECT {fields} FROM releases WHERE dataset = ? ORDER BY id", (dataset,)).fetchall()
+    return [Cost(Composition(kind), fraction_of(amount), fraction_of(delta)) for kind, amount, delta in costs]
+
+
+def now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

@@ -1,0 +1,39 @@
+"""Opening: a ledger by its address, whichever kind it is of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from factored_mwem.errors import InputError
+from factored_mwem.ledger.address import Address
+from factored_mwem.ledger.database import LedgerDatabase
+from factored_mwem.ledger.file import LedgerFile
+from factored_mwem.ledger.ledger import Ledger
+
+
+def open_ledger(place: str | Path | Address) -> Ledger:
+    """The ledger in a file, or in a database that a postgresql:// URI names.
+
+    InputError where there is none; Busy where it cannot be reached now.
+
+    >>> from factored_mwem import create_ledger, open_ledger
+    >>> _ = create_ledger("shared.db")
+    >>> open_ledger("shared.db").datasets()
+    []
+    """
+    address = Address(place)
+    return LedgerDatabase(address) if address.path is None else LedgerFile(address.path)
+
+
+def create_ledger(place: str | Path | Address, journals: Path | None = None) -> Ledger:
+    """A new, empty ledger. `journals`: a folder for those of a database; a file has its own beside it.
+
+    >>> from factored_mwem import Cap, Neighbours, create_ledger
+    >>> create_ledger("made.db").add("people", Cap.of(3.0, 1e-6), Neighbours.ADD_REMOVE, 1)
+    """
+    address = Address(place)
+    if address.path is None:
+        return LedgerDatabase.create(address, journals)
+    if journals is not None:
+        raise InputError("--journals is for a ledger in a database: a file has its own folder beside it")
+    return LedgerFile.create(address.path)

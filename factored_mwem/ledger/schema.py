@@ -1,0 +1,60 @@
+"""Schema: the tables of a ledger, the same in a file and in a database, and all that the two call otherwise.
+
+Statements are SQLite's, and PostgreSQL takes them too, but for the names of three types and for placeholders.
+What else differs is how a transaction begins, and who is kept out of it: that is the connection's.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Protocol
+
+from factored_mwem.ledger.chain import Row
+
+VERSION = 2
+BOOKS = (
+    "CREATE TABLE secret (key BLOB NOT NULL)",
+    "CREATE TABLE datasets (name TEXT PRIMARY KEY, epsilon REAL, delta REAL NOT NULL, rho REAL, "
+    "neighbours TEXT NOT NULL, contributions INTEGER NOT NULL, privacy_id TEXT, limit_rho TEXT, "
+    "limit_delta TEXT, added TEXT NOT NULL)",
+    "CREATE TABLE releases (id INTEGER PRIMARY KEY, dataset TEXT NOT NULL REFERENCES datasets, run_id TEXT, "
+    "state TEXT NOT NULL, composition TEXT NOT NULL, amount TEXT NOT NULL, delta TEXT NOT NULL, "
+    "spent_amount TEXT, spent_delta TEXT, parameters TEXT NOT NULL, fingerprint BLOB, mark TEXT, "
+    "files TEXT NOT NULL, tool_version TEXT NOT NULL, reserved TEXT NOT NULL, changed TEXT NOT NULL, "
+    "UNIQUE (dataset, run_id))",
+)
+CHAIN = (
+    "CREATE TABLE events (number INTEGER PRIMARY KEY, reserved INTEGER UNIQUE, event TEXT NOT NULL, "
+    "head TEXT NOT NULL, code BLOB NOT NULL)"
+)
+TABLES = {1: set(BOOKS), 2: {*BOOKS, CHAIN}}
+"""Of a file, by version. Version 1 keeps no chain."""
+SHARED = (
+    "CREATE TABLE form (version INTEGER NOT NULL, place TEXT NOT NULL, folder TEXT)",
+    "CREATE TABLE journals (run TEXT NOT NULL, number INTEGER NOT NULL, record BLOB NOT NULL, "
+    "PRIMARY KEY (run, number))",
+)
+"""What a database has more. `place`: which copy of it was last written; `folder`: where its journals lie, if
+not in the last table.
+"""
+IN_POSTGRES = {"BLOB": "BYTEA", "REAL": "DOUBLE PRECISION", "INTEGER": "BIGINT"}
+"""Types, by what SQLite calls them."""
+
+
+class Connection(Protocol):
+    """What both kinds of connection have."""
+
+    def execute(self, statement: str, values: Any = ..., /) -> Any: ...
+
+
+def in_postgres(statement: str) -> str:
+    """A statement of ours as PostgreSQL takes it."""
+    types = "|".join(IN_POSTGRES)
+    return re.sub(rf"\b({types})\b", lambda found: IN_POSTGRES[found[0]], statement).replace("?", "%s")
+
+
+def rows(db: Connection, table: str, more: str, *values: str | int) -> list[Row]:
+    """Whole rows, by column."""
+    cursor = db.execute(f"SELECT * FROM {table} {more}", values)
+    names = [column[0] for column in cursor.description]
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]

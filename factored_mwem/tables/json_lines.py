@@ -1,0 +1,78 @@
+"""JSON lines as columns of text: one object a line, and no line decides how another one is read.
+
+A cell is the text of its value: a number as it is written, true and false by those words. Null, a key that is
+not there, and an object or a list are nulls; a line that is no object is a record of nulls. The keys of a
+line are somebody's: so the columns are those that a domain or --columns names.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from factored_mwem.tables.delimited import BYTE_ORDER_MARK, MAX_RECORD_BYTES
+from factored_mwem.tables.text_form import text_of
+
+READ_BYTES = 4 << 20
+BATCH_ROWS = 2**15
+_DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
+
+
+def read_json_lines(
+    file: Any, packed: str, encoding: str, columns: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    """The records of `file`, an InputFile or RemoteFile, in order. A line without any sign is none."""
+    rows: list[dict[str, Any]] = []
+    for line in _lines(text_of(file, packed, encoding)):
+        if line is None or line.strip(b" \t\r"):
+            rows.append(_object(line))
+        if len(rows) == BATCH_ROWS:
+            yield _batch(rows, columns)
+            rows = []
+    if rows:
+        yield _batch(rows, columns)
+
+
+def _lines(stream: Any) -> Iterator[bytes | None]:
+    """The lines without their ends; None for one that is too long."""
+    rest, long, begun = b"", False, False
+    while more := stream.read(READ_BYTES):
+        *lines, rest = (rest + more).split(b"\n")
+        if lines and not begun:
+            begun, lines[0] = True, lines[0].removeprefix(BYTE_ORDER_MARK)
+        for line in lines:
+            yield None if long or len(line) > MAX_RECORD_BYTES else line
+            long = False
+        if len(rest) > MAX_RECORD_BYTES:
+            rest, long = b"", True
+    if rest or long:
+        yield None if long else rest
+
+
+def _object(line: bytes | None) -> dict[str, Any]:
+    """The object of a line; an empty one where it is none."""
+    try:
+        found = _DECODER.decode(line.decode()) if line is not None else None
+    except (ValueError, RecursionError):  # of which UnicodeDecodeError is one
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _batch(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> pa.RecordBatch:
+    cells = [[_cell(row.get(name)) for row in rows] for name in columns]
+    return pa.RecordBatch.from_arrays([pa.array(column, pa.string()) for column in cells], list(columns))
+
+
+def _cell(value: Any) -> str | None:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if not isinstance(value, str):
+        return None
+    try:
+        value.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair, which JSON can write
+        return None
+    return value
