@@ -57,6 +57,11 @@ class Source(Private):
         return None
 
     @property
+    def cluster(self) -> str | None:
+        """What reads the rows on other machines than this one, if something does."""
+        return None
+
+    @property
     def said(self) -> tuple[str, ...]:
         """Columns of a typed table that are text whose type only the domain can tell."""
         return ()
@@ -160,4 +165,8 @@ def open_source(
     """
     if isinstance(source, Source):
         return source
+    from factored_mwem.backends import spark  # which builds on this module
+
+    if spark.is_frame(source):
+        return spark.open_frame(source, records)
     return Local(respelt(open_table(source, records, dialect, names, folder), dialect, domain, privacy_id))
