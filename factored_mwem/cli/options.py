@@ -28,7 +28,8 @@ Tables = Annotated[
     typer.Argument(
         metavar="TABLE...",
         help="CSV, TSV or JSON lines (also .gz, .zst, .bz2, .xz), Parquet, ORC or Feather: a file, a "
-        "folder, a glob in quotes, or several; on this machine or as s3://, gs://, abfs://, hdfs://, https://.",
+        "folder, a glob in quotes, or several; on this machine or as s3://, gs://, abfs://, hdfs:// or "
+        "https://; - for standard input; or a table in a database, such as duckdb:///shop.db#people.",
     ),
 ]
 OneTable = Annotated[str, typer.Argument(metavar="REAL", help="The real table: a file, folder, glob or URI.")]

@@ -125,6 +125,10 @@ REFUSED: list[tuple[int, str, list[Any]]] = [
     (2, "no file none.csv", ["none.csv", "--marginals", 1]),
     (2, "o.parquet lies in the folder that is the table", [".", "--marginals", 1, "-o", "o.parquet"]),
     (2, ".json files are not read", ["t.domain.json", "--marginals", 1]),
+    (2, "the name of the table is empty", ["", "--marginals", 1, "-o", "/tmp/o.parquet"]),
+    (2, "--spill none: must be a folder", ["t.csv", "--marginals", 1, "--spill", "none"]),
+    (2, "the name is not UTF-8 text", ["t.csv", "--marginals", 1, "-o", "\udcff.parquet"]),
+    (2, "the name is not UTF-8 text", ["t.csv", "--marginals", 1, "-o", "\udcff/"]),
     (2, "epsilon=0.0: must be a positive number", ["t.csv", "--marginals", 1, "--epsilon", 0]),
     (2, "epsilon=-1.0: must be a positive number", ["t.csv", "--marginals", 1, "--epsilon", -1]),
     (

@@ -470,6 +470,11 @@ def test_blocks_and_lines_that_are_too_long(tmp_path: Path, monkeypatch: pytest.
         assert found == [*((str(i),) for i in range(50)), (None,), ("z",)]
 
 
+def test_a_mark_before_a_line_without_an_end(tmp_path: Path) -> None:
+    path = written(tmp_path / "t.jsonl", b'\xef\xbb\xbf{"a": "x"}')
+    assert rows_of(path, names=["a"]) == [("x",)]
+
+
 def test_columns_of_json_lines_come_from_a_person(tmp_path: Path) -> None:
     path = written(tmp_path / "t.jsonl", b'{"a": 1, "secret": "CANARY", "id": "p"}\n' * 40)
     with pytest.raises(InputError, match="say with --columns or a domain which columns it has") as refused:

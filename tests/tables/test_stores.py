@@ -183,6 +183,17 @@ def test_a_file_uri_is_a_file_on_this_disk(made: Release, tmp_path: Path) -> Non
     }
 
 
+def test_no_output_lies_among_the_files_of_the_table(here: Path, fmwem: Fmwem, store: Any) -> None:
+    """The next release of the folder would take it for rows."""
+    store.pipe("/people/t.csv", Path("t.csv").read_bytes())
+    job = ["--domain", "t.domain.json", "--marginals", 1, "--json", "-o"]
+    for table in ("memory://people", "memory://people/", "memory://people/*.csv"):
+        for where in ("memory://people/o.parquet", "memory://people/more/"):
+            done = fmwem("release", table, *job, where)
+            assert done.code == 2 and "lies in the folder that is the table" in done.facts["error"]
+    assert paths(store) == ["/people/t.csv"]
+
+
 def test_nothing_is_spent_where_nothing_can_be_written(
     here: Path, fmwem: Fmwem, store: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
