@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from factored_mwem.backends.spark import PREFIX
 from factored_mwem.tables.database_uri import is_database
 from factored_mwem.tables.piped import STANDARD_INPUT
 from factored_mwem.tables.places import WILD, fixed_part, without_query
@@ -23,7 +24,7 @@ def source_of(texts: Sequence[str]) -> Given:
 
 def _one(text: str) -> str | Path:
     if not is_uri(text):
-        return Path(text)
+        return text if text.startswith(PREFIX) else Path(text)
     return Path(place_of(text)[1]) if text.lower().startswith("file://") else text
 
 
@@ -40,13 +41,16 @@ def local_paths(table: Given) -> list[Path]:
 def addresses(table: Given) -> list[str]:
     """The URIs among what was given, each of one place."""
     if isinstance(table, str):
-        return [] if WILD.search(table) or is_database(table) else [table]
+        place = is_uri(table) and not WILD.search(table) and not is_database(table)
+        return [table] if place else []
     return [] if isinstance(table, Path) else [uri for part in table for uri in addresses(part)]
 
 
 def title(table: Given) -> str:
     """The table's name without suffixes: of a folder or a glob the folder's, of several the first's."""
     if isinstance(table, str):
+        if table.startswith(PREFIX):  # the last of catalog, database and table
+            return table.removeprefix(PREFIX).rpartition(".")[2]
         if is_database(table):
             return table.rpartition("#")[2].rpartition(".")[2]
         address = without_query(table)[0]
