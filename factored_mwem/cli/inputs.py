@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from factored_mwem.backends.spark import PREFIX
 from factored_mwem.errors import InputError
 from factored_mwem.tables.database_uri import is_database
 from factored_mwem.tables.piped import STANDARD_INPUT
@@ -26,7 +27,7 @@ def _one(text: str) -> str | Path:
     if not text:  # of a variable that is not set: as a path it would be this folder
         raise InputError("the name of the table is empty; name a file, a folder or a URI")
     if not is_uri(text):
-        return Path(text)
+        return text if text.startswith(PREFIX) else Path(text)
     return Path(place_of(text)[1]) if text.lower().startswith("file://") else text
 
 
@@ -43,7 +44,7 @@ def local_paths(table: Given) -> list[Path]:
 def addresses(table: Given) -> list[str]:
     """The URIs among what was given; of a glob the folder that it looks into."""
     if isinstance(table, str):
-        if is_database(table):
+        if not is_uri(table) or is_database(table):
             return []
         address, query = without_query(table)
         return [(fixed_part(address) if WILD.search(address) else address.rstrip("/")) + query]
@@ -53,6 +54,8 @@ def addresses(table: Given) -> list[str]:
 def title(table: Given) -> str:
     """The table's name without suffixes: of a folder or a glob the folder's, of several the first's."""
     if isinstance(table, str):
+        if table.startswith(PREFIX):  # the last of catalog, database and table
+            return table.removeprefix(PREFIX).rpartition(".")[2]
         if is_database(table):
             return table.rpartition("#")[2].rpartition(".")[2]
         address = without_query(table)[0]

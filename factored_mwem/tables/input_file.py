@@ -7,6 +7,7 @@ import io
 import os
 import stat
 import weakref
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -25,7 +26,24 @@ class Origin(Protocol):
         """Changed where it is not what it was when it was opened."""
 
 
-class InputFile:
+class Watched(ABC):
+    """A file that is looked at: `path`, as messages call it, and what it was when it was opened."""
+
+    path: Any
+    identity: tuple[Any, ...]
+
+    @abstractmethod
+    def _look(self) -> tuple[Any, ...]:
+        """What it is now, as far as can be told without reading it."""
+
+    def check(self) -> None:
+        """Changed where it is not what it was when it was opened."""
+        if self._look() != self.identity:
+            how = "put back what it was, or release again what it is now"
+            raise Changed(f"{self.path} was changed while it was read; {how}")
+
+
+class InputFile(Watched):
     """`path`, opened once. What it is: device, inode, size, time of writing and, of Parquet, the footer.
 
     A file that another takes the place of, by a rename, is read on to its end; one that is written to is
@@ -46,11 +64,6 @@ class InputFile:
         self._handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC) if handle is None else handle
         weakref.finalize(self, os.close, self._handle)
         self.identity = self._look()
-
-    def check(self) -> None:
-        if self._look() != self.identity:
-            how = "put back what it was, or release again what it is now"
-            raise Changed(f"{self.path} was changed while it was read; {how}")
 
     def stream(self) -> io.RawIOBase:
         """The file's bytes from the start, whatever else reads it."""

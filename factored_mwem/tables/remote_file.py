@@ -9,15 +9,15 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from factored_mwem.errors import Changed, InputError
-from factored_mwem.tables.input_file import FOOTER_END_BYTES
+from factored_mwem.errors import InputError
+from factored_mwem.tables.input_file import FOOTER_END_BYTES, Watched
 
 MARKS = ("ETag", "etag", "Content-MD5", "Digest", "Last-Modified", "LastModified", "generation", "md5Hash")
 """Facts by which a store tells one content of a file from another."""
 T = TypeVar("T")
 
 
-class RemoteFile:
+class RemoteFile(Watched):
     """A file of a pyarrow file system. What it is: size, time of writing, the store's own mark of its content
     where there is one and, of Parquet, the footer.
 
@@ -28,11 +28,6 @@ class RemoteFile:
     def __init__(self, system: Any, path: str, label: str, *, footer: bool = False) -> None:
         self.path, self._system, self._place, self._footer = label, system, path, footer
         self.identity = self._look()
-
-    def check(self) -> None:
-        if self._look() != self.identity:
-            how = "put back what it was, or release again what it is now"
-            raise Changed(f"{self.path} was changed while it was read; {how}")
 
     def stream(self) -> io.RawIOBase:
         """The file's bytes from the start, whatever else reads it."""

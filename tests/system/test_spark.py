@@ -223,9 +223,7 @@ def test_a_release_by_people_is_the_same_whatever_the_parts(
 
 
 def test_collations_join_no_values(spark: Any, tmp_path: Path) -> None:
-    """Where upper and lower case are equal to Spark, they stay two people, and two values. Seen to fail:
-    without the cast to text as it is.
-    """
+    """Where upper and lower case are equal to Spark, they stay two people, and two values."""
     from pyspark.sql import functions as F
 
     plain = of_spark.frame(spark, people(200), tmp_path, 2)
@@ -315,7 +313,7 @@ def test_rows_that_change_between_passes_are_seen(spark: Any, tmp_path: Path) ->
 def test_a_release_stops_before_noise_over_other_rows(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They change between the encoding and the first count. Seen to fail: without the comparison."""
+    """They change between the encoding and the first count."""
     write(tmp_path / "t.parquet", [0, 1, 1, 2] * 50)
     real = spark_rows.SparkRows.exact_counts
 

@@ -317,7 +317,8 @@ def test_how_wide_a_dictionary_s_codes_are_makes_no_difference(tmp_path: Path) -
 
 
 def test_where_a_file_ends_shows_in_the_fingerprint(tmp_path: Path) -> None:
-    for name, parts in (("one", ("h\n1\nh\n2\n", "h\n3\n")), ("two", ("h\n1\n", "h\n2\nh\n3\n"))):
+    """Whatever the rows are: one may look like the end of a file and the next one's folders."""
+    for name, parts in (("one", ("h\n1\n", "h\n2\n", "h\n3\n")), ("two", ("h\n1\n()h\n2\n", "h\n3\n"))):
         (tmp_path / name).mkdir()
         for number, text in enumerate(parts):
             (tmp_path / name / f"{number}.csv").write_text(text)
