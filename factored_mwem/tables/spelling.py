@@ -161,7 +161,7 @@ def _zoned(zone: str, *, days: bool) -> Respelling:
             return column
         local = units_of(column.take(pa.array(which)), "datetime")
         stamps = pa.array(local.filled(0), mask=np.ma.getmaskarray(local)).cast(pa.timestamp("us"))
-        moments = pc.assume_timezone(stamps, zone, ambiguous="earliest", nonexistent="earliest")
+        moments = pc.assume_timezone(stamps, zone, ambiguous="earliest", nonexistent="latest")
         texts = moments.cast(pa.int64()).cast(pa.timestamp("us")).cast(pa.string())
         place = np.full(len(column), -1)
         place[which] = np.arange(len(which))

@@ -11,7 +11,7 @@ from factored_mwem.cli.inputs import addresses, domain_beside, local_paths, sour
 NAMED = {
     "adult.csv.gz": ("adult", [], ["adult.csv.gz"]),
     "s3://bucket/people/adult.parquet": ("adult", ["s3://bucket/people/adult.parquet"], []),
-    "s3://bucket/people/*.parquet": ("people", [], []),
+    "s3://bucket/people/*.parquet": ("people", ["s3://bucket/people"], []),
     "duckdb:///shop.db#main.people": ("people", [], []),
     "spark:lake.shop.people": ("people", [], []),
     "spark:people": ("people", [], []),

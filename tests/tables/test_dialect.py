@@ -318,6 +318,8 @@ def test_clocks_of_a_zone(tmp_path: Path) -> None:
         there = datetime.datetime.fromisoformat(text or "")
         gone = real.replace(tzinfo=datetime.UTC).astimezone(zone).replace(tzinfo=None) != day
         assert there == real or (gone and abs(there - real) <= datetime.timedelta(hours=1)), day
+    put_forward = spelt(["2024-03-31 02:30"], timeZone="Europe/Berlin")
+    assert put_forward == ["2024-03-31 01:00:00.000000"]  # the moment that it is, not the tick before
     kept = ["2023-07-01T12:00+02:00", "2023-07-01T10:00Z", "2023-07-01", "x", "", None, "2023-02-31 10:00"]
     assert spelt(kept, timeZone="Europe/Berlin") == kept
     domain = Domain.from_dict(

@@ -19,6 +19,7 @@ from factored_mwem import crashpoints as faults
 from factored_mwem.errors import Busy, InputError
 from factored_mwem.pipeline import writing
 from factored_mwem.tables import uris
+from factored_mwem.tables.database_uri import shown_uri
 from factored_mwem.tables.formats import output_of
 from factored_mwem.tables.targets import target_of
 
@@ -249,3 +250,10 @@ def test_nothing_is_spent_where_nothing_can_be_written(
 )
 def test_secrets_in_a_uri_are_not_shown(uri: str, public: str) -> None:
     assert uris.shown(uri) == public
+
+
+@pytest.mark.parametrize("password", ["secret", "sec/ret", "sec?ret", "sec#ret", "sec[ret", "sec@ret"])
+def test_secrets_in_a_database_s_address_are_not_shown(password: str) -> None:
+    shown = shown_uri(f"postgresql://ana:{password}@db.example/shop#sales.people")
+    assert "sec" not in shown and "ret" not in shown
+    assert password in ("sec?ret", "sec#ret") or shown == "postgresql://db.example/shop#sales.people"
