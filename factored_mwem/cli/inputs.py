@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import glob
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -39,6 +41,23 @@ def local_paths(table: Given) -> list[Path]:
             return [Path(fixed_part(text) or ".")]
         return [table]
     return [] if isinstance(table, str) else [path for part in table for path in local_paths(part)]
+
+
+def patterns(table: Given) -> list[str]:
+    """The globs on this machine, from the root: what is written to a path that fits one is read next time."""
+    if isinstance(table, Path):
+        wild = WILD.search(str(table)) and not table.exists()
+        return [os.path.abspath(table)] if wild else []
+    return [] if isinstance(table, str) else [each for part in table for each in patterns(part)]
+
+
+def read_paths(table: Given) -> list[Path]:
+    """The files and folders on this machine that are read; of a glob those that fit it."""
+    if isinstance(table, Path):
+        return [Path(path) for each in patterns(table) for path in glob.glob(each, recursive=True)] or (
+            [] if patterns(table) else [table]
+        )
+    return [] if isinstance(table, str) else [path for part in table for path in read_paths(part)]
 
 
 def addresses(table: Given) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import os
 import secrets
@@ -11,7 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from factored_mwem.backends.warehouse import push_down
-from factored_mwem.cli.inputs import Given, addresses, domain_beside, domain_path, local_paths, title
+from factored_mwem.cli.inputs import (
+    Given,
+    addresses,
+    domain_beside,
+    domain_path,
+    patterns,
+    read_paths,
+    title,
+)
 from factored_mwem.cli.settings import ReleaseSettings
 from factored_mwem.errors import InputError
 from factored_mwem.files import IfExists
@@ -59,9 +68,8 @@ def run(table: Given, settings: ReleaseSettings, report: Callable[[Progress], No
     files = _files(settings.output or f"{title(table)}.synthetic.parquet", settings.model)
     workers, path = workers_of(settings.workers), domain_path(table, settings.domain)
     booking = Booking(settings.ledger, settings.dataset, settings.run_id)
-    _check_paths(
-        files.all, [*local_paths(table), *addresses(table), path, settings.workload, _ledger_file(settings)]
-    )
+    read = [*read_paths(table), *addresses(table), path, settings.workload, _ledger_file(settings)]
+    _check_paths(files.all, read, patterns(table))
     exists = IfExists(settings.overwrite)
     if booking == Booking():
         files.check(exists)
@@ -125,7 +133,10 @@ def _files(output: str, model: str | None) -> ReleaseFiles:
     return files
 
 
-def _check_paths(outputs: Sequence[Destination], inputs: Sequence[Path | str | None]) -> None:
+def _check_paths(
+    outputs: Sequence[Destination], inputs: Sequence[Path | str | None], globs: Sequence[str] = ()
+) -> None:
+    """InputError where an output is an input, or would be one of the next release."""
     keys = [target_of(output).key for output in outputs if not isinstance(output, Folder)]
     if len(set(keys)) < len(keys):
         raise InputError("the output, its manifest and the model need three different paths")
@@ -137,6 +148,11 @@ def _check_paths(outputs: Sequence[Destination], inputs: Sequence[Path | str | N
             raise InputError(f"{output} {'holds' if inside else 'is'} an input; choose another path")
         if any(key.startswith(f"{path}/") for path in taken if not os.path.isfile(path)):
             raise InputError(f"{output} lies in the folder that is the table; choose another path")
+        fits = next((each for each in globs if fnmatch.fnmatch(key, each)), None)
+        if fits is not None:
+            raise InputError(
+                f"{output} fits the table's pattern, so it would be read next time; choose another"
+            )
 
 
 def workload_from(settings: ReleaseSettings, order: int | None = None) -> Workload:
@@ -168,7 +184,7 @@ def learn(table: Given, settings: ReleaseSettings) -> tuple[LearntDomain, dict[s
     beside = domain_beside(table) or f"{title(table)}.domain.json"
     output = target_of(settings.output or str(beside))
     exists = IfExists(settings.overwrite)
-    _check_paths([output], [*local_paths(table), _ledger_file(settings)])
+    _check_paths([output], [*read_paths(table), _ledger_file(settings)])
     booking = Booking(settings.ledger, settings.dataset, settings.run_id)
     if settings.run_id is None:
         output.check(exists)

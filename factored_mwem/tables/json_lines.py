@@ -17,7 +17,8 @@ from factored_mwem.tables.delimited import BYTE_ORDER_MARK, MAX_RECORD_BYTES
 from factored_mwem.tables.text_form import text_of
 
 READ_BYTES = 4 << 20
-BATCH_ROWS = 2**15
+BATCH_ROWS, BATCH_BYTES = 2**15, 64 << 20
+"""Of a batch, whichever is reached first: a column of text has room for 2 GB."""
 _DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
 
 
@@ -26,12 +27,14 @@ def read_json_lines(
 ) -> Iterator[pa.RecordBatch]:
     """The records of `file`, an InputFile or RemoteFile, in order. A line without any sign is none."""
     rows: list[dict[str, Any]] = []
+    held = 0
     for line in _lines(text_of(file, packed, encoding)):
         if line is None or line.strip(b" \t\r"):
             rows.append(_object(line))
-        if len(rows) == BATCH_ROWS:
+            held += len(line or b"")
+        if len(rows) == BATCH_ROWS or held > BATCH_BYTES:
             yield _batch(rows, columns)
-            rows = []
+            rows, held = [], 0
     if rows:
         yield _batch(rows, columns)
 

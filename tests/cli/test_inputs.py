@@ -6,7 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from factored_mwem.cli.inputs import addresses, domain_beside, local_paths, source_of, title
+from factored_mwem.cli.inputs import (
+    addresses,
+    domain_beside,
+    local_paths,
+    patterns,
+    read_paths,
+    source_of,
+    title,
+)
+from factored_mwem.cli.jobs import _check_paths
+from factored_mwem.errors import InputError
+from factored_mwem.tables.formats import output_of
 
 NAMED = {
     "adult.csv.gz": ("adult", [], ["adult.csv.gz"]),
@@ -31,3 +42,22 @@ def test_several_are_named_after_the_first_and_described_by_none(tmp_path: Path)
     given = source_of([str(tmp_path / "a.csv"), "s3://bucket/b.csv"])
     assert title(given) == "a" and domain_beside(given) is None
     assert addresses(given) == ["s3://bucket/b.csv"] and local_paths(given) == [tmp_path / "a.csv"]
+
+
+def test_a_glob_may_have_its_output_beside_its_files_but_not_among_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.csv").touch()
+    (tmp_path / "parts").mkdir()
+    given = source_of(["*.csv"])
+    assert read_paths(given) == [tmp_path / "a.csv"] and patterns(given) == [str(tmp_path / "*.csv")]
+    _check_paths([output_of("a.synthetic.parquet")], read_paths(given), patterns(given))
+    with pytest.raises(InputError, match="fits the table's pattern"):
+        _check_paths([output_of("b.csv")], read_paths(given), patterns(given))
+    with pytest.raises(InputError, match="is an input"):
+        _check_paths([output_of("a.csv")], read_paths(given), patterns(given))
+    everything = source_of(["*"])
+    with pytest.raises(InputError, match="lies in the folder"):
+        _check_paths([output_of("parts/b.csv")], read_paths(everything), ())
+    assert read_paths(source_of(["none*.csv"])) == []
