@@ -84,6 +84,8 @@ HOME = {
         "cli.jobs",
     },
     "psycopg": {"ledger.postgres"},
+    "deltalake": {"tables.delta"},
+    "pyiceberg": {"tables.iceberg"},
     "pickle": set(),
     "logging": {
         "ledger.run",

@@ -11,13 +11,14 @@ import pyarrow as pa
 from factored_mwem.tables.input_file import InputFile
 from factored_mwem.tables.opened import Files
 from factored_mwem.tables.remote_file import RemoteFile
+from factored_mwem.tables.snapshot import Snapshot
 from factored_mwem.tables.source import Table
 
 
 def fingerprint(private: Table, key: bytes) -> bytes:
     """A keyed code of an input: of a file byte by byte, of anything else as an Arrow stream."""
     code = hmac.new(key, digestmod="sha256")
-    if isinstance(private.origin, InputFile | RemoteFile | Files):
+    if isinstance(private.origin, InputFile | RemoteFile | Files | Snapshot):
         for said, stream in private.origin.streams():
             code.update(said)
             while block := stream.read(1 << 20):
