@@ -127,7 +127,8 @@ def _files_in(folder: str, named: bool = False) -> Iterator[str]:
         seen.add((facts.st_dev, facts.st_ino))
         with os.scandir(here) as entries:
             inside = list(entries)
-        _check_no_log(here, {entry.name for entry in inside}, named and here == folder)
+        label = folder if here == folder else f"a folder in {folder}"  # whose name may be a value
+        _check_no_log(label, {entry.name for entry in inside}, named and here == folder)
         for entry in inside:
             if not _is_hidden(entry.name):
                 if entry.is_dir():
@@ -194,7 +195,8 @@ def _listed(system: Any, base: str, label: str, named: bool) -> list[str]:
     found = answered(label, lambda: system.get_file_info(folder))
     below = [(info.path[len(base) :].lstrip("/"), info) for info in found]
     _check_no_log(label, {name.split("/", 1)[0] for name, _ in below}, named)
-    _check_no_log(label, {part for name, _ in below for part in name.split("/")} & {"_delta_log"}, False)
+    deeper = {part for name, _ in below for part in name.split("/")} & {"_delta_log"}
+    _check_no_log(f"a folder in {label}", deeper, False)
     return [name for name, info in below if info.is_file]
 
 

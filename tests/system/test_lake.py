@@ -7,6 +7,7 @@ from __future__ import annotations
 import datetime
 import json
 import random
+import struct
 import sys
 import warnings
 from collections import Counter
@@ -25,6 +26,7 @@ from factored_mwem.tables.contributions import bound_contributions
 from factored_mwem.tables.fingerprint import fingerprint
 from factored_mwem.tables.source import Table, open_table
 
+pyroaring = pytest.importorskip("pyroaring", reason="comes with pyiceberg")
 deltalake = pytest.importorskip("deltalake", reason="no Delta tables: pip install 'factored-mwem[lake]'")
 pytest.importorskip("pyiceberg.table", reason="no Iceberg tables: pip install 'factored-mwem[lake]'")
 pytest.importorskip("sqlalchemy", reason="no catalog for the tests: pip install sqlalchemy")
@@ -142,6 +144,21 @@ def vector(line: dict[str, Any]) -> None:
         line["add"]["deletionVector"] = inline | {"sizeInBytes": 40, "cardinality": 1}
 
 
+def inline_vector(line: dict[str, Any]) -> None:
+    """Rows 1 and 4 are deleted: the bitmap stands in the log, in the letters of Z85."""
+    features("deletionVectors")(line)
+    bitmap = pyroaring.BitMap([1, 4]).serialize()
+    data = struct.pack("<IQI", 1681511377, 1, 0) + bitmap
+    assert len(data) % 4 == 0
+    letters = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+    text = ""
+    for (word,) in struct.iter_unpack(">I", data):
+        text += "".join(letters[word // 85**power % 85] for power in (4, 3, 2, 1, 0))
+    if "add" in line:
+        vector = {"storageType": "i", "pathOrInlineDv": text, "sizeInBytes": len(data), "cardinality": 2}
+        line["add"]["deletionVector"] = vector
+
+
 def with_vector(line: dict[str, Any]) -> None:
     features("deletionVectors")(line)
     vector(line)
@@ -176,6 +193,7 @@ def narrower(line: dict[str, Any]) -> None:
         (mapped, "columnMapping"),
         (vector, "deletion vectors"),
         (with_vector, "deletion vectors"),
+        (inline_vector, "it has deletion vectors"),
         (elsewhere, "outside of its folder"),
         (narrower, "column 'who' is int64 in .*, and int16 in the table"),
     ],
@@ -297,6 +315,19 @@ def test_rows_deleted_by_their_place(tmp_path: Path, monkeypatch: pytest.MonkeyP
     theirs = ArrowScan(scan.table_metadata, scan.io, scan.projection(), scan.row_filter).to_table(plan)
     assert theirs.num_rows == 55
     assert_reads_as(table, theirs)
+    monkeypatch.setattr("factored_mwem.tables.parquet_input.MAX_BATCH_ROWS", 4)
+    assert_reads_as(table, theirs)
+
+
+def test_a_file_without_the_column_of_its_partition(iceberg: Any) -> None:
+    """As other engines write: its value stands in the manifest alone."""
+    for task in iceberg.scan().plan_files():
+        if task.file.spec_id != 0:
+            path = task.file.file_path[7:]
+            pq.write_table(pq.read_table(path, partitioning=None).drop_columns(["k", "day"]), path)
+    whole = iceberg.scan().to_arrow()
+    assert {CANARY, None, "x y"} < set(whole["k"].to_pylist())
+    assert_reads_as(iceberg, whole)
 
 
 def test_a_snapshot_stays_and_its_files_must(iceberg: Any) -> None:
