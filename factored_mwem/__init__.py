@@ -1,6 +1,7 @@
 """Differentially private synthetic tables by factored MWEM.
 
     release                        a synthetic table from a private one, and what it cost
+    push_down                      a table in a database whose rows must stay there
     learn                          a domain for a private table, paid for once
     Workload, Domain, Attribute    what must come out right; what may appear in a table, column by column
     Policy, Neighbours             the promise: epsilon, delta, whom it protects; and how it is kept
@@ -38,6 +39,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from factored_mwem.accounting.cap import Cap
     from factored_mwem.accounting.unit import Neighbours
+    from factored_mwem.backends.warehouse import push_down
     from factored_mwem.domain.attribute import Attribute
     from factored_mwem.domain.domain import Domain
     from factored_mwem.errors import (
@@ -73,7 +75,7 @@ __all__ = [
     "Ambiguous", "Attribute", "BudgetExceeded", "Busy", "Cap", "Changed", "Domain", "Errors", "FmwemError",
     "InputError", "LedgerFile", "Lost", "Manifest", "Marginal", "Neighbours", "NothingLearnt", "Policy",
     "Progress", "Release", "ResourceError", "RolledBack", "Verified", "Workload", "create_ledger", "draft",
-    "evaluate", "learn", "open_ledger", "release", "show_progress", "verify",
+    "evaluate", "learn", "open_ledger", "push_down", "release", "show_progress", "verify",
 ]  # fmt: skip
 _HOME = {
     "Attribute": "domain.attribute", "Cap": "accounting.cap", "Domain": "domain.domain",
@@ -83,7 +85,7 @@ _HOME = {
     "Workload": "workload.workload", "draft": "tables.draft", "evaluate": "pipeline.evaluate",
     "create_ledger": "ledger.opening", "open_ledger": "ledger.opening",
     "learn": "pipeline.learn_domain", "release": "pipeline.release", "verify": "verifier.verify",
-    "show_progress": "pipeline.progress",
+    "push_down": "backends.warehouse", "show_progress": "pipeline.progress",
 }  # fmt: skip
 """Modules of the public names; the others are errors."""
 

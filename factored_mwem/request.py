@@ -66,8 +66,9 @@ class Request:
         rows, sample_seed = (None if n is None else int(n) for n in numbers)
         policy = policy if policy is not None else Policy.of(**choices)
         declared, columns = _declared(domain), None if columns is None else list(columns)
-        private = _opened(table, policy, declared, columns)
-        return cls(private, workload, policy, declared, columns, rows, sample_seed, _folder(spill))
+        folder = _folder(spill)
+        private = _opened(table, policy, declared, columns, folder)
+        return cls(private, workload, policy, declared, columns, rows, sample_seed, folder)
 
     def __repr__(self) -> str:
         columns = reprlib.repr(self.columns)
@@ -111,13 +112,19 @@ def _declared(domain: Domain | dict[str, Any] | str | Path | None) -> Domain | N
     return domain
 
 
-def _opened(table: Any, policy: Policy, declared: Domain | None, columns: Sequence[str] | None) -> Source:
+def _opened(
+    table: Any,
+    policy: Policy,
+    declared: Domain | None,
+    columns: Sequence[str] | None,
+    folder: Path | None,
+) -> Source:
     """The table, its cells as policy and domain say that they are written."""
     dialect = policy.dialect.beside(declared.dialect if declared is not None else None)
     names = columns if columns is not None or declared is None else declared.names
     if names is not None and policy.privacy_id is not None and policy.privacy_id not in names:
         names = [*names, policy.privacy_id]
-    return open_source(table, policy.records, dialect, names, declared, policy.privacy_id)
+    return open_source(table, policy.records, dialect, names, declared, policy.privacy_id, folder)
 
 
 def _folder(spill: Any) -> Path | None:

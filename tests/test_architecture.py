@@ -82,6 +82,8 @@ HOME = {
         "ledger.file",
         "ledger.run",
         "cli.jobs",
+        "backends.spark",
+        "pipeline.draw_on_spark",
     },
     "psycopg": {"ledger.postgres"},
     "deltalake": {"tables.delta"},
@@ -93,7 +95,9 @@ HOME = {
         "pipeline.learn_domain",
         "pipeline.writing",
         "pipeline.model_file",
+        "backends.spark_rows",  # which keeps quiet a log of PySpark that quotes rows
     },
+    "pyspark": {"backends.spark", "backends.spark_rows", "pipeline.draw_on_spark"},
 }
 """Libraries that only these modules may import. Those that log have rows sealed alone, or none."""
 INSIDE_THE_VERIFIER = {
@@ -296,13 +300,48 @@ def _uses(function: ast.AST, words: tuple[str, ...]) -> Iterator[str]:
 
 
 WHO_SAYS = {
-    "profile": {"tables.profile", "tables.draft", "backends.source", "privacy.discover"},
-    "ColumnProfile": {"tables.profile", "tables.draft", "backends.source", "privacy.discover"},
+    "profile": {
+        "tables.profile",
+        "tables.draft",
+        "backends.source",
+        "backends.spark",
+        "backends.sql",
+        "privacy.discover",
+    },
+    "ColumnProfile": {
+        "tables.profile",
+        "tables.draft",
+        "backends.source",
+        "backends.spark",
+        "backends.sql",
+        "privacy.discover",
+    },
     "recode": {"privacy.counts", "privacy.session", "mechanisms.learn"},
     "encode_table": {"backends.codes", "backends.source"},
-    "encoded": {"backends.source", "privacy.counts", "pipeline.readings", "tables.decode"},
-    "exact_counts": {"backends.datavectors", "backends.codes", "backends.held", "privacy.counts"},
-    "bounded": {"backends.source", "mechanisms.plan", "pipeline.release", "pipeline.learn_domain"},
+    "encoded": {
+        "backends.source",
+        "backends.spark",
+        "backends.sql",
+        "privacy.counts",
+        "pipeline.readings",
+        "tables.decode",
+    },
+    "exact_counts": {
+        "backends.datavectors",
+        "backends.codes",
+        "backends.held",
+        "backends.spark_rows",
+        "backends.sql",
+        "privacy.counts",
+    },
+    "bounded": {
+        "backends.source",
+        "backends.spark",
+        "backends.sql",
+        "mechanisms.plan",
+        "pipeline.release",
+        "pipeline.learn_domain",
+    },
     "bound_contributions": {"tables.contributions", "backends.source"},
     "OpenDPNoise": {"privacy.noise", "pipeline.release", "pipeline.learn_domain", "verifier.watch"},
     "public_total": {"privacy.counts", "privacy.session", "mechanisms.total"},

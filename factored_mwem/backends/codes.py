@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import tempfile
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,8 +14,8 @@ import numpy as np
 from factored_mwem.backends.counting import Column, count_all
 from factored_mwem.backends.datavectors import Axis
 from factored_mwem.domain.domain import Domain
-from factored_mwem.errors import Busy
 from factored_mwem.tables.codec import code_dtype, encode
+from factored_mwem.tables.nameless import full, nameless, write_whole
 from factored_mwem.tables.source import Private, Table
 
 
@@ -75,17 +74,16 @@ class _Store:
     def _spill(self) -> None:
         try:
             if not self._files:
-                self._files = list(_nameless(self._folder, len(self._parts)))
+                self._files = [nameless(self._folder, ".codes") for _ in self._parts]
             for handle, parts in zip(self._files, self._parts, strict=True):
                 for part in parts:
-                    _write(handle, part)
+                    write_whole(handle, part.tobytes())
                 parts.clear()
         except OSError as error:
             why = error.strerror
         else:
             return
-        where = self._folder or tempfile.gettempdir()
-        raise Busy(f"cannot keep codes in {where}: {why}; free some space, or name another folder by --spill")
+        raise full("codes", self._folder, why)
 
     def columns(self) -> Iterable[np.ndarray]:
         """uint[row] of each column, once all are added. Parts are let go as soon as they are joined."""
@@ -100,17 +98,3 @@ class _Store:
     def close(self) -> None:
         for handle in self._files:
             os.close(handle)
-
-
-def _nameless(folder: Path | None, count: int) -> Iterable[int]:
-    """Open files that have no name any more."""
-    for _ in range(count):
-        handle, name = tempfile.mkstemp(prefix="fmwem-", suffix=".codes", dir=folder)
-        os.unlink(name)
-        yield handle
-
-
-def _write(handle: int, part: np.ndarray) -> None:
-    view = memoryview(part.tobytes())
-    while view:
-        view = view[os.write(handle, view) :]

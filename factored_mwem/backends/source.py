@@ -57,6 +57,11 @@ class Source(Private):
         return None
 
     @property
+    def cluster(self) -> str | None:
+        """What reads the rows on other machines than this one, if something does."""
+        return None
+
+    @property
     def said(self) -> tuple[str, ...]:
         """Columns of a typed table that are text whose type only the domain can tell."""
         return ()
@@ -69,6 +74,11 @@ class Source(Private):
     def check_column(self, name: str, what: str = "") -> None:
         """InputError where there is no such column, with those that there are."""
         check_column(self.schema, name, what)
+
+    def check_domain(self, domain: Domain | None) -> None:
+        """InputError where rows cannot be encoded by this domain, or, without one, a domain cannot be learnt
+        of them: by names and types alone.
+        """
 
     @abstractmethod
     def without(self, privacy_id: str) -> Source:
@@ -132,7 +142,7 @@ class Local(Source):
         return profile(self.table, columns)
 
     def encoded(self, domain: Domain, spill: Spill) -> Datavectors:
-        return encode_table(domain, self.table, spill.most, spill.folder)
+        return encode_table(domain, self.table.once(), spill.most, spill.folder)
 
     def fingerprint(self, key: bytes) -> bytes:
         return fingerprint(self.table, key)
@@ -145,13 +155,18 @@ def open_source(
     names: Sequence[str] | None = None,
     domain: Domain | None = None,
     privacy_id: str | None = None,
+    folder: Path | None = None,
 ) -> Source:
     """A path, a URI, a data frame or anything else that holds a table; `records` as in Policy. InputError
     where it is none. Reads no row, as far as its kind allows.
 
     `dialect`: how a text file is written, whose columns are read by their types in `domain`, but for
-    `privacy_id`; `names`: the columns of JSON lines.
+    `privacy_id`; `names`: the columns of JSON lines; `folder`: where a stream leaves what it must.
     """
     if isinstance(source, Source):
         return source
-    return Local(respelt(open_table(source, records, dialect, names), dialect, domain, privacy_id))
+    from factored_mwem.backends import spark  # which builds on this module
+
+    if spark.is_frame(source):
+        return spark.open_frame(source, records)
+    return Local(respelt(open_table(source, records, dialect, names, folder), dialect, domain, privacy_id))

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from factored_mwem.backends.spark import PREFIX
+from factored_mwem.tables.database_uri import is_database
+from factored_mwem.tables.piped import STANDARD_INPUT
 from factored_mwem.tables.places import WILD, fixed_part, without_query
 from factored_mwem.tables.suffixes import stem
 from factored_mwem.tables.uris import is_uri, place_of
@@ -21,7 +24,7 @@ def source_of(texts: Sequence[str]) -> Given:
 
 def _one(text: str) -> str | Path:
     if not is_uri(text):
-        return Path(text)
+        return text if text.startswith(PREFIX) else Path(text)
     return Path(place_of(text)[1]) if text.lower().startswith("file://") else text
 
 
@@ -38,15 +41,22 @@ def local_paths(table: Given) -> list[Path]:
 def addresses(table: Given) -> list[str]:
     """The URIs among what was given, each of one place."""
     if isinstance(table, str):
-        return [] if WILD.search(table) else [table]
+        place = is_uri(table) and not WILD.search(table) and not is_database(table)
+        return [table] if place else []
     return [] if isinstance(table, Path) else [uri for part in table for uri in addresses(part)]
 
 
 def title(table: Given) -> str:
     """The table's name without suffixes: of a folder or a glob the folder's, of several the first's."""
     if isinstance(table, str):
+        if table.startswith(PREFIX):  # the last of catalog, database and table
+            return table.removeprefix(PREFIX).rpartition(".")[2]
+        if is_database(table):
+            return table.rpartition("#")[2].rpartition(".")[2]
         address = without_query(table)[0]
         return stem(fixed_part(address) if WILD.search(address) else address.rstrip("/"))
+    if str(table) == STANDARD_INPUT:
+        return "stdin"
     if isinstance(table, Path):
         return stem(local_paths(table)[0].resolve())
     return title(table[0])
@@ -64,7 +74,7 @@ def domain_beside(table: Given) -> Path | None:
     """NAME.domain.json beside a file or folder, a glob's too, of this machine. Beside a URI, and for several
     files, none is looked for.
     """
-    if not isinstance(table, Path):
+    if not isinstance(table, Path) or str(table) == STANDARD_INPUT:
         return None
     path = local_paths(table)[0]
     return path.with_name(f"{stem(path)}.domain.json") if path.name else None

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from factored_mwem.backends.warehouse import push_down
 from factored_mwem.cli.inputs import Given, addresses, domain_beside, domain_path, local_paths, title
 from factored_mwem.cli.settings import ReleaseSettings
 from factored_mwem.errors import InputError
@@ -26,6 +27,7 @@ from factored_mwem.pipeline.writing import drawn_ahead, workers_of, write_releas
 from factored_mwem.request import Request
 from factored_mwem.tables.formats import output_of, write_batches
 from factored_mwem.tables.parts import Folder
+from factored_mwem.tables.piped import STANDARD_INPUT
 from factored_mwem.tables.release_files import ReleaseFiles, manifest_of
 from factored_mwem.tables.targets import Destination, target_of, write_text
 from factored_mwem.workload.queries import KINDS
@@ -64,7 +66,7 @@ def run(table: Given, settings: ReleaseSettings, report: Callable[[Progress], No
     if booking == Booking():
         files.check(exists)
     request = Request.of(
-        table,
+        _staying(table, settings),
         workload,
         policy,
         domain=path,
@@ -103,6 +105,11 @@ def _facts(manifest: Manifest, files: ReleaseFiles, domain: Path | None) -> dict
         "rounds": manifest.rounds,
         "domain": str(domain) if domain else "learnt",
     }
+
+
+def _staying(table: Given, settings: ReleaseSettings) -> Any:
+    """The table, or the word that its rows stay where they are."""
+    return push_down(table) if settings.push_down else table
 
 
 def _ledger_file(settings: ReleaseSettings) -> Path | None:
@@ -147,7 +154,7 @@ def dry_run(table: Given, settings: ReleaseSettings, rows: int) -> tuple[Forecas
     """The forecast of a release, and the budget's unit; reads the table's header or schema, no row."""
     policy, workload = settings.policy, workload_from(settings)
     path = domain_path(table, settings.domain)
-    request = Request.of(table, workload, policy, domain=path, columns=settings.columns)
+    request = Request.of(_staying(table, settings), workload, policy, domain=path, columns=settings.columns)
     scope = Scope.of(request, Machine.of(policy))
     if scope.domain is None:
         return forecast_learning(scope, rows), request.budget.unit
@@ -218,6 +225,9 @@ def compare(real: Given, synthetic: Path, order: int, settings: ReleaseSettings)
 def verified(table: Given, settings: ReleaseSettings, pairs: int, report: Callable[[int], None]) -> Verified:
     """NOT PRIVATE: what neighbours of the table say of a release with these settings."""
     from factored_mwem.verifier.verify import verify
+
+    if str(table) == STANDARD_INPUT or settings.push_down:
+        raise InputError("verify reads the rows again and again; write them to a file first, and name that")
 
     return verify(
         table,

@@ -28,7 +28,9 @@ Tables = Annotated[
     typer.Argument(
         metavar="TABLE...",
         help="CSV, TSV or JSON lines (also .gz, .zst, .bz2, .xz), Parquet, ORC or Feather: a file, a "
-        "folder, a glob in quotes, or several; on this machine or as s3://, gs://, abfs://, hdfs://, https://.",
+        "folder, a glob in quotes, or several; on this machine or as s3://, gs://, abfs://, hdfs:// or "
+        "https://; - for standard input; a table in a database, such as duckdb:///shop.db#people, or of "
+        "Spark: spark:CATALOG.TABLE.",
     ),
 ]
 OneTable = Annotated[str, typer.Argument(metavar="REAL", help="The real table: a file, folder, glob or URI.")]

@@ -113,6 +113,10 @@ class ReleaseSettings(BaseModel):
             example='"age", "sex"',
         ),
     ] = None
+    push_down: Annotated[
+        StrictBool,
+        Flag(Group.EFFORT, bool, "Tables in a database: its rows stay there, which encodes and counts them."),
+    ] = False
     rows: Annotated[
         Whole | None,
         Flag(Group.OUTPUT, int, "Synthetic rows.  [default: the noisy count]", least=0, most=CLI_MAX_ROWS),

@@ -18,6 +18,8 @@ TOPICS = {
     "learning": "a table that nobody described: what is found out, at what cost, and once for many releases",
     "workloads": "what must come out right: marginals, labels, cubes, ranges, parities",
     "ledger": "one budget for all releases of a table, and runs that pay once",
+    "reach": "tables of any size where they are: streams, standard input, databases",
+    "spark": "tables that a Spark cluster reads, and rows that it draws",
     "inputs": "files, folders, stores and URIs, compression, and how text is written",
     "jobs": "jobs that run by themselves: run ids, retries, exit codes, orchestrators, the log",
     "python": "Python, data frames, and every option",

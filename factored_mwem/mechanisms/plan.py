@@ -85,6 +85,7 @@ class Scope:
         """What can be refused before a domain is learnt: as if each column had a single code."""
         names = [name for name in self.visible.schema.names if self.columns is None or name in self.columns]
         workload = self.request.workload
+        self.visible.check_domain(None)
         workload.check(names)
         if not self.visible.text:
             workload.check_kinds({name: kind_of(self.visible.schema.field(name)) for name in names})
@@ -129,6 +130,7 @@ class Plan:
         columns = scope.columns if learning is None else domain.names
         domain, schema = fit_columns(domain, scope.visible, columns)
         check_types(domain, schema)
+        scope.visible.check_domain(domain.modelled)
         if domain.zeros and policy.engine == "mwem":
             raise InputError("engine='mwem' cannot keep rules that rule out combinations; leave it at 'tree'")
         candidates, left_out, limits = fitting(request.workload, domain, policy, scope.machine)

@@ -10,6 +10,8 @@ from factored_mwem.accounting.unit import Unit
 from factored_mwem.policy import Policy
 from factored_mwem.tables.text_form import Form
 
+CLUSTERS = ("Spark",)
+"""What `Source.cluster` may say."""
 RULES = "the rules of the domain were declared without looking at this table: they are public facts"
 
 
@@ -49,6 +51,8 @@ class Assumptions(BaseModel):
     """Other releases of the same people's records."""
     ledger: Assumption | None = None
     """How the ledger is kept."""
+    cluster: Assumption | None = None
+    """Who sees rows and counts, where other machines read them."""
     surroundings: Assumption
     """What can be seen beside the released files."""
 
@@ -59,10 +63,16 @@ class Assumptions(BaseModel):
 
 
 def assumptions_of(
-    policy: Policy, form: Form | None, *, learnt: bool, ledger: bool, rules: bool = False
+    policy: Policy,
+    form: Form | None,
+    *,
+    learnt: bool,
+    ledger: bool,
+    rules: bool = False,
+    cluster: str | None = None,
 ) -> Assumptions:
-    """What a release rests on: of a text file of a `form`, or of a typed table; with or without a ledger, or
-    rules in its domain.
+    """What a release rests on: of a text file of a `form`, or of a typed table, that a `cluster` may have
+    read; with or without a ledger, or rules in its domain.
     """
     people = f"column {policy.privacy_id!r} names every person by one value of their own"
     columns = "the names of the columns, on the header line, are public"
@@ -83,7 +93,7 @@ def assumptions_of(
     books = "every release of these records goes by this ledger, and no old copy of it is put back"
     return Assumptions(
         records=_records(form),
-        contributions=_contributions(policy),
+        contributions=_contributions(policy, cluster),
         people=_trust(people) if policy.privacy_id is not None else None,
         rows=_rows(policy.unit),
         columns=_trust(columns),
@@ -95,6 +105,7 @@ def assumptions_of(
         ),
         releases=releases,
         ledger=_trust(books) if ledger else None,
+        cluster=_trust(_among(cluster)) if cluster is not None else None,
         surroundings=_trust(
             "nobody but the table's keeper sees how long the run takes, its memory, its exit code, the "
             "terminal, the ledger and its journals"
@@ -103,11 +114,18 @@ def assumptions_of(
 
 
 def possible(policy: Policy, *, learnt: bool, ledger: bool, rules: bool = False) -> list[Assumptions]:
-    """What a release may rest on, of a table of any form: typed or text, of any line end, of one column."""
+    """What a release may rest on, of a table of any form: typed or text, of any line end, of one column, or
+    read by a cluster.
+    """
     forms: list[Form | None] = [None]
     for end, names in itertools.product((b"\n", b"\r\n"), (("a",), ("a", "b"))):
         forms.append(Form(names, ",", end, begins=0, packed="", records=policy.records))
-    return [assumptions_of(policy, form, learnt=learnt, ledger=ledger, rules=rules) for form in forms]
+    here = [assumptions_of(policy, form, learnt=learnt, ledger=ledger, rules=rules) for form in forms]
+    there = (
+        assumptions_of(policy, None, learnt=learnt, ledger=ledger, rules=rules, cluster=name)
+        for name in CLUSTERS
+    )
+    return [*here, *there]
 
 
 def _records(form: Form | None) -> Assumption:
@@ -132,14 +150,23 @@ def _records(form: Form | None) -> Assumption:
     )
 
 
-def _contributions(policy: Policy) -> Assumption:
+def _contributions(policy: Policy, cluster: str | None) -> Assumption:
     k = f"{policy.contributions} record{'s' * (policy.contributions > 1)}"
     if policy.privacy_id is not None:
+        which = "" if cluster is None else ", those that come first by a hash of their own values"
         return _made_sure(
-            f"at most {k} of each person by {policy.privacy_id!r} are used, and none of a person without an "
-            "id"
+            f"at most {k} of each person by {policy.privacy_id!r} are used{which}, and none of a person "
+            "without an id"
         )
     return _trust(f"no person has more than {k}")
+
+
+def _among(cluster: str) -> str:
+    return (
+        f"nobody but the table's keeper sees the machines of the {cluster} cluster, its disks, its networks, "
+        "or the logs and pages in which it shows its work, for rows and exact counts pass through them; and "
+        "the table gives the same rows whenever it is read"
+    )
 
 
 def _rows(unit: Unit) -> Assumption | None:

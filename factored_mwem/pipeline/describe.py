@@ -43,7 +43,12 @@ def describe(plan: Plan, fitted: Fitted, accountant: Accountant, run: Run, *, cr
     names = model.levels.names(plan.modelled.names)
     cliques = [clique for part in model.components for clique in part.tree.cliques]
     assumptions = assumptions_of(
-        policy, request.private.form, learnt=plan.learnt, ledger=run.has_books, rules=bool(domain.rules)
+        policy,
+        request.private.form,
+        learnt=plan.learnt,
+        ledger=run.has_books,
+        rules=bool(domain.rules),
+        cluster=request.private.cluster,
     )
     return Manifest(
         tool_version=tool_version(),

@@ -37,8 +37,8 @@ the bytes of those records are. Proof, step after step:
     says why). A line of JSON is parsed by itself, and names no column. A row of a typed table is its own
     record; a cell that is none of its type is null. What the names of folders say of a row is a cell of it.
  4. With a privacy id, records are grouped by it. A record without one belongs to nobody and is left out; of
-    each person the first k are kept, which depends on that person's records alone. So a person's records,
-    however many, change at most k.
+    each person the first k are kept (on Spark, by a hash of their own values), which depends on that person's
+    records alone. So a person's records, however many, change at most k.
  5. Each value is encoded alone: a function of the value and of its attribute, with a code for whatever cannot
     be read, is not listed, or is out of range. The attribute is declared, or learnt from noisy answers, and
     so the same for neighbours once those are given.

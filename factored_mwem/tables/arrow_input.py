@@ -28,15 +28,13 @@ Start = Callable[[], Iterator[pa.RecordBatch]]
 
 def whole_table(source: Any) -> pa.Table:
     """Any object with columns as Arrow. InputError where it is none; its library may raise anything."""
-    if isinstance(source, pa.RecordBatchReader):
-        return source.read_all()
     if isinstance(source, pa.RecordBatch):
         return pa.Table.from_batches([source])
     return source if isinstance(source, pa.Table) else _from_frame(source)
 
 
 def _from_frame(source: Any) -> pa.Table:
-    """A data frame of any library, through narwhals, or whatever speaks the Arrow stream protocol."""
+    """A data frame of any library, through narwhals; streams are opened elsewhere."""
     import narwhals.stable.v2 as nw
 
     try:
@@ -48,9 +46,6 @@ def _from_frame(source: Any) -> pa.Table:
     if isinstance(frame, nw.DataFrame):
         table = frame.to_arrow().select(frame.columns)  # pandas would add its index as a column
         return _without_digits(table, frame.to_native().dtypes) if frame.implementation.is_pandas() else table
-    # A lone series streams too, but is no table.
-    if hasattr(source, "__arrow_c_stream__") and hasattr(source, "columns"):
-        return pa.RecordBatchReader.from_stream(source).read_all()
     kind = type(source).__name__
     raise InputError(f"cannot read a table from {kind}; give a path, a data frame or a pyarrow table")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import io
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +14,9 @@ from factored_mwem.tables.opened import Files
 from factored_mwem.tables.remote_file import RemoteFile
 from factored_mwem.tables.snapshot import Snapshot
 from factored_mwem.tables.source import Table
+
+BLOCK_ROWS = 2**16
+"""Rows that are coded at a time."""
 
 
 def fingerprint(private: Table, key: bytes) -> bytes:
@@ -32,10 +36,27 @@ def fingerprint(private: Table, key: bytes) -> bytes:
         pa.RecordBatch.from_arrays([_decoded(c) for c in b.columns], schema=pa.schema(fields))
         for b in private.batches(private.schema.names)
     )
-    whole = pa.Table.from_batches(batches, pa.schema(fields))
-    with pa.PythonFile(_Into(code), mode="w") as sink, pa.ipc.new_stream(sink, whole.schema) as writer:
-        writer.write_table(whole.combine_chunks(), max_chunksize=2**16)
+    with pa.PythonFile(_Into(code), mode="w") as sink, pa.ipc.new_stream(sink, pa.schema(fields)) as writer:
+        for block in _blocks(batches, BLOCK_ROWS):
+            writer.write_batch(block)
     return code.digest()
+
+
+def _blocks(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """The same rows, `rows` at a time, however they come; the last block may have fewer."""
+    waiting: list[pa.RecordBatch] = []
+    room = rows
+    for batch in batches:
+        at = 0
+        while at < batch.num_rows:
+            waiting.append(batch.slice(at, room))
+            at += waiting[-1].num_rows
+            room -= waiting[-1].num_rows
+            if not room:
+                yield pa.concat_batches(waiting)
+                waiting, room = [], rows
+    if waiting:
+        yield pa.concat_batches(waiting)
 
 
 def _decoded(column: pa.Array) -> pa.Array:

@@ -34,13 +34,17 @@ class InputFile:
     means to. The time at which mode, links or name changed says too little.
     """
 
-    def __init__(self, path: Path, *, footer: bool = False, label: str | None = None) -> None:
-        """`label`: how messages call it."""
-        if not stat.S_ISREG(os.stat(path).st_mode):  # before it is opened: a pipe would wait for a writer
-            why = "rows are read more than once; write it to a file first"
+    def __init__(
+        self, path: Path, *, footer: bool = False, label: str | None = None, handle: int | None = None
+    ) -> None:
+        """`label`: how messages call it; `handle`: of the file, where it is open already."""
+        if handle is None and not stat.S_ISREG(
+            os.stat(path).st_mode
+        ):  # before it is opened: a pipe would wait for a writer
+            why = "rows are read more than once; write it to a file first, or give - and pipe it in"
             raise InputError(f"{label or path} is no regular file, and {why}")
         self.path, self._footer = label or path, footer
-        self._handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC) if handle is None else handle
         weakref.finalize(self, os.close, self._handle)
         self.identity = self._look()
 

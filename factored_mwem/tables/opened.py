@@ -63,6 +63,11 @@ def open_places(places: Sequence[Place], reading: Reading) -> Opened:
     return Files.of(places, reading).opened()
 
 
+def open_file(file: File, suffix: str, reading: Reading) -> Opened:
+    """The table that a file of this kind is; what the library raises is the caller's."""
+    return _OPENERS[suffix](file, reading)
+
+
 def _open_one(place: Place, reading: Reading) -> tuple[Opened, File]:
     try:
         file = place.open()

@@ -38,7 +38,10 @@ class ColumnProfile(Private):
     def add(self, column: pa.Array) -> None:
         """Count a batch of the column."""
         counted = pc.value_counts(plain(column))
-        values, counts = counted.field("values"), counted.field("counts")
+        self.add_counted(counted.field("values"), counted.field("counts"))
+
+    def add_counted(self, values: pa.Array, counts: pa.Array) -> None:
+        """Add values, of the column's plain type, that somebody else has counted."""
         if is_text(values.type):  # all together they may be longer than a string column can be
             values = values.cast(pa.large_string())
         self.parts.append(pa.table({"values": values, "counts": counts}))

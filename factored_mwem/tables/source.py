@@ -5,6 +5,7 @@ Every input comes by here: files are found in `places` and opened in `opened`, o
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -23,11 +24,15 @@ from factored_mwem.tables.arrow_input import (
     sound_batches,
     whole_table,
 )
+from factored_mwem.tables.database_uri import is_database
+from factored_mwem.tables.databases import database_query
 from factored_mwem.tables.delta import is_delta, open_delta
 from factored_mwem.tables.iceberg import METADATA, is_iceberg, open_iceberg
 from factored_mwem.tables.input_file import Origin
-from factored_mwem.tables.opened import Opened, Reading, open_places
+from factored_mwem.tables.opened import Opened, Reading, open_file, open_places
+from factored_mwem.tables.piped import STANDARD_INPUT, begins_as_arrow_stream, piped
 from factored_mwem.tables.places import LakeFolder, is_place, places_of, without_query
+from factored_mwem.tables.streams import Query, Stream, query_of
 from factored_mwem.tables.suffixes import TEXT_SUFFIXES
 from factored_mwem.tables.text_form import Form, Records
 from factored_mwem.tables.uris import is_uri, shown
@@ -116,6 +121,10 @@ class Table(Private):
         yield from self.read(columns)
         self._check()
 
+    def once(self) -> Table:
+        """The same table for a pass that no other follows: a stream need not be recorded for it."""
+        return replace(self, read=self.read.once) if isinstance(self.read, Stream) else self
+
     def _check(self) -> None:
         if self.origin is not None:
             self.origin.check()
@@ -133,18 +142,42 @@ def open_table(
     records: Records = "checked",
     dialect: Dialect = PLAIN,
     names: Sequence[str] | None = None,
+    folder: Path | None = None,
 ) -> Table:
-    """A path or URI, a folder, a glob or a list of them, a pyarrow object or any data frame as a Table, read
-    on demand.
+    """A path or URI, a folder, a glob or a list of them, a pyarrow object, any data frame or stream as a
+    Table, read on demand.
 
-    `records` as in Policy, `dialect`: how a text file is written; `names`: the columns of JSON lines.
+    `records` as in Policy, `dialect`: how a text file is written; `names`: the columns of JSON lines;
+    `folder`: for what a stream must leave on disk.
     """
     if isinstance(source, Table):
         return source
-    if is_place(source):
-        table = _open_path(source, Reading(records, dialect, None if names is None else tuple(names)))
+    reading = Reading(records, dialect, None if names is None else tuple(names))
+    if isinstance(source, str | Path) and str(source) == STANDARD_INPUT:
+        table = _open_piped(reading, folder)
+    elif is_database(source):
+        table = table_of(database_query(source), folder)
     else:
-        table = _open_object(source)
+        table = _open_path(source, reading) if is_place(source) else _open_object(source, folder)
+    table = _checked(table)
+    if records != "checked" and not table.text:
+        how = f"--{records} says how the lines of a text file are read"
+        raise InputError(f"{how}; leave it out with a typed table")
+    if dialect != PLAIN and not table.text:
+        flag = next(name for name in type(dialect).model_fields if getattr(dialect, name) is not None)
+        how = f"--{flag.replace('_', '-')} says how a text file is written"
+        raise InputError(f"{how}; leave it out with a typed table")
+    return table
+
+
+def table_of(query: Query, folder: Path | None) -> Table:
+    """What somebody else's library makes, as a table that is read once; `folder` is for its record."""
+    stream = Stream(query, folder)
+    return _checked(Table(stream.schema, False, stream))
+
+
+def _checked(table: Table) -> Table:
+    """The table, once its names will do."""
     try:
         names = table.schema.names
     except UnicodeDecodeError:
@@ -161,13 +194,6 @@ def open_table(
     twice = sorted(name for name, times in Counter(names).items() if times > 1)
     if twice:
         raise InputError(f"the table has two columns named {twice[0]!r}; rename one")
-    if records != "checked" and not table.text:
-        how = f"--{records} says how the lines of a text file are read"
-        raise InputError(f"{how}; leave it out with a typed table")
-    if dialect != PLAIN and not table.text:
-        flag = next(name for name in type(dialect).model_fields if getattr(dialect, name) is not None)
-        how = f"--{flag.replace('_', '-')} says how a text file is written"
-        raise InputError(f"{how}; leave it out with a typed table")
     return _nulls_as_text(table)
 
 
@@ -186,7 +212,7 @@ def _nulls_as_text(table: Table) -> Table:
     return replace(table, schema=schema, read=read)
 
 
-def _open_object(source: Any) -> Table:
+def _open_object(source: Any, folder: Path | None) -> Table:
     import pyarrow.dataset as ds
 
     if is_delta(source):
@@ -197,6 +223,9 @@ def _open_object(source: Any) -> Table:
         origin = DatasetFiles(source)
         passes = _typed("the dataset", lambda columns: source.to_batches(columns=columns))
         return Table(source.schema, False, passes, origin=origin)
+    query = query_of(source)
+    if query is not None:
+        return table_of(query, folder)
     try:
         table = whole_table(source)
     except (InputError, MemoryError):
@@ -216,6 +245,20 @@ def _typed(
 ) -> Callable[[Sequence[str]], Iterator[pa.RecordBatch]]:
     """Passes over typed columns, whose batches are checked."""
     return lambda columns: sound_batches(where, lambda: read(list(columns)))
+
+
+def _open_piped(reading: Reading, folder: Path | None) -> Table:
+    """What comes through standard input."""
+    pipe = sys.stdin.buffer
+    try:
+        if begins_as_arrow_stream(pipe):
+            query = query_of(pa.ipc.open_stream(pipe))
+            assert query is not None  # as of any reader
+            return table_of(query._replace(kind="Arrow stream on standard input"), folder)
+        return Table(*open_file(*piped(pipe, folder), reading))
+    except UNREADABLE as error:
+        why = reason(error, "it is damaged, or not what its first bytes say")
+    raise InputError(f"cannot read standard input: {why}")
 
 
 def _open_path(source: Any, reading: Reading) -> Table:

@@ -8,6 +8,7 @@
     python scripts/bench rules ...                  rows that break a domain's rules, and what rules cost
     python scripts/bench labels ...                 what can be learnt from the rows; groups; correlations
     python scripts/bench reach ...                  CPU and memory of tables of many rows
+    python scripts/bench spark ...                  CPU and memory of a release on Spark beside one here
     python scripts/bench tables ...                 tables of codes to run the others on
     python scripts/bench same ...                   do two checkouts release the same bytes?
 
@@ -20,7 +21,7 @@ from pathlib import Path
 
 MODULES = {"accuracy": "runs", "speed": "runs", "scale": "runs"} | {
     name: name
-    for name in ("workloads", "raw", "reading", "draw", "rules", "labels", "reach", "tables", "same")
+    for name in ("workloads", "raw", "reading", "draw", "rules", "labels", "reach", "spark", "tables", "same")
 }
 
 if __name__ == "__main__":

@@ -62,14 +62,14 @@ def test_codes_in_files_are_those_in_memory(rows: int, most: float, tmp_path: Pa
 
 def test_no_file_has_a_name_even_while_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[list[str]] = []
-    write = coding._write
+    write = coding.write_whole
 
-    def watched(handle: int, part: np.ndarray) -> None:
+    def watched(handle: int, part: bytes) -> None:
         write(handle, part)
         seen.append(os.listdir(tmp_path))
         assert os.fstat(handle).st_mode & 0o077 == 0 and os.fstat(handle).st_nlink == 0
 
-    monkeypatch.setattr(coding, "_write", watched)
+    monkeypatch.setattr(coding, "write_whole", watched)
     codes = encode_table(DOMAIN, open_table(table_of(100)), 0.0, tmp_path)
     assert len(seen) == 4 and not any(seen) and len(codes.columns[0]) == 100
 

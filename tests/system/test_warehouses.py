@@ -1,0 +1,190 @@
+"""Tables in a real PostgreSQL: streamed, and counted where they are; what cannot be compared there is
+refused, and no message holds a credential or a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from support.fakes import FakeNoise
+from support.hostile_table import hostile_domain, hostile_table, hostile_views, oracle_counts
+from support.postgres import PASSWORD, Server, started
+
+from factored_mwem import Domain, push_down
+from factored_mwem.backends.source import IN_MEMORY, Source, open_source
+from factored_mwem.errors import Busy, FmwemError, InputError
+from factored_mwem.pipeline.release import make
+from factored_mwem.request import Request
+
+pytestmark = pytest.mark.system
+SQL = {"string": "text", "int64": "bigint", "date32[day]": "date", "bool": "boolean"}
+CANARY = "CANARY-4711"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    pytest.importorskip("ibis", reason="Ibis is not installed: nothing was tried in PostgreSQL")
+    pytest.importorskip("adbc_driver_postgresql", reason="its ADBC driver is not installed")
+    server = started()
+    try:
+        yield server
+    finally:
+        server.remove()
+
+
+def filled(server: Server, table: pa.Table, types: dict[str, str] | None = None) -> str:
+    """The URI of a table with these rows, in a database of its own."""
+    import psycopg
+
+    uri = server.uri(server.fresh().split("/")[3].split("?")[0])
+    kinds = {field.name: SQL[str(field.type)] for field in table.schema} | (types or {})
+    with psycopg.connect(uri, autocommit=True) as db:
+        db.execute("CREATE SCHEMA sales")
+        db.execute(f"CREATE TABLE sales.people ({', '.join(f'{n} {k}' for n, k in kinds.items())})")
+        with db.cursor() as cursor, cursor.copy("COPY sales.people FROM STDIN") as copy:
+            for row in table.to_pylist():
+                copy.write_row(tuple(row.values()))
+    return f"{uri}#sales.people"
+
+
+def sources(uri: str) -> dict[str, Source]:
+    return {"stream": open_source(uri), "push": push_down(uri)}
+
+
+def test_postgresql_gives_the_same_counts(server: Server) -> None:
+    domain, table = hostile_domain(), hostile_table(1500)
+    uri, views = filled(server, table), hostile_views(domain)
+    expected = oracle_counts(domain, table, *views)
+    for how, source in sources(uri).items():
+        data = source.encoded(domain, IN_MEMORY)
+        for _ in range(2):
+            assert (data.exact_counts(*views) == expected).all(), how
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_hardly_any_rows(server: Server, rows: int) -> None:
+    domain, table = hostile_domain(), hostile_table(rows)
+    uri, views = filled(server, table), hostile_views(domain, 2)
+    for source in sources(uri).values():
+        found = source.encoded(domain, IN_MEMORY).exact_counts(*views)
+        assert (found == oracle_counts(domain, table, *views)).all()
+
+
+def test_the_noise_of_a_fit_gets_the_same_numbers(server: Server) -> None:
+    table, seen = hostile_table(400), []
+    for source in (open_source(table), *sources(filled(server, table)).values()):
+        noise = FakeNoise(offset=lambda values, scale: values + np.arange(len(values)) % 3 - 1)
+        make(Request.of(source, 2, domain=hostile_domain(), rounds=4, sample_seed=0, rows=10), noise=noise)
+        seen.append([(call.method, call.scale, np.asarray(call.values).tolist()) for call in noise.calls])
+    assert len(seen[0]) > 12
+    assert seen[0] == seen[1] == seen[2]
+
+
+def test_equal_is_what_bytes_say(server: Server) -> None:
+    """A collation that ignores case and accents, dates without end: rows are what they are."""
+    import psycopg
+
+    uri = filled(server, pa.table({"a": pa.array([], pa.string()), "d": pa.array([], pa.date32())}))
+    with psycopg.connect(uri.split("#")[0], autocommit=True) as db:
+        how = "provider = icu, locale = 'und-u-ks-level1', deterministic = false"
+        db.execute(f"CREATE COLLATION loose ({how})")
+        db.execute("ALTER TABLE sales.people ALTER COLUMN a TYPE varchar(50) COLLATE loose")
+        words = [
+            ("a", "infinity"),
+            ("A", "-infinity"),
+            ("á", "2020-01-02"),
+            ("a ", None),
+            (None, "4713-01-01 BC"),
+        ]
+        for row in words:
+            db.execute("INSERT INTO sales.people VALUES (%s, %s)", row)
+        assert db.execute("SELECT count(*) FROM sales.people WHERE a = 'a'").fetchone() == (3,)
+    domain = Domain.from_dict(
+        {
+            "fields": [
+                {"name": "a", "categories": ["a", "á"]},
+                {"name": "d", "type": "date", "edges": ["2000-01-01", "2020-01-01", "2021-01-01"]},
+            ]
+        }
+    )
+    for how, source in sources(uri).items():
+        data = source.encoded(domain, IN_MEMORY)
+        axes, members, offsets = hostile_views(domain, 1)
+        counts = data.exact_counts(axes, members, offsets)
+        assert counts[offsets[0] : offsets[1]].tolist() == [1, 1, 3], how
+        days = counts[offsets[1] : offsets[2]].tolist()
+        # no Arrow value stands for infinity, which its driver wraps around
+        assert days == ([2, 2, 1] if how == "push" else [3, 1, 1])
+
+
+@pytest.mark.parametrize(
+    ("column", "kind", "field", "message"),
+    [
+        ("a", "char(3)", {"categories": ["a"]}, "column 'a' is neither text nor varchar"),
+        ("a", "name", {"categories": ["a"]}, "column 'a' is neither text nor varchar"),
+        ("a", "numeric", {"type": "integer", "edges": [0, 5]}, "is decimal.*and declared as integer"),
+        ("a", "double precision", {"type": "number", "edges": [0, 5]}, "is float64 and declared as number"),
+        ("a", "timestamptz", {"type": "datetime", "edges": ["2000-01-01", "2001-01-01"]}, "is timestamp"),
+        ("a", "text", {"type": "integer", "edges": [0, 5]}, "is string and declared as integer"),
+        ("a", "bigint", {"type": "integer", "edges": [0, 9999], "specialValues": ["N"]},
+         "and cannot hold 'N'"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_compared_is_refused(
+    server: Server, column: str, kind: str, field: dict[str, Any], message: str
+) -> None:
+    uri = filled(server, pa.table({column: pa.array([], pa.string())}), {column: kind})
+    noise = FakeNoise()
+    with pytest.raises(InputError, match=message) as refused:
+        make(Request.of(push_down(uri), 1, domain={"fields": [{"name": column, **field}]}), noise=noise)
+    assert not noise.calls
+    assert refused.value.__context__ is None
+
+
+def test_a_database_of_another_encoding_is_refused(server: Server) -> None:
+    server.sql("CREATE DATABASE latin TEMPLATE template0 ENCODING 'LATIN1' LOCALE 'C'")
+    import psycopg
+
+    uri = server.uri("latin")
+    with psycopg.connect(uri, autocommit=True) as db:
+        db.execute("CREATE TABLE people (a text)")
+    with pytest.raises(InputError, match="encoded in LATIN1, not in UTF8"):
+        domain = Domain.from_dict({"fields": [{"name": "a", "categories": ["x"]}]})
+        push_down(f"{uri}#people").encoded(domain, IN_MEMORY)
+
+
+def test_rows_that_come_meanwhile_are_not_seen(server: Server) -> None:
+    domain, table = hostile_domain(), hostile_table(50)
+    views = hostile_views(domain, 2)
+    for how in ("stream", "push"):
+        uri = filled(server, table)
+        data = sources(uri)[how].encoded(domain, IN_MEMORY)
+        for change in ("INSERT INTO sales.people SELECT * FROM sales.people", "DROP TABLE sales.people"):
+            server.sql(change, uri=uri.split("#")[0])
+            assert (data.exact_counts(*views) == oracle_counts(domain, table, *views)).all()
+
+
+def test_no_message_holds_a_credential_or_a_value(server: Server, tmp_path: Path) -> None:
+    import psycopg
+
+    uri = filled(server, pa.table({"a": pa.array([CANARY])}))
+    remote = server.remote("postgres").replace(PASSWORD, "wrong-" + PASSWORD)
+    failing = uri.split("#")[0]
+    with psycopg.connect(failing, autocommit=True) as db:
+        db.execute("CREATE VIEW sales.bad AS SELECT (a::text || 'x')::bigint AS a FROM sales.people")
+    domain = {"fields": [{"name": "a", "type": "integer", "edges": [0, 5]}]}
+    for opener in (open_source, push_down):
+        with pytest.raises(FmwemError, match=r"cannot open postgresql://127\.0\.0\.1.*#people: ") as refused:
+            opener(f"{remote}#people")
+        assert PASSWORD not in str(refused.value)
+        assert refused.value.__context__ is None
+        with pytest.raises(FmwemError) as refused:
+            make(Request.of(opener(f"{failing}#sales.bad"), 1, domain=domain), noise=FakeNoise())
+        assert isinstance(refused.value, InputError | Busy)
+        assert CANARY not in str(refused.value)
+        assert refused.value.__context__ is None
