@@ -26,10 +26,10 @@ from factored_mwem.tables.contributions import bound_contributions
 from factored_mwem.tables.fingerprint import fingerprint
 from factored_mwem.tables.source import Table, open_table
 
-pyroaring = pytest.importorskip("pyroaring", reason="comes with pyiceberg")
 deltalake = pytest.importorskip("deltalake", reason="no Delta tables: pip install 'factored-mwem[lake]'")
 pytest.importorskip("pyiceberg.table", reason="no Iceberg tables: pip install 'factored-mwem[lake]'")
 pytest.importorskip("sqlalchemy", reason="no catalog for the tests: pip install sqlalchemy")
+pyroaring = pytest.importorskip("pyroaring", reason="comes with pyiceberg")
 
 pytestmark = pytest.mark.system
 CANARY = "CANARY-4711"
