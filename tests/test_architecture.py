@@ -86,6 +86,8 @@ HOME = {
         "pipeline.draw_on_spark",
     },
     "psycopg": {"ledger.postgres"},
+    "deltalake": {"tables.delta"},
+    "pyiceberg": {"tables.iceberg"},
     "pickle": set(),
     "logging": {
         "ledger.run",

@@ -12,6 +12,7 @@ import pyarrow as pa
 from factored_mwem.tables.input_file import InputFile
 from factored_mwem.tables.opened import Files
 from factored_mwem.tables.remote_file import RemoteFile
+from factored_mwem.tables.snapshot import Snapshot
 from factored_mwem.tables.source import Table
 
 BLOCK_ROWS = 2**16
@@ -21,7 +22,7 @@ BLOCK_ROWS = 2**16
 def fingerprint(private: Table, key: bytes) -> bytes:
     """A keyed code of an input: of a file byte by byte, of anything else as an Arrow stream."""
     code = hmac.new(key, digestmod="sha256")
-    if isinstance(private.origin, Files):  # one by one: where a file ends makes a difference
+    if isinstance(private.origin, Files | Snapshot):  # one by one: where a file ends makes a difference
         for said, stream in private.origin.streams():
             for part in (hmac.digest(key, said, "sha256"), _code_of(stream, key)):
                 code.update(part)

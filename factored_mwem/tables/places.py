@@ -100,7 +100,7 @@ def fixed_part(pattern: str) -> str:
 
 def _local(path: str) -> Iterator[Place]:
     if os.path.isdir(path):
-        yield from _sorted(path, path, (os.path.relpath(file, path) for file in _files_in(path)))
+        yield from _sorted(path, path, (os.path.relpath(file, path) for file in _files_in(path, True)))
     elif os.path.exists(path) or not WILD.search(path):
         if not Path(path).exists():  # which raises for a name that no file may have
             raise InputError(f"no file {path}")
@@ -122,12 +122,13 @@ def _sorted(label: str, base: str, inside: Any) -> Iterator[Place]:
     if not names:
         raise InputError(f"{label} holds no file of a table; hidden ones (_ or . in front) do not count")
     for name in names:
-        yield Place(os.path.join(base, _masked(name)), os.path.join(base, name), None, _partitions(name))
+        yield Place(os.path.join(base, masked(name)), os.path.join(base, name), None, _partitions(name))
 
 
-def _files_in(folder: str) -> Iterator[str]:
-    """All files beneath a folder that are not hidden; a folder that is linked to is read once."""
-    _check_no_log(folder, {entry.name for entry in os.scandir(folder)})
+def _files_in(folder: str, named: bool = False) -> Iterator[str]:
+    """All files beneath a folder that are not hidden; a folder that is linked to is read once. `named`:
+    whether it alone was asked for.
+    """
     waiting, seen = [folder], set[tuple[int, int]]()
     while waiting:
         here = waiting.pop()
@@ -136,20 +137,33 @@ def _files_in(folder: str) -> Iterator[str]:
             continue
         seen.add((facts.st_dev, facts.st_ino))
         with os.scandir(here) as entries:
-            for entry in entries:
-                if not _is_hidden(entry.name):
-                    if entry.is_dir():
-                        waiting.append(entry.path)
-                    else:
-                        yield entry.path
+            inside = list(entries)
+        label = folder if here == folder else f"a folder in {folder}"  # whose name may be a value
+        _check_no_log(label, {entry.name for entry in inside}, named and here == folder)
+        for entry in inside:
+            if not _is_hidden(entry.name):
+                if entry.is_dir():
+                    waiting.append(entry.path)
+                else:
+                    yield entry.path
 
 
-def _check_no_log(folder: str, names: set[str]) -> None:
-    """InputError where a log beside the files says which of them are the table: others are of its past."""
-    if "_delta_log" in names or {"metadata", "data"} <= names:
-        kind = "a Delta table" if "_delta_log" in names else "an Iceberg table"
-        how = "its log says which files count; give it in Python as an Arrow stream of its own library"
-        raise InputError(f"{folder} is {kind}: {how}")
+class LakeFolder(InputError):
+    """A folder is the table of a lake: not all files in it count."""
+
+    def __init__(self, folder: str, kind: str, how: str, opens: bool = False) -> None:
+        """`opens`: whether what was named is the folder itself, and its library opens such folders."""
+        super().__init__(f"{folder} is {kind}: {how}")
+        self.opens = opens
+
+
+def _check_no_log(folder: str, names: set[str], named: bool) -> None:
+    """LakeFolder where a log beside the files says which of them are the table: others are of its past."""
+    if "_delta_log" in names:
+        raise LakeFolder(folder, "a Delta table", "its log says which files count; give it alone", named)
+    if {"metadata", "data"} <= names:
+        how = "its metadata say which files count; give the newest of metadata/*.metadata.json"
+        raise LakeFolder(folder, "an Iceberg table", how)
 
 
 def _remote(uri: str) -> Iterator[Place]:
@@ -166,7 +180,7 @@ def _remote(uri: str) -> Iterator[Place]:
     if not wild and answered(label, lambda: system.get_file_info(base)).is_file:
         yield Place(label, base, system)
         return
-    names = [name for name in _listed(system, base, label) if not _hidden(name)]
+    names = [name for name in _listed(system, base, label, not wild) if not _hidden(name)]
     if wild:
         pattern = address[len(folder) :].strip("/").split("/")
         names = [name for name in names if _matches(name.split("/"), pattern)]
@@ -175,7 +189,7 @@ def _remote(uri: str) -> Iterator[Place]:
     shown = f"{scheme}://{without_user(folder.split('://', 1)[1])}"
     for name in sorted(names, key=os.fsencode):
         path = f"{base.rstrip('/')}/{name}"
-        yield Place(f"{shown}/{_masked(name)}", path, system, _partitions(name))
+        yield Place(f"{shown}/{masked(name)}", path, system, _partitions(name))
 
 
 def without_query(uri: str) -> tuple[str, str]:
@@ -184,14 +198,16 @@ def without_query(uri: str) -> tuple[str, str]:
     return (uri[: found.start()], found.group()) if found else (uri, "")
 
 
-def _listed(system: Any, base: str, label: str) -> list[str]:
+def _listed(system: Any, base: str, label: str, named: bool) -> list[str]:
     """The files beneath a folder of a store, relative to it."""
     import pyarrow.fs as pafs
 
     folder = pafs.FileSelector(base, recursive=True, allow_not_found=True)
     found = answered(label, lambda: system.get_file_info(folder))
     below = [(info.path[len(base) :].lstrip("/"), info) for info in found]
-    _check_no_log(label, {name.split("/", 1)[0] for name, _ in below})
+    _check_no_log(label, {name.split("/", 1)[0] for name, _ in below}, named)
+    deeper = {part for name, _ in below for part in name.split("/")} & {"_delta_log"}
+    _check_no_log(f"a folder in {label}", deeper, False)
     return [name for name, info in below if info.is_file]
 
 
@@ -215,7 +231,7 @@ def _is_hidden(name: str) -> bool:
     return (name.startswith(".") and name not in (".", "..")) or (name.startswith("_") and "=" not in name)
 
 
-def _masked(relative: str) -> str:
+def masked(relative: str) -> str:
     """A path for messages, without the values of its partitions."""
     *folders, name = PurePosixPath(relative).parts
     return "/".join([*(PARTITION.sub(r"\1=*", folder) for folder in folders), name])

@@ -26,13 +26,16 @@ from factored_mwem.tables.arrow_input import (
 )
 from factored_mwem.tables.database_uri import is_database
 from factored_mwem.tables.databases import database_query
+from factored_mwem.tables.delta import is_delta, open_delta
+from factored_mwem.tables.iceberg import METADATA, is_iceberg, open_iceberg
 from factored_mwem.tables.input_file import Origin
-from factored_mwem.tables.opened import Reading, open_file, open_places
+from factored_mwem.tables.opened import Opened, Reading, open_file, open_places
 from factored_mwem.tables.piped import STANDARD_INPUT, begins_as_arrow_stream, piped
-from factored_mwem.tables.places import is_place, places_of
+from factored_mwem.tables.places import LakeFolder, is_place, places_of, without_query
 from factored_mwem.tables.streams import Query, Stream, query_of
 from factored_mwem.tables.suffixes import TEXT_SUFFIXES
 from factored_mwem.tables.text_form import Form, Records
+from factored_mwem.tables.uris import is_uri, shown
 
 
 def is_text_file(source: Any) -> bool:
@@ -212,6 +215,10 @@ def _nulls_as_text(table: Table) -> Table:
 def _open_object(source: Any, folder: Path | None) -> Table:
     import pyarrow.dataset as ds
 
+    if is_delta(source):
+        return Table(*open_delta(source))
+    if is_iceberg(source):
+        return Table(*open_iceberg(source))
     if isinstance(source, ds.Dataset):
         origin = DatasetFiles(source)
         passes = _typed("the dataset", lambda columns: source.to_batches(columns=columns))
@@ -256,7 +263,35 @@ def _open_piped(reading: Reading, folder: Path | None) -> Table:
 
 def _open_path(source: Any, reading: Reading) -> Table:
     try:
-        return Table(*open_places(places_of(source), reading))
+        return Table(*_open_named(source, reading))
     except UNREADABLE as error:
         why = reason(error)
     raise InputError(f"cannot read {source if isinstance(source, str | Path) else 'the files'}: {why}")
+
+
+def _open_named(source: Any, reading: Reading) -> Opened:
+    """Files, or the table of a lake, by what names it."""
+    alone = isinstance(source, str | Path)
+    if alone and str(source).endswith(METADATA):
+        return open_iceberg(_address(source), _shown(source))
+    try:
+        places = places_of(source)
+    except LakeFolder as folder:
+        if not (alone and folder.opens):
+            raise
+    else:
+        return open_places(places, reading)
+    return open_delta(_address(source), _shown(source))
+
+
+def _shown(source: str | Path) -> str:
+    return shown(source) if isinstance(source, str) and is_uri(source) else str(source)
+
+
+def _address(source: str | Path) -> str:
+    """What a lake's own library is told, which finds keys and servers by itself."""
+    address, query = without_query(str(source)) if is_uri(source) else (str(source), "")
+    if query:
+        how = "set what it says by the library's own variables, or open the table in Python"
+        raise InputError(f"{shown(address)}: tables of a lake take no `?`; {how}")
+    return address

@@ -134,7 +134,7 @@ for shape, choices in (((2,) * 16, mwem), ((3, 1, 300), public), ((3, 1, 300), t
     candidates = request.workload.candidates(domain)
     limits = limits_of(candidates, policy, Machine(1e12, 0.0)) if policy.engine == "tree" else None
     noise, rows = OpenDPNoise(request.budget.composition), PrivateRows.coded(codes, domain)
-    session = Session(Accountant(request.budget), policy.unit, noise, rows)
+    session = Session(Accountant(request.budget), policy.unit, noise, _rows=rows)
     plan = Plan(request, domain, None, candidates, limits=limits)
     MECHANISMS[policy.engine](session, plan, lambda _: None)
 everything = {}
