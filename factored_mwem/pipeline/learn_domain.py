@@ -88,7 +88,7 @@ def make_domain(request: Request, run: Run, *, noise: Noise | None = None) -> Le
     accountant = Accountant(request.budget, run.reserve)
     metered = run.noise(noise or OpenDPNoise(request.budget.composition), accountant)
     scope = Scope.of(request, Machine(*pinned["machine"]))
-    session = Session(accountant, policy.unit, metered, scope.spill)
+    session = Session(accountant, policy.unit, metered, spill=scope.spill)
     table = scope.bounded()  # ---- private from here ...
     try:
         learnt: Learnt = learn_within(session, table, scope.columns, policy, alone=True)  # ---- ... to here

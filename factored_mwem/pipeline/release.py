@@ -99,7 +99,7 @@ def make(
     noise = run.noise(noise or OpenDPNoise(request.budget.composition), accountant)
     # Public facts: what can be refused is refused here.
     scope = Scope.of(request, Machine(*pinned["machine"]))
-    session = Session(accountant, policy.unit, noise, scope.spill)
+    session = Session(accountant, policy.unit, noise, spill=scope.spill)
     plan = Plan.of(scope, scope.domain) if scope.domain is not None else None
     if policy.engine == "tree":
         warm_up()

@@ -90,7 +90,7 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Session:
-    """The accountant that pays, the unit protected, the noise, where codes may lie, and the sealed rows.
+    """The accountant that pays, the unit protected, the noise, the sealed rows, and where their codes lie.
     `select` and `measure` are here, `discover` and `measure_residuals` in files of their own; there is no
     other way in.
     """
@@ -98,8 +98,8 @@ class Session:
     accountant: Accountant
     unit: Unit
     noise: Noise
-    spill: Spill = IN_MEMORY
     _rows: PrivateRows | None = None
+    spill: Spill = IN_MEMORY
 
     def _unseal(self, sealed: Sealed, charge: Charge) -> Any:
         """The private contents, once `charge` is paid: the one door. BudgetExceeded leaves it shut."""

@@ -16,12 +16,12 @@ import pyarrow as pa
 from audit.check import Check, Seen, facts_of
 from audit.stages import PURE, ZCDP
 from factored_mwem import Domain, Policy, Release, Workload
+from factored_mwem.backends.source import open_source
 from factored_mwem.mechanisms import plan
 from factored_mwem.pipeline import manifest
 from factored_mwem.pipeline.release import make
 from factored_mwem.privacy.noise import Noise
 from factored_mwem.request import Request
-from factored_mwem.tables.source import open_table
 
 EPSILON = 2.0
 FIELDS = {
@@ -77,7 +77,7 @@ def check_of(case: Case, pair: tuple[Rows, Rows] | None = None) -> Check:
         Domain.from_dict({"fields": [FIELDS[name] for name in case.columns]}) if case.declared else None
     )
     private = [
-        open_table(pa.table(dict(zip(case.columns, map(list, zip(*rows, strict=True)), strict=True))))
+        open_source(pa.table(dict(zip(case.columns, map(list, zip(*rows, strict=True)), strict=True))))
         for rows in pair or tables(case)
     ]
 

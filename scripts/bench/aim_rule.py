@@ -18,6 +18,7 @@ from factored_mwem import Domain
 from factored_mwem.accounting.accountant import Accountant, Budget
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit
+from factored_mwem.backends.source import open_source
 from factored_mwem.domain.levels import Levels
 from factored_mwem.kernels.scoring import Answers
 from factored_mwem.mechanisms.eligible import FittingViews
@@ -34,7 +35,6 @@ from factored_mwem.model.forest import Forest
 from factored_mwem.policy import TUNED
 from factored_mwem.privacy.noise import OpenDPNoise
 from factored_mwem.privacy.session import Eligible, Measurement, Session
-from factored_mwem.tables.source import open_table
 from factored_mwem.workload.candidates import Candidates
 
 ROUNDS_EACH, SELECT_SHARE = 16, Fraction(1, 10)
@@ -49,7 +49,7 @@ def aim_rows(
     if budget.composition is not Composition.ZCDP:
         raise ValueError("AIM is stated under zCDP: delta must be above 0")
     session = Session(Accountant(budget), Unit(), OpenDPNoise(budget.composition))
-    model = fit(session.encode(domain, open_table(table)), domain, min(order, len(domain)))
+    model = fit(session.encode(domain, open_source(table)), domain, min(order, len(domain)))
     return dict(zip(domain.names, draw(model, rows, np.random.default_rng()), strict=True))
 
 

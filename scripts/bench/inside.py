@@ -18,7 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from factored_mwem import Domain, draft
-from factored_mwem.tables.codec import encode_table, fit_columns
+from factored_mwem.backends.codes import encode_table
+from factored_mwem.tables.codec import fit_columns
 from factored_mwem.tables.source import open_table
 
 try:
@@ -36,7 +37,7 @@ def main() -> None:
     facts = json.loads(Path(files[0]).read_text(encoding="utf-8"))
     table = open_table(path)
     domain, schema = fit_columns(Domain.from_dict(facts.get("domain", facts)), table, None)
-    codes, rng = encode_table(domain, table), np.random.default_rng()
+    codes, rng = encode_table(domain, table).columns, np.random.default_rng()
     columns = [decode(a, c, field, rng) for a, c, field in zip(domain, codes, schema, strict=True)]
     pyarrow.parquet.write_table(pa.Table.from_arrays(columns, schema=schema), files[1])
 

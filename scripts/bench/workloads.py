@@ -24,7 +24,8 @@ from replay import baselines, data
 
 from factored_mwem import Domain, InputError, Workload, release
 from factored_mwem.accounting.conversion import rho_of
-from factored_mwem.tables.codec import encode_table, fit_columns
+from factored_mwem.backends.codes import encode_table
+from factored_mwem.tables.codec import fit_columns
 from factored_mwem.tables.source import open_table
 from factored_mwem.workload.queries.ranges import Ranges
 
@@ -99,7 +100,7 @@ def mixed(epsilons: list[float], runs: int) -> None:
     path = data.folder() / "adult" / "adult.csv.gz"
     private = open_table(path)
     fit_columns(domain, private, None)
-    codes = encode_table(domain, private)
+    codes = encode_table(domain, private).columns
     truth, rng = data.Exact(codes, domain.shape), np.random.default_rng(0)
     for (name, workload), epsilon in itertools.product(MIXED.items(), epsilons):
         sources: dict[str, list[object]] = {"ours": [], "identity": [], "independent": []}
@@ -108,7 +109,9 @@ def mixed(epsilons: list[float], runs: int) -> None:
         for _ in range(runs):
             for method, kept in (("ours", workload), ("independent", Workload.marginals(1))):
                 made = release(path, kept, epsilon=epsilon, delta=DELTA, domain=domain).to_arrow()
-                sources[method].append(data.Exact(encode_table(domain, open_table(made)), domain.shape))
+                sources[method].append(
+                    data.Exact(encode_table(domain, open_table(made)).columns, domain.shape)
+                )
             sources["identity"].append(Noisy(truth, domain, targets, sigma, rng))
         for asked in workload.asked:
             questions = asked.questions(domain)

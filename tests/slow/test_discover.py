@@ -26,7 +26,6 @@ from factored_mwem.pipeline import release as flow
 from factored_mwem.policy import DISCOVERY_DELTA, Policy
 from factored_mwem.privacy.noise import OpenDPNoise
 from factored_mwem.privacy.session import Session
-from factored_mwem.tables.profile import profile
 
 CLEAR = {
     "whole": "integer",
@@ -75,8 +74,8 @@ def test_kinds_and_values_are_found_right_on_a_clear_table(
     Of eleven domains each column must be right in nine: noise alone makes a wrong one of a hundred.
     """
     table = open_source(clear_csv(tmp_path / "clear.csv"))
-    counted = profile(table, list(CLEAR))  # once; each domain draws its own noise
-    monkeypatch.setattr("factored_mwem.privacy.discover.profile", lambda *_: counted)
+    counted = table.profile(list(CLEAR))  # once; each domain draws its own noise
+    monkeypatch.setattr("factored_mwem.backends.source.profile", lambda *_: counted)
     policy = Policy.of(epsilon=5.0, neighbours=relation)
     right = dict.fromkeys(CLEAR, 0)
     for _ in range(11):

@@ -113,7 +113,7 @@ def _breaking(*_: Any, **__: Any) -> Any:
 
 PLANTED: dict[str, tuple[str, Any, str, Any]] = {
     "unexpected": ("domain", Domain, "from_dict", _breaking),
-    "not one printable line": ("csv", table, "_open_text", _refusing("two\nlines")),
+    "not one printable line": ("csv", table, "_open_path", _refusing("two\nlines")),
     "spent, then refused": ("release", tables, "release", _refusing("refused", spent=True)),
     "refused too late": ("csv", tables, "decode", _refusing("refused")),
 }

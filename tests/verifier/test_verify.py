@@ -32,7 +32,7 @@ from audit.verify.matrix import (
 from audit.verify.plants import PLANTS, Plant
 from support.marks import others_slow
 
-from factored_mwem import InputError, Policy, Verified, release, request, verify
+from factored_mwem import InputError, Policy, Verified, release, verify
 from factored_mwem.accounting.accountant import Accountant, Charge, Mechanism
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.cli import console
@@ -500,7 +500,7 @@ def test_a_refusal_of_an_open_quote_is_no_failure(tmp_path: Path, monkeypatch: p
     hear of it.
     """
 
-    def opened(source: Any, records: Any) -> Table:
+    def opened(source: Any, records: Any, *more: Any) -> Table:
         if isinstance(source, Path):
             *all_lines, _ = source.read_bytes().split(b"\n")
             if any(line.count(b'"') % 2 for line in all_lines):
@@ -515,7 +515,7 @@ def test_a_refusal_of_an_open_quote_is_no_failure(tmp_path: Path, monkeypatch: p
             )
         return open_table(source)
 
-    monkeypatch.setattr(request, "open_table", opened)
+    monkeypatch.setattr("factored_mwem.backends.source.open_table", opened)
     checked = Configuration("", "csv", choices={"delta": 0.0}).run(tmp_path, 50, seed=3)
     assert checked.holds and checked.refused > 0
     as_lines = Configuration("", "csv", choices={"delta": 0.0, "records": "lines"}).run(tmp_path, 50, seed=3)

@@ -19,7 +19,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from audit.verify.matrix import Configuration, crowded
-from factored_mwem import request
 from factored_mwem.accounting.accountant import Accountant, Charge
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.backends import source
@@ -67,10 +66,10 @@ def raw_keys() -> AbstractContextManager[Any]:
 def greedy_reader() -> AbstractContextManager[Any]:
     """A quote that is open at a line's end takes the lines after it with it, as far as the next one."""
 
-    def opened(source: Any, records: Any = "checked") -> Table:
-        if not isinstance(source, str | Path) or Path(source).suffix != ".csv":
-            return open_table(source, records)
-        names, *lines = Path(source).read_bytes().decode("utf-8", "replace").replace("\r", " ").split("\n")
+    def opened(given: Any, records: Any = "checked", *more: Any) -> Table:
+        if not isinstance(given, str | Path) or Path(given).suffix != ".csv":
+            return open_table(given, records, *more)
+        names, *lines = Path(given).read_bytes().decode("utf-8", "replace").replace("\r", " ").split("\n")
         schema = pa.schema([(name, pa.string()) for name in names.split(",")])
 
         def read(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -86,7 +85,7 @@ def greedy_reader() -> AbstractContextManager[Any]:
 
         return Table(schema, True, read)
 
-    return mock.patch.object(request, "open_table", opened)
+    return mock.patch.object(source, "open_table", opened)
 
 
 def one_nobody() -> AbstractContextManager[Any]:
@@ -110,7 +109,7 @@ def one_nobody() -> AbstractContextManager[Any]:
 
         return Table(rest.schema, table.text, read)
 
-    return mock.patch.object(plan, "bound_contributions", bound)
+    return mock.patch.object(source, "bound_contributions", bound)
 
 
 def codes_of_the_input() -> AbstractContextManager[Any]:
@@ -223,7 +222,7 @@ def swept_by_the_table() -> AbstractContextManager[Any]:
     honest = tree.measure_sweep
 
     def measure(session: Session, estimate: Any, sweep: Sweep, candidates: Any) -> None:
-        kept = len(sweep.views) - int(session.rows._contents.codes[0].sum()) % 2
+        kept = len(sweep.views) - int(session.rows._contents.data.columns[0].sum()) % 2
         honest(
             session, estimate, replace(sweep, views=sweep.views[:kept], parts=sweep.parts[:kept]), candidates
         )
