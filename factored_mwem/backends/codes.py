@@ -18,6 +18,9 @@ from factored_mwem.tables.codec import code_dtype, encode
 from factored_mwem.tables.nameless import full, nameless, write_whole
 from factored_mwem.tables.source import Private, Table
 
+CHUNK_ROWS = 2**22
+"""Rows of a part of a column in memory."""
+
 
 class Codes(Private):
     """One unsigned array[row] per column, each code below its size; arrays may be mapped files."""
@@ -52,9 +55,12 @@ def encode_table(domain: Domain, table: Table, most: float = math.inf, folder: P
 
 
 class _Store:
-    """Codes as they come: parts in memory, until they are more than `most` bytes; then one raw file a column.
+    """Codes as they come: parts of CHUNK_ROWS in memory, until they are more than `most` bytes; then one raw
+    file a column.
 
-    The files have no name: they are gone when nobody has them open, however the process ends.
+    Large parts, filled as batches come, for kept among what a batch needs for a moment, small ones leave
+    memory full of holes (7 GB for 2 GB of codes). The files have no name: they are gone when nobody has them
+    open, however the process ends.
     """
 
     def __init__(self, domain: Domain, most: float, folder: Path | None) -> None:
@@ -62,23 +68,41 @@ class _Store:
         self._parts: list[list[np.ndarray]] = [[] for _ in domain]
         self._files: list[int] = []
         self._most, self._folder, self._bytes, self._rows = most, folder, 0, 0
+        self._used = 0
+        """Rows of the last parts."""
 
     def add(self, codes: Sequence[np.ndarray]) -> None:
         self._rows += len(codes[0])
         self._bytes += sum(part.nbytes for part in codes)
-        for parts, part in zip(self._parts, codes, strict=True):
-            parts.append(part)
-        if self._files or self._bytes > self._most:
-            self._spill()
+        if not self._files and self._bytes <= self._most:
+            self._keep(codes)
+        else:
+            self._spill(codes)
 
-    def _spill(self) -> None:
+    def _keep(self, codes: Sequence[np.ndarray]) -> None:
+        for kind, parts, part in zip(self._types, self._parts, codes, strict=True):
+            at, left = self._used, part
+            while len(left):
+                if at == CHUNK_ROWS or not parts:
+                    parts.append(np.empty(CHUNK_ROWS, dtype=kind))
+                    at = 0
+                taken = left[: CHUNK_ROWS - at]
+                parts[-1][at : at + len(taken)] = taken
+                at, left = at + len(taken), left[len(taken) :]
+        self._used = at
+
+    def _kept(self, column: int) -> list[np.ndarray]:
+        """The parts of a column, which are let go here."""
+        parts, self._parts[column] = self._parts[column], []
+        return [*parts[:-1], parts[-1][: self._used]] if parts else []
+
+    def _spill(self, codes: Sequence[np.ndarray]) -> None:
         try:
             if not self._files:
-                self._files = [nameless(self._folder, ".codes") for _ in self._parts]
-            for handle, parts in zip(self._files, self._parts, strict=True):
-                for part in parts:
+                self._files = [nameless(self._folder, ".codes") for _ in codes]
+            for column, (handle, more) in enumerate(zip(self._files, codes, strict=True)):
+                for part in (*self._kept(column), more):
                     write_whole(handle, part.tobytes())
-                parts.clear()
         except OSError as error:
             why = error.strerror
         else:
@@ -92,8 +116,7 @@ class _Store:
                 with os.fdopen(os.dup(self._files[i]), "rb") as file:
                     yield np.memmap(file, dtype=kind, mode="r", shape=(self._rows,))
             else:
-                parts, self._parts[i] = self._parts[i], []
-                yield np.concatenate([np.zeros(0, dtype=kind), *parts])
+                yield np.concatenate([np.zeros(0, dtype=kind), *self._kept(i)])
 
     def close(self) -> None:
         for handle in self._files:

@@ -51,7 +51,10 @@ def batches_of(table: pa.Table, rows: int) -> Local:
 
 @pytest.mark.parametrize("rows", [0, 1, 7, 1000])
 @pytest.mark.parametrize("most", [0.0, 40.0, 4000.0])
-def test_codes_in_files_are_those_in_memory(rows: int, most: float, tmp_path: Path) -> None:
+def test_codes_in_files_are_those_in_memory(
+    rows: int, most: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(coding, "CHUNK_ROWS", 64)
     table = batches_of(table_of(rows), 90).table  # in parts, some of them before it spills
     inside, outside = encode_table(DOMAIN, table), encode_table(DOMAIN, table, most, tmp_path)
     for one, other in zip(inside.columns, outside.columns, strict=True):
@@ -91,8 +94,9 @@ def test_a_full_disk_is_one_line_that_names_the_folder(
     assert told.value.__context__ is None
 
 
-def test_parts_are_let_go_as_they_are_joined() -> None:
+def test_parts_are_let_go_as_they_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
     """Codes are in memory once: while one column is joined, the parts of those before it are gone."""
+    monkeypatch.setattr(coding, "CHUNK_ROWS", 8)
     store = coding._Store(DOMAIN, math.inf, None)
     for _ in range(3):
         store.add(
@@ -100,9 +104,9 @@ def test_parts_are_let_go_as_they_are_joined() -> None:
         )
     left = []
     for column in store.columns():
-        left.append(sum(len(part) for parts in store._parts for part in parts))
+        left.append(sum(map(len, store._parts)))
         assert len(column) == 30
-    assert left == [90, 60, 30, 0]
+    assert left == [12, 8, 4, 0]
 
 
 # ---- one fit, whatever holds the rows
