@@ -38,8 +38,9 @@ def read_parquet(file: Any, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     dictionaries = _in_dictionaries(found.metadata, texts)
     if dictionaries:
         found = pq.ParquetFile(file.arrow(), metadata=found.metadata, read_dictionary=dictionaries)
-    for batch in found.iter_batches(MAX_BATCH_ROWS, columns=list(columns)):
-        yield batch.select(list(columns))  # a name with a dot brings in more
+    for group in range(found.num_row_groups):  # else the bytes of all are kept until the last is read
+        for batch in found.iter_batches(MAX_BATCH_ROWS, row_groups=[group], columns=list(columns)):
+            yield batch.select(list(columns))  # a name with a dot brings in more
 
 
 def _in_dictionaries(footer: Any, names: Sequence[str]) -> list[str]:

@@ -402,3 +402,23 @@ def test_a_number_with_several_spellings_names_nobody(kind: pa.DataType) -> None
     )
     with pytest.raises(InputError, match="spellings"):
         bound_contributions(table, "id", 1)
+
+
+def test_a_parquet_file_is_read_one_row_group_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Asked for all at once, the library keeps the bytes of all until the end: memory grows with the file."""
+    asked: list[list[int]] = []
+    honest = pq.ParquetFile.iter_batches
+
+    def watched(self: Any, size: int, row_groups: list[int], columns: list[str]) -> Any:
+        asked.append(row_groups)
+        return honest(self, size, row_groups=row_groups, columns=columns)
+
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", watched)
+    table = pa.table({"a": list(range(25)), "t": [f"t{i % 3}" for i in range(25)]})
+    pq.write_table(table, tmp_path / "t.parquet", row_group_size=10)
+    read = pa.Table.from_batches(open_table(tmp_path / "t.parquet").batches(["t", "a"]))
+    assert asked == [[0], [1], [2]]
+    assert read.column("a").to_pylist() == list(range(25))
+    assert read.column("t").cast(pa.string()).to_pylist() == table.column("t").to_pylist()
