@@ -263,7 +263,7 @@ def test_held_marginals_at_any_level_and_in_any_order() -> None:
         Axis(0, None, 4),
         Axis(2, coarse, 2),
     ]
-    members = np.array([[0, 1], [2, 4], [2, -1], [3, 2], [0, 3]], dtype=np.int32)
+    members = np.array([[0, 1, -1], [2, 4, -1], [2, -1, -1], [3, 2, -1], [0, 3, -1], [4, 2, 3]], np.int32)
     cells = np.append([axis.size for axis in own], 1)[members].prod(axis=1)
     offsets = np.concatenate([[0], np.cumsum(cells)]).astype(np.int64)
     assert held.sizes == (3, 3, 4)
