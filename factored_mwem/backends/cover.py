@@ -45,6 +45,8 @@ def cover_of(sizes: np.ndarray, members: np.ndarray, which: np.ndarray, rows: in
     cells = np.append(sizes, 1)[members[which]].prod(axis=1)
     held = which[np.argsort(-cells, kind="stable")]
     held = held[np.append(sizes, 1)[members[held]].prod(axis=1) <= MAX_CELLS]  # others are wide enough
+    if len(held) < 2:
+        return None
     chosen = np.ascontiguousarray(members[held])
     slots = np.flatnonzero(chosen.ravel() >= 0)
     by_column = slots[np.argsort(chosen.ravel()[slots], kind="stable")]

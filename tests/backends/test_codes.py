@@ -245,6 +245,12 @@ def test_a_cover_holds_every_marginal_and_is_smaller() -> None:
     assert cover.cover_of(sizes, members, np.arange(len(members)), cover.MIN_ROWS - 1) is None
 
 
+def test_marginals_that_are_wide_enough_need_no_wider_ones() -> None:
+    """Seen to fail: where all of them are, as pairs of 300 codes."""
+    sizes, members = np.array([300, 300, 300]), np.array([[0, 1], [0, 2], [1, 2]], dtype=np.int32)
+    assert cover.cover_of(sizes, members, np.arange(3), cover.MIN_ROWS) is None
+
+
 # ---- finer marginals
 
 
