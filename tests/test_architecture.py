@@ -299,23 +299,17 @@ def _uses(function: ast.AST, words: tuple[str, ...]) -> Iterator[str]:
                 yield ast.unparse(node)
 
 
+PROFILING = {
+    "tables.profile",
+    "tables.draft",
+    "backends.source",
+    "backends.spark",
+    "backends.sql",
+    "privacy.discover",
+}
 WHO_SAYS = {
-    "profile": {
-        "tables.profile",
-        "tables.draft",
-        "backends.source",
-        "backends.spark",
-        "backends.sql",
-        "privacy.discover",
-    },
-    "ColumnProfile": {
-        "tables.profile",
-        "tables.draft",
-        "backends.source",
-        "backends.spark",
-        "backends.sql",
-        "privacy.discover",
-    },
+    "profile": PROFILING,
+    "ColumnProfile": PROFILING,
     "recode": {"privacy.counts", "privacy.session", "mechanisms.learn"},
     "encode_table": {"backends.codes", "backends.source"},
     "encoded": {

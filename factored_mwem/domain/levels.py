@@ -125,6 +125,13 @@ class Levels:
         return next((u for u in clique if self.attribute[u] == self.attribute[v] and u <= v), None)
 
 
+def padded(views: Sequence[View], width: int = 0) -> np.ndarray:
+    """int32[view, slot]: the variables of each view, padded with -1 to the longest, or to `width`."""
+    width = max([width, *map(len, views)])
+    rows = [(*view, *(-1,) * (width - len(view))) for view in views]
+    return np.array(rows, dtype=np.int32).reshape(len(views), width)
+
+
 def coarsen(
     noisy: np.ndarray, stddev: float, *, ordered: bool, groups: Sequence[int], rare: float
 ) -> list[np.ndarray]:

@@ -16,7 +16,7 @@ from fractions import Fraction
 import numpy as np
 
 from factored_mwem.accounting.conversion import Composition
-from factored_mwem.domain.levels import Levels, View
+from factored_mwem.domain.levels import Levels, View, padded
 from factored_mwem.mechanisms.plan import Plan
 from factored_mwem.model.estimation import Estimate
 from factored_mwem.privacy.counts import PrivateCounts, bytes_of
@@ -156,9 +156,7 @@ def _pairs(view: View, levels: Levels) -> dict[View, View]:
 
 
 def _counted(views: Sequence[View], candidates: Candidates, levels: Levels) -> Candidates:
-    width = max(map(len, views))
-    members = np.array([view + (-1,) * (width - len(view)) for view in views], dtype=np.int32)
-    return Candidates(candidates.domain, members, levels)
+    return Candidates(candidates.domain, padded(views), levels)
 
 
 def measure_sweep(session: Session, estimate: Estimate, sweep: Sweep, counts: PrivateCounts) -> None:

@@ -22,7 +22,7 @@ from factored_mwem.backends.datavectors import Axis, Datavectors
 from factored_mwem.backends.held import Held
 from factored_mwem.backends.source import Source, Spill
 from factored_mwem.domain.domain import Domain
-from factored_mwem.domain.levels import Levels, View
+from factored_mwem.domain.levels import Levels, View, padded
 from factored_mwem.errors import ResourceError
 from factored_mwem.kernels.counting import MAX_COUNT
 from factored_mwem.kernels.scoring import Answers, Coarser, Counts, distances
@@ -142,28 +142,29 @@ def added_up(levels: Levels, axes: View, view: View, counts: np.ndarray) -> np.n
 class Ahead(Private):
     """The marginals over `cliques`, asked for in about that order: each pass counts as many as fit."""
 
-    __slots__ = ("_cliques", "_held", "_rows")
+    __slots__ = ("_cliques", "_held", "_place", "_rows")
 
     def __init__(self, rows: Rows, cliques: Sequence[View]) -> None:
         self._rows, self._cliques = rows, list(dict.fromkeys(cliques))
+        self._place = {clique: at for at, clique in enumerate(self._cliques)}
         self._held: dict[View, np.ndarray] = {}
 
     def marginal(self, variables: Sequence[int]) -> np.ndarray:
         """int64[cells]: see Rows."""
         wanted = tuple(variables)
-        if len(wanted) < 2 or wanted not in self._cliques:
+        if len(wanted) < 2 or wanted not in self._place:
             return self._rows.marginal(wanted)
         if wanted not in self._held:
-            self._held = self._count(self._cliques[self._cliques.index(wanted) :])
+            self._held = self._count(self._cliques[self._place[wanted] :])
         return self._held[wanted]
 
     def _count(self, cliques: Sequence[View]) -> dict[View, np.ndarray]:
         levels = self._rows.levels
         ends = np.cumsum([levels.cells(clique) for clique in cliques])
         some = max(1, int(np.searchsorted(ends, AHEAD_CELLS, side="right")))
-        width = max(map(len, cliques[:some]))
-        members = np.array([(*c, *(-1,) * (width - len(c))) for c in cliques[:some]], dtype=np.int32)
-        counts = self._rows.counts(members, np.concatenate([[0], ends[:some]]).astype(np.int64))
+        counts = self._rows.counts(
+            padded(cliques[:some]), np.concatenate([[0], ends[:some]]).astype(np.int64)
+        )
         parts = np.split(counts.astype(np.int64), ends[: some - 1])
         return dict(zip(cliques[:some], parts, strict=True))
 
@@ -406,14 +407,17 @@ def _beyond(candidates: Candidates, views: Sequence[View]) -> list[View]:
     """The views that are no candidates."""
     if not views:
         return []
-    width = max([candidates.members.shape[1], *map(len, views)])
-    rows = np.full((len(candidates) + len(views), width), -1, dtype=np.int32)
-    rows[: len(candidates), : candidates.members.shape[1]] = candidates.members
-    for row, view in zip(rows[len(candidates) :], views, strict=True):
-        row[: len(view)] = view
-    keys = rows.view(np.dtype((np.void, rows.itemsize * width))).ravel()
+    rows = _below(candidates.members, padded(views))
+    keys = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
     known = np.isin(keys[len(candidates) :], keys[: len(candidates)])
     return [view for view, listed in zip(views, known.tolist(), strict=True) if not listed]
+
+
+def _below(*parts: np.ndarray) -> np.ndarray:
+    """int32[marginal, slot]: the marginals of all parts, padded alike."""
+    width = max(part.shape[1] for part in parts)
+    wide = [np.pad(part, ((0, 0), (0, width - part.shape[1])), constant_values=-1) for part in parts]
+    return np.ascontiguousarray(np.concatenate(wide), dtype=np.int32)
 
 
 def _to_count(candidates: Candidates, also: Sequence[View] = ()) -> tuple[np.ndarray, np.ndarray]:
@@ -421,16 +425,8 @@ def _to_count(candidates: Candidates, also: Sequence[View] = ()) -> tuple[np.nda
     that make counting the others cheaper.
     """
     bases = candidates.base_of == np.arange(len(candidates))
-    small = candidates.members[~bases & (candidates.cells <= SMALL)]
-    width = max([candidates.members.shape[1], *map(len, also)])
-    listed = np.full((len(candidates.members) + len(also), width), -1, dtype=np.int32)
-    count = int(bases.sum())
-    listed[:count, : candidates.members.shape[1]] = candidates.members[bases]
-    for row, view in zip(listed[count : count + len(also)], also, strict=True):
-        row[: len(view)] = view
-    count += len(also)
-    listed[count : count + len(small), : candidates.members.shape[1]] = small
-    listed = listed[: count + len(small)]
+    small = ~bases & (candidates.cells <= SMALL)
+    listed = _below(candidates.members[bases], padded(also), candidates.members[small])
     cells = np.append(candidates.levels.sizes, 1)[listed].astype(np.int64).prod(axis=1)
     return listed, np.concatenate([[0], np.cumsum(cells)]).astype(np.int64)
 
