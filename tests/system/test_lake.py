@@ -371,21 +371,31 @@ def test_damage_is_one_line(kind: str, request: pytest.FixtureRequest) -> None:
     kinds = (".json", ".parquet") if kind == "delta" else (".parquet",)
     data = [path for path in folder.rglob("*") if path.is_file() and (path.suffix in kinds or path == source)]
     random_ = random.Random(5)
-    lines = 0
-    for _ in range(120):
-        file = random_.choice(data)
+
+    def refused(file: Path, damaged: bytes) -> bool:
         whole = file.read_bytes()
-        damaged = bytearray(whole[: random_.randrange(len(whole))] if random_.random() < 0.2 else whole)
-        for _ in range(min(random_.choice((1, 20)), len(damaged))):
-            damaged[random_.randrange(len(damaged))] = random_.randrange(256)
         file.write_bytes(damaged)
         try:
             in_order(open_table(source))
         except FmwemError as error:
-            lines += 1
             assert "\n" not in str(error) and CANARY not in str(error) and error.__context__ is None
-        file.write_bytes(whole)
-    assert lines > 20
+            return True
+        finally:
+            file.write_bytes(whole)
+        return False
+
+    for _ in range(120):
+        file = random_.choice(data)
+        damaged = bytearray(file.read_bytes())
+        for _ in range(min(random_.choice((1, 20)), len(damaged))):
+            damaged[random_.randrange(len(damaged))] = random_.randrange(256)
+        refused(file, bytes(damaged))
+    for file in data:  # a Parquet file ends in its own length: no part of one is a file
+        whole = file.read_bytes()
+        for share in (0.0, 0.3, 0.9):
+            cut = refused(file, whole[: int(share * len(whole))])
+            assert cut or file.suffix != ".parquet"
+    assert any(file.suffix == ".parquet" for file in data)
 
 
 @pytest.mark.parametrize("kind", ["delta", "iceberg"])
