@@ -33,7 +33,9 @@ parsed = cache(ast.parse)
 
 ROOMS = (
     "accounting",
+    "answers",
     "cli",
+    "documents",
     "domain",
     "kernels",
     "ledger",

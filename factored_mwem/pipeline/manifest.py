@@ -15,11 +15,11 @@ from factored_mwem.accounting.conversion import Composition, library_version
 from factored_mwem.files import without_example
 from factored_mwem.pipeline.assumptions import Assumptions
 
-VERSION = 4
+VERSION = 5
 """Version of the manifest's form. The meaning of a field never changes within a version; 2 lists assumptions,
 and names a ledger's head, 3 says what became of the values of learnt columns, 4 lists the parts of a folder,
 and by its `sample_seed` each batch of rows is drawn with a generator of its own: other rows than by an older
-one's.
+one's; 5 may hold a certificate.
 """
 
 
@@ -124,6 +124,34 @@ class MeasuredQuestion(_Part):
     scale: float
 
 
+class CertifiedError(_Part):
+    """An error of the released rows, measured afresh with noise of its own: the L1 distance of shares, from 0
+    to 2, of all marginals asked for of an `order` ("mean"), of a "column", or of the "worst" of them all.
+    `low` and `high` hold it with the certificate's confidence.
+    """
+
+    what: Literal["mean", "column", "worst"]
+    order: int
+    attributes: tuple[str, ...] = ()
+    estimate: float
+    stderr: float
+    low: float
+    high: float
+
+
+class Certificate(_Part):
+    """Errors of the release, paid for with a `share` of the budget. With `criteria`, the release is the first
+    of up to `tries` that met them, this one being number `tried`.
+    """
+
+    share: float
+    confidence: float
+    errors: tuple[CertifiedError, ...]
+    criteria: tuple[str, ...] = ()
+    tries: int = 1
+    tried: int = 1
+
+
 class PartFile(_Part):
     """A file of a folder of rows."""
 
@@ -182,6 +210,7 @@ class Manifest(_Part):
     sample_seed: int | None = None
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    certificate: Certificate | None = None
     output: Output | None = None
     chain_head: str | None = None
 

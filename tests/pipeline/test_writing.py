@@ -59,7 +59,7 @@ def test_parts_are_the_same_bytes_by_any_number_of_workers(tmp_path: Path, made:
         (tmp_path / str(workers)).mkdir()
         written = made.write(f"{tmp_path}/{workers}/people/", workers=workers)
         beside = json.loads((tmp_path / f"{workers}/people.manifest.json").read_text())
-        assert beside == written.model_dump(mode="json") and beside["manifest_version"] == 4
+        assert beside == written.model_dump(mode="json") and beside["manifest_version"] == 5
         assert names(tmp_path / str(workers)) == ["people", "people.manifest.json"]
         found = content(tmp_path / f"{workers}/people")
         assert sorted(found) == NAMES

@@ -1,0 +1,27 @@
+"""Evidence: what of a release its answers rest on; all of it public."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from factored_mwem.domain.domain import Domain
+from factored_mwem.model.forest import Forest
+from factored_mwem.privacy.residuals import Residuals
+from factored_mwem.privacy.session import Measurement
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evidence:
+    """The whole `domain`, the `model` over its modelled attributes, and every noisy answer it was fitted to.
+
+    `public_total`: whether the number of rows is public, and `model.total` it exactly. `engine`: what fitted
+    the model, "tree" or "mwem".
+    """
+
+    domain: Domain
+    model: Forest
+    measurements: Sequence[Measurement]
+    residuals: Sequence[Residuals]
+    public_total: bool
+    engine: str
