@@ -15,6 +15,7 @@ from typing import Annotated, Optional
 import typer
 
 from factored_mwem.cli.admin import domain_app, ledger_app, workload_app
+from factored_mwem.cli.carding import card
 from factored_mwem.cli.exits import run, unsaid
 from factored_mwem.cli.inputs import source_of
 from factored_mwem.cli.options import Json, NoProgress, OneTable, Quiet, Tables, Verbose, takes
@@ -184,6 +185,9 @@ def verify(
     print(json.dumps(found.facts) if json_only else console.verified_text(found), flush=True)
     if not found.holds:
         raise typer.Exit(1)
+
+
+app.command()(card)
 
 
 @app.command()

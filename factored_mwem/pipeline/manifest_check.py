@@ -49,7 +49,7 @@ def check_manifest(kept: Snapshot, path: Path) -> tuple[dict[str, Any], list[str
         return facts, [f"{path}: cannot read it: {error.strerror}"], []
     except (ValueError, RecursionError):
         return facts, [f"{path}: it is no manifest"], []
-    cost = _cost(manifest)
+    cost = cost_of(manifest)
     problems, notes = [*_own(manifest, cost)], []
     try:
         row, missing = _release(kept, manifest, digest)
@@ -64,6 +64,11 @@ def check_manifest(kept: Snapshot, path: Path) -> tuple[dict[str, Any], list[str
     except (KeyError, ValueError, TypeError, ArithmeticError, RecursionError):
         problems.append("the row of its release is not as this program writes it")
     return facts, [f"{path}: {problem}" for problem in problems], [f"{path}: {note}" for note in notes]
+
+
+def doubts(manifest: Manifest) -> Iterator[str]:
+    """Where a manifest disagrees with itself."""
+    yield from _own(manifest, cost_of(manifest))
 
 
 def _own(manifest: Manifest, cost: tuple[Fraction, Fraction] | None) -> Iterator[str]:
@@ -93,7 +98,7 @@ def _check(manifest: Manifest, cost: tuple[Fraction, Fraction] | None) -> None:
         raise ValueError("delta")
 
 
-def _cost(manifest: Manifest) -> tuple[Fraction, Fraction] | None:
+def cost_of(manifest: Manifest) -> tuple[Fraction, Fraction] | None:
     """(amount, delta): the exact sums of its charges; None where they cannot be added up."""
     amount = delta = Fraction(0)
     try:

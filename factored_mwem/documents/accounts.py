@@ -1,0 +1,200 @@
+"""Accounts: what was promised and how it was kept, in the sentences that catalogues ask for.
+
+Each is true by the manifest alone; what only the owner knows is not among them.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from factored_mwem.accounting.unit import Neighbours
+from factored_mwem.documents.column import Column
+from factored_mwem.documents.published import Published
+
+MAX_COLUMNS = 100
+"""Of a sentence; all of them are in the data package and the contract."""
+
+
+def title(release: Published) -> str:
+    return (
+        f"Synthetic table of {release.output.rows:,} rows and {len(release.columns):,} columns, "
+        f"made with {release.manifest.guarantee.statement}."
+    )
+
+
+def unit(release: Published) -> str:
+    """Who is protected."""
+    rows = _rows(release)
+    by = release.policy.privacy_id
+    if by is not None:
+        return f"a person, named by the column {by!r}, with {rows} (no more of each are used)"
+    return f"a person with {rows}"
+
+
+def adjacency(release: Published) -> str:
+    """Which tables are adjacent, precisely."""
+    rows = _rows(release)
+    if release.policy.neighbours is Neighbours.ADD_REMOVE:
+        told = f"one person with {rows} is added or removed"
+        distance = f"the symmetric difference of the two tables, as multisets of rows, has {rows}"
+    else:
+        told = f"the rows of one person, {rows}, are exchanged for those of another, {rows}"
+        distance = f"{rows} of the one are not in the other, as multisets of rows, and the other way round"
+    if release.policy.privacy_id is not None:
+        distance += f", once {rows} of each value of the column {release.policy.privacy_id!r} are kept"
+    same = ". Both have the same number of rows" if release.policy.unit.total_is_public else ""
+    record = assumption(release, "records")
+    said = f"Two tables are adjacent where {told}: {distance}{same}."
+    return said + (f" {_sentence(record)}" if record else "")
+
+
+def _rows(release: Published) -> str:
+    k = release.policy.contributions
+    return f"at most {k:,} rows" if k > 1 else "at most one row"
+
+
+def parameters(release: Published) -> str:
+    """How the numbers of the promise come about."""
+    promise = release.manifest.guarantee
+    spent = f"The charges amount to epsilon {promise.spent_epsilon:.6g} (promised: {promise.epsilon:g})"
+    if release.rho is None:
+        return f"{spent}; delta is 0."
+    return (
+        f"{spent} at delta {promise.delta:g}; their rho in zero-concentrated differential privacy is "
+        f"{release.rho:.6g}."
+    )
+
+
+def composition(release: Published) -> str:
+    count = len(release.manifest.ledger)
+    charges = f"{count:,} charge{'s' * (count != 1)}, each made before its noise was drawn"
+    if release.rho is None:
+        return f"Sequential composition: the epsilons of {charges}, add up."
+    besides = ""
+    if release.charged_delta:
+        besides = f" Thresholds that protect rare values take {release.charged_delta:.3g} of delta besides."
+    return (
+        f"Sequential, adaptive composition in zero-concentrated differential privacy: the rhos of {charges}, "
+        f"add up to {release.rho:.6g}, which is converted once to epsilon at the delta that is left.{besides}"
+    )
+
+
+def mechanisms(release: Published) -> str:
+    """What drew the noise, and what guards it."""
+    manifest = release.manifest
+    drawn = Counter(charge.mechanism.value for charge in manifest.ledger)
+    listed = ", ".join(f"{name} ({times:,} times)" for name, times in drawn.items())
+    loop = "the MWEM algorithm" if release.policy.engine == "mwem" else "a loop after MWEM on clique trees"
+    seen = assumption(release, "surroundings")
+    return (
+        f"{loop[0].upper()}{loop[1:]} selects what to ask and measures it with noise: {listed}. "
+        f"Implemented by {manifest.tool} {manifest.tool_version}; the samplers are {manifest.noise_library}'s. "
+        "Floating point: counts, scores and sensitivities are integers and the noise on them is discrete, "
+        "drawn from the system's entropy; there is no seed. "
+        "Timing: nobody can send queries, and no file holds how long the run took."
+        + (f" Taken on trust: {seen}." if seen else "")
+    )
+
+
+def post_processing(release: Published) -> str:
+    if release.policy.engine == "mwem":
+        fitted = "A distribution is fitted to the noisy answers by multiplicative weights"
+        drawn = "rows are drawn from it"
+    else:
+        fitted = "A log-linear model on clique trees is fitted to the noisy answers"
+        drawn = "rows are drawn from it and moved towards the noisy answers"
+    rules = " Declared rules between columns are kept in every row." if release.domain.rules else ""
+    return (
+        f"{fitted}; {drawn}; within a bin values are drawn without looking at the private table.{rules} "
+        "None of this reads the private table."
+    )
+
+
+def tuning(release: Published) -> str:
+    """Which choices the budget paid for, and which are taken on trust."""
+    how = assumption(release, "domain")
+    said = _sentence(how) if how else f"The domain was {'learnt' if release.learnt else 'declared'}."
+    chosen = assumption(release, "parameters")
+    certificate = release.manifest.certificate
+    if certificate is not None and certificate.criteria:
+        said += (
+            f" This is try {certificate.tried} of up to {certificate.tries}, the first to meet the owner's "
+            "criteria; all tries were paid for beforehand, out of the same budget."
+        )
+    return said + (f" Taken on trust: {chosen}." if chosen else "")
+
+
+def unprotected(release: Published) -> str:
+    """What may follow from the private table, or be known of it, without noise."""
+    names = ("rows", "columns", "readable", "rules", "parameters")
+    open_ones = [said for name in names if (said := assumption(release, name))]
+    if not release.learnt and (said := assumption(release, "domain")):
+        open_ones.insert(0, said)
+    if not open_ones:
+        return (
+            "The manifest is of a version that lists no assumptions: names and types of columns are public."
+        )
+    noisy = "No statistic of the private table is released without noise."
+    return f"{noisy} Taken as public: {'; '.join(open_ones)}."
+
+
+def data_domain(release: Published) -> str:
+    """The tables that there may be."""
+    first = release.columns[:MAX_COLUMNS]
+    rest = len(release.columns) - len(first)
+    more = f"; and {rest:,} more" if rest else ""
+    size = "a public number" if release.policy.unit.total_is_public else "any number"
+    return f"Tables with {size} of rows and these columns: {'; '.join(map(in_words, first))}{more}."
+
+
+def in_words(column: Column) -> str:
+    """A column's name, type and values in a phrase; of many values their number."""
+    said = f"{column.name!r} ({column.type}"
+    if column.values is not None:
+        said += f", {len(column.values):,} values"
+    elif column.minimum is not None:
+        said += f", {column.minimum} to {column.maximum}"
+    return said + (")" if column.required else ", may be missing)")
+
+
+def accuracy(release: Published) -> Iterator[str]:
+    """What the certificate, which the budget paid for, says of errors."""
+    certificate = release.manifest.certificate
+    if certificate is None:
+        return
+    for error in certificate.errors:
+        of = f" of {', '.join(map(repr, error.attributes))}" if error.attributes else ""
+        what = {"mean": "mean error", "column": "error", "worst": "largest error"}[error.what]
+        yield (
+            f"{what} of {error.order}-way marginals{of}: {error.estimate:.4g}, from {error.low:.4g} to "
+            f"{error.high:.4g} with {certificate.confidence:.0%} confidence (L1 distance of shares, 0 to 2; "
+            "measured with noise of its own)"
+        )
+
+
+def limitations(release: Published) -> list[str]:
+    """What everybody who uses the rows should know."""
+    return [
+        "Rows are synthetic: what was not measured is as the model has it, and an analysis that takes them "
+        "as real understates its errors.",
+        *release.manifest.warnings,
+    ]
+
+
+def assumption(release: Published, name: str) -> str | None:
+    """A statement that the promise rests on; None where the manifest has none."""
+    found = getattr(release.manifest.guarantee.assumptions, name, None)
+    return None if found is None else str(found.statement)
+
+
+def markdown(text: str) -> str:
+    """A sentence with names of anybody's in it, for a page that reads Markdown, HTML and LaTeX in it."""
+    text = html.escape(" ".join(text.split()), quote=False)
+    return re.sub(r"[\\`*\[\]$]|(?<!\w)_|_(?!\w)", lambda found: f"&#{ord(found[0])};", text)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."

@@ -1,0 +1,82 @@
+"""Card: the four files by which a release is found and filed, from its manifest and its owner's answers."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from factored_mwem import files
+from factored_mwem.documents.contract import contract
+from factored_mwem.documents.croissant import dataset
+from factored_mwem.documents.datapackage import package
+from factored_mwem.documents.owner import Owner, draft, required
+from factored_mwem.documents.published import Published
+from factored_mwem.documents.registry import record
+from factored_mwem.documents.written import to_json, to_yaml
+from factored_mwem.errors import FmwemError, InputError, ResourceError
+from factored_mwem.files import IfExists
+from factored_mwem.tables.targets import Target, write_text
+
+MAX_CHARACTERS = 2**26
+"""Of a card's file: the schema stands in the data package once for each part."""
+BESIDE = ".manifest.json"
+
+
+def cards(release: Published, owner: Owner, stem: str) -> dict[str, str]:
+    """The text of each file by its name; the same for the same manifest and answers.
+
+    The registry takes names of small letters, digits and underscores alone.
+    """
+    schema = len(to_json(dict(release.domain.to_dict())))
+    if schema * len(release.files) > MAX_CHARACTERS:
+        raise ResourceError(
+            f"its {len(release.files):,} parts, each with a schema of {schema:,} characters, make a data "
+            f"package of more than {MAX_CHARACTERS >> 20} MB; release into fewer files"
+        )
+    return {
+        f"{underscored(stem)}_deployment.yaml": to_yaml(record(release, owner)),
+        f"{stem}.croissant.json": to_json(dataset(release, owner)),
+        "datapackage.json": to_json(package(release, owner)),
+        f"{stem}.odcs.yaml": to_yaml(contract(release, owner)),
+    }
+
+
+def underscored(stem: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "_", stem.lower()).strip("_") or "release"
+
+
+def stem_of(manifest: Target) -> str:
+    """`adult.synthetic.manifest.json` -> `adult.synthetic`."""
+    name = manifest.name
+    return name.removesuffix(BESIDE) if name.endswith(BESIDE) else name.removesuffix(manifest.suffix)
+
+
+def answers(path: Path) -> Owner:
+    """The owner's answers. Where there is no such file it is drafted, and InputError says what to fill in."""
+    if not path.exists():
+        files.write_text(path, draft())
+        raise InputError(
+            f"wrote {path}: answer its questions ({', '.join(required())}), then run the same command again"
+        )
+    return Owner.load(path)
+
+
+def write_cards(texts: dict[str, str], at: Callable[[str], Target], exists: IfExists) -> list[Target]:
+    """All files or, where one cannot be written, none that was not there before."""
+    targets = {name: at(name) for name in texts}
+    for target in targets.values():
+        target.check(exists)
+    placed: list[Target] = []
+    try:
+        for name, target in targets.items():
+            new = not target.there()
+            write_text(target, texts[name], exists)
+            placed += [target] if new else []
+    except BaseException:
+        for target in placed:
+            with contextlib.suppress(FmwemError):  # what failed first is what to say
+                target.remove()
+        raise
+    return list(targets.values())

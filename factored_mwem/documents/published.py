@@ -1,0 +1,193 @@
+"""Published: a release as its manifest states it, checked before anything is filed about it: the manifest may
+be anybody's.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import PurePosixPath
+
+from pydantic import ValidationError
+
+from factored_mwem.accounting.conversion import Composition, float_up
+from factored_mwem.documents.column import Column
+from factored_mwem.domain.domain import Domain
+from factored_mwem.errors import FmwemError, InputError
+from factored_mwem.files import MAX_TEXT_BYTES, complaint
+from factored_mwem.pipeline.manifest import VERSION, Certificate, Manifest, Output
+from factored_mwem.pipeline.manifest_check import cost_of, doubts
+from factored_mwem.policy import Policy, split_policy
+from factored_mwem.tables.parts import digest_of
+from factored_mwem.tables.targets import Target
+
+MEDIA_TYPES = {
+    ".parquet": "application/vnd.apache.parquet",
+    ".csv": "text/csv",
+    ".arrow": "application/vnd.apache.arrow.file",
+    ".feather": "application/vnd.apache.arrow.file",
+}
+MAX_FILES = 100_000
+_DIGEST = re.compile("[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A file of the released rows: its path from the manifest's folder, rows, and sha256."""
+
+    path: str
+    rows: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What the cards say, all of it from the manifest."""
+
+    manifest: Manifest
+    policy: Policy
+    domain: Domain
+    columns: tuple[Column, ...]
+    files: tuple[DataFile, ...]
+    output: Output
+    rho: float | None
+    """What the charges amount to, rounded up; None where epsilons add up."""
+    charged_delta: float
+    """What of delta thresholds took."""
+
+    @property
+    def suffix(self) -> str:
+        return PurePosixPath(self.files[0].path).suffix
+
+    @property
+    def media_type(self) -> str:
+        return MEDIA_TYPES[self.suffix]
+
+    @property
+    def folder(self) -> str | None:
+        """The folder that the rows are in, where they are in one."""
+        return self.output.file.removesuffix("/") if self.output.file.endswith("/") else None
+
+    @property
+    def learnt(self) -> bool:
+        """Whether the budget paid for the domain, or for some of it."""
+        return any(attribute.domain == "learnt" for attribute in self.manifest.attributes)
+
+    @classmethod
+    def read(cls, target: Target) -> Published:
+        """The release of a manifest's file; InputError in one line where there is no sound manifest."""
+        try:
+            content = target.read()
+        except OSError as error:
+            raise InputError(f"cannot read the manifest {target}: {error.strerror or error}") from None
+        if len(content) > MAX_TEXT_BYTES:
+            raise InputError(f"the manifest {target} is larger than {MAX_TEXT_BYTES >> 20} MB")
+        try:
+            manifest = Manifest.model_validate_json(content)
+        except ValidationError as error:
+            found = complaint(error)
+        except (ValueError, RecursionError):
+            found = "no JSON"
+        else:
+            try:
+                return cls.of(manifest)
+            except FmwemError as error:
+                found = str(error)
+        raise InputError(f"{target} is no manifest that can be filed: {found}")
+
+    @classmethod
+    def of(cls, manifest: Manifest) -> Published:
+        """InputError where the manifest does not fit itself, or belongs to no file."""
+        if not 1 <= manifest.manifest_version <= VERSION:
+            raise InputError(f"its version is {manifest.manifest_version}; this program knows 1 to {VERSION}")
+        doubt = next(doubts(manifest), None)
+        cost = cost_of(manifest)
+        if doubt is not None or cost is None:
+            raise InputError(str(doubt))
+        policy, domain = _policy(manifest), _domain(manifest)
+        _check_certificate(manifest.certificate)
+        if manifest.output is None:
+            raise InputError("it belongs to no file; write the release to one first")
+        zcdp = manifest.guarantee.composition is Composition.ZCDP
+        return cls(
+            manifest=manifest,
+            policy=policy,
+            domain=domain,
+            columns=tuple(map(Column.of, domain)),
+            files=_files(manifest.output),
+            output=manifest.output,
+            rho=float_up(cost[0]) if zcdp else None,
+            charged_delta=float_up(cost[1]) if cost[1] > Fraction(0) else 0.0,
+        )
+
+
+def _policy(manifest: Manifest) -> Policy:
+    lasting, _ = split_policy(manifest.policy)
+    try:
+        policy = Policy.model_validate(lasting)
+    except ValidationError as error:
+        found = complaint(error)
+    else:
+        promise = manifest.guarantee
+        said = (promise.epsilon, promise.delta, promise.neighbours, promise.contributions)
+        if said != (policy.epsilon, policy.delta, policy.neighbours.value, policy.contributions):
+            raise InputError("its guarantee is not that of its policy")
+        if (promise.composition is Composition.ZCDP) != (promise.delta > 0):
+            raise InputError("its composition does not fit its delta")
+        return policy
+    raise InputError(f"its policy: {found}")
+
+
+def _domain(manifest: Manifest) -> Domain:
+    domain = Domain.from_dict(manifest.domain, where="its domain")
+    said = [(a.name, a.type, a.codes, a.nullable) for a in manifest.attributes]
+    if said != [(a.name, a.type, a.size, a.nullable) for a in domain]:
+        raise InputError("its attributes are not those of its domain")
+    return domain
+
+
+def _check_certificate(certificate: Certificate | None) -> None:
+    """JSON has no word for what is not finite."""
+    if certificate is None:
+        return
+    numbers = [certificate.share, certificate.confidence]
+    for error in certificate.errors:
+        numbers += [error.estimate, error.stderr, error.low, error.high]
+    if not all(math.isfinite(number) for number in numbers):
+        raise InputError("its certificate holds what is no number")
+
+
+def _files(output: Output) -> tuple[DataFile, ...]:
+    """The files of the rows. InputError for paths that lead elsewhere, and digests that are none."""
+    if output.sha256 is None or not _DIGEST.fullmatch(output.sha256) or output.rows < 0:
+        raise InputError("its output has no sha256, or no number of rows")
+    folder = output.file.endswith("/")
+    name = output.file.removesuffix("/")
+    _check_name(name)
+    if not folder:
+        files: tuple[DataFile, ...] = (DataFile(name, output.rows, output.sha256),)
+    else:
+        for part in output.parts:
+            _check_name(part.file)
+        files = tuple(DataFile(f"{name}/{part.file}", part.rows, part.sha256) for part in output.parts)
+        if not 1 <= len(files) <= MAX_FILES:
+            raise InputError(f"its folder has {len(files):,} parts; from 1 to {MAX_FILES:,} can be filed")
+        fits = digest_of((part.file, part.sha256) for part in output.parts) == output.sha256
+        if not fits or sum(file.rows for file in files) != output.rows:
+            raise InputError("the parts of its folder do not fit its sha256 or its rows")
+    if len({file.path for file in files}) < len(files):
+        raise InputError("it lists a part twice")
+    for file in files:
+        if not _DIGEST.fullmatch(file.sha256) or file.rows < 0:
+            raise InputError("its output has a part without a sha256, or without a number of rows")
+    if PurePosixPath(files[0].path).suffix not in MEDIA_TYPES or len({f.path[-4:] for f in files}) > 1:
+        raise InputError(f"its output is of no format that this program writes: {', '.join(MEDIA_TYPES)}")
+    return files
+
+
+def _check_name(name: str) -> None:
+    """A manifest names files beside it, and never a way to another folder."""
+    if name in ("", ".", "..") or re.search(r"[/\\:\x00-\x1f]", name) or len(name) > 255:
+        raise InputError("its output is no name of a file beside it")
