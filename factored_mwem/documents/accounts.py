@@ -91,7 +91,7 @@ def mechanisms(release: Published) -> str:
     seen = assumption(release, "surroundings")
     return (
         f"{loop[0].upper()}{loop[1:]} selects what to ask and measures it with noise: {listed}. "
-        f"Implemented by {manifest.tool} {manifest.tool_version}; the samplers are {manifest.noise_library}'s. "
+        f"Implemented by {manifest.tool} {manifest.tool_version}; samplers: {manifest.noise_library}. "
         "Floating point: counts, scores and sensitivities are integers and the noise on them is discrete, "
         "drawn from the system's entropy; there is no seed. "
         "Timing: nobody can send queries, and no file holds how long the run took."

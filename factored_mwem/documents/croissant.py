@@ -25,10 +25,11 @@ TYPES = {
     "datetime": "sc:DateTime",
 }
 _OF_CROISSANT = (
-    "annotation", "arrayShape", "citeAs", "column", "containedIn", "equivalentProperty", "excludes", "extract",
-    "field", "fileObject", "fileProperty", "fileSet", "format", "includes", "isArray", "isLiveDataset",
-    "jsonPath", "key", "md5", "parentField", "path", "readLines", "recordSet", "references", "regex", "repeated",
-    "replace", "samplingRate", "sdVersion", "separator", "source", "subField", "transform", "unArchive", "value",
+    "annotation", "arrayShape", "citeAs", "column", "containedIn", "equivalentProperty", "excludes",
+    "extract", "field", "fileObject", "fileProperty", "fileSet", "format", "includes", "isArray",
+    "isLiveDataset", "jsonPath", "key", "md5", "parentField", "path", "readLines", "recordSet", "references",
+    "regex", "repeated", "replace", "samplingRate", "sdVersion", "separator", "source", "subField",
+    "transform", "unArchive", "value",
 )  # fmt: skip
 READ_AS = {"application/vnd.apache.parquet": "application/x-parquet"}
 """Names of formats by which the format's own reader knows them."""

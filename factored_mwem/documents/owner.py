@@ -129,7 +129,7 @@ def required() -> list[str]:
 def draft() -> str:
     """An owner's file with every question and no answer."""
     lines = [
-        "# What catalogues ask and the manifest does not know. Nothing is made up where an answer is missing:",
+        "# What catalogues ask and no manifest knows. Nothing is made up where an answer is missing:",
         "# `fmwem card` names the question and stops. All that you write here is published.",
         "# Markdown is fine; a text of several lines stands between three quotes.",
     ]

@@ -188,6 +188,6 @@ def _files(output: Output) -> tuple[DataFile, ...]:
 
 
 def _check_name(name: str) -> None:
-    """A manifest names files beside it, and never a way to another folder."""
-    if name in ("", ".", "..") or re.search(r"[/\\:\x00-\x1f]", name) or len(name) > 255:
-        raise InputError("its output is no name of a file beside it")
+    """A manifest names files beside it, and never a way to another folder; packages take no hidden ones."""
+    if not name or name[0] in ".~" or re.search(r"[/\\:\x00-\x1f]", name) or len(name) > 255:
+        raise InputError("its output is no name of a file beside it, or one that begins with . or ~")
