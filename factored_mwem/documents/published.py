@@ -72,7 +72,10 @@ class Published:
 
     @property
     def learnt(self) -> bool:
-        """Whether the budget paid for the domain, or for some of it."""
+        """Whether this release paid for its domain: one learnt before is as public as a declared one."""
+        assumptions = self.manifest.guarantee.assumptions
+        if assumptions is not None:
+            return assumptions.domain.enforced
         return any(attribute.domain == "learnt" for attribute in self.manifest.attributes)
 
     @classmethod

@@ -22,6 +22,7 @@ TOPICS = {
     "spark": "tables that a Spark cluster reads, and rows that it draws",
     "inputs": "files, folders, stores and URIs, compression, and how text is written",
     "jobs": "jobs that run by themselves: run ids, retries, exit codes, orchestrators, the log",
+    "card": "what catalogues are told of a release: registry, Croissant, data package, contract",
     "python": "Python, data frames, and every option",
     "how-it-works": "from the table to the rows, step by step",
     "accuracy": "measured errors, time and memory, also beside other programs",

@@ -45,12 +45,14 @@ MADE = {
     "reach": "lazy.parquet relation.parquet piped.parquet",
     "spark": "adult.parquet drawn/_SUCCESS",
     "jobs": "2026-11-22.parquet tuesday.parquet task-monday.parquet task-wednesday.manifest.json",
+    "card": "adult_deployment.yaml adult.croissant.json datapackage.json adult.odcs.yaml",
     "python": "adult.fmwem duckdb.feather small.parquet",
 }
 """What the examples of a page must leave behind."""
 SAID = {
     "ledger": ["refused: 3", '"reused": true'],
     "domain": ["refused: 2"],
+    "card": ["asked: 2", "adult_deployment.yaml"],
     "guarantee": ["54.4 %", "73.2 %"],
 }
 """What they must print."""
