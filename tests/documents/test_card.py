@@ -402,13 +402,15 @@ HOSTILE = 'a"<script>\u202e\u200b\U000e0041`*[x](y)\\\\$_%/#\x1b[2J'
 
 def test_hostile_names_are_kept_and_harm_nothing(tmp_path: Path) -> None:
     fields = [{"name": HOSTILE, "categories": ["x", 'y\n---\n- &a !!python/object "<b>', "\x07"]}]
-    fields.append({"name": "- no: 1e3", "categories": ["yes", "null"]})
+    fields.append({"name": "- no: 1e3", "categories": ["yes", "null", "p\u200bq"]})
     table = pa.table({HOSTILE: ["x", "y", None] * 30, "- no: 1e3": ["yes", "null", None] * 30})
     made = run(table, Policy.of(), FakeNoise(), domain=Domain.from_dict({"fields": fields}))
     made.write(tmp_path / "h.parquet")
     found = filed(tmp_path / "h.manifest.json", OWNER | {"name": HOSTILE})
     assert found["package"]["resources"][0]["schema"]["fields"][0]["name"] == HOSTILE
     assert found["contract"]["schema"][0]["properties"][0]["name"] == HOSTILE
+    values = found["contract"]["schema"][0]["properties"][1]["quality"][0]["arguments"]["validValues"]
+    assert values == ["yes", "null", "p\u200bq"]
     assert found["croissant"]["recordSet"][0]["field"][0]["source"]["extract"]["column"] == HOSTILE
     assert found["package"]["resources"][0]["schema"]["fields"][0]["constraints"]["enum"][1].startswith("y\n")
     said = found["registry"]["deployment"]["dp_variant"]["data_domain"]
@@ -421,8 +423,8 @@ def test_hostile_names_are_kept_and_harm_nothing(tmp_path: Path) -> None:
 
 
 WRONG: dict[str, Callable[[dict[str, Any]], Any]] = {
-    "path": lambda m: m["output"].update(file="../../etc/passwd"),
-    "absolute": lambda m: m["output"].update(file="/etc/passwd"),
+    "path": lambda m: m["output"].update(file="../x.parquet"),
+    "absolute": lambda m: m["output"].update(file="/x.parquet"),
     "uri": lambda m: m["output"].update(file="file:x.parquet"),
     "no output": lambda m: m.update(output=None),
     "no hash": lambda m: m["output"].update(sha256=None),
