@@ -21,7 +21,7 @@ from factored_mwem.pipeline.manifest import VERSION, Certificate, Manifest, Outp
 from factored_mwem.pipeline.manifest_check import cost_of, doubts
 from factored_mwem.policy import Policy, split_policy
 from factored_mwem.tables.parts import digest_of
-from factored_mwem.tables.targets import Target
+from factored_mwem.tables.targets import LocalFile, Target
 
 MEDIA_TYPES = {
     ".parquet": "application/vnd.apache.parquet",
@@ -82,7 +82,7 @@ class Published:
     def read(cls, target: Target) -> Published:
         """The release of a manifest's file; InputError in one line where there is no sound manifest."""
         try:
-            content = target.read()
+            content = _content(target)
         except OSError as error:
             raise InputError(f"cannot read the manifest {target}: {error.strerror or error}") from None
         if len(content) > MAX_TEXT_BYTES:
@@ -124,6 +124,14 @@ class Published:
             rho=float_up(cost[0]) if zcdp else None,
             charged_delta=float_up(cost[1]) if cost[1] > Fraction(0) else 0.0,
         )
+
+
+def _content(target: Target) -> bytes:
+    """At most a byte more than a manifest may have, of a file on this disk."""
+    if not isinstance(target, LocalFile):
+        return target.read()
+    with open(target.path, "rb") as file:
+        return file.read(MAX_TEXT_BYTES + 1)
 
 
 def _policy(manifest: Manifest) -> Policy:

@@ -517,7 +517,7 @@ def test_the_command_drafts_then_refuses_then_writes(here: Path, fmwem: Fmwem) -
 
 
 def test_all_files_or_none(tmp_path: Path) -> None:
-    """The third cannot be written once the first two are: a folder appears in its place."""
+    """The third cannot be written once the first two are; what was there before is not taken away."""
 
     class Late(LocalFile):
         def replacing(self, *arguments: Any) -> Any:
