@@ -52,6 +52,50 @@ RAW = pa.table(
 OUTSIDE = (CANARY, "987654", "1831")
 MANY = pa.table({"city": ["Rome", "Oslo", "Bern", "Kiel"] * 500, "n": list(range(100)) * 20})
 BY_ID = RAW.append_column("id", pa.array(range(400)))
+ODD = {
+    "fields": [
+        {
+            "name": "gain",
+            "type": "integer",
+            "constraints": {"minimum": 0, "maximum": 99},
+            "bins": 3,
+            "specialValues": [-9, 50, 1000],
+        },
+        {
+            "name": "code",
+            "type": "integer",
+            "constraints": {"minimum": 0, "maximum": 9},
+            "specialValues": ["N", 99],
+        },
+        {
+            "name": "rate",
+            "type": "number",
+            "constraints": {"minimum": -0.5, "maximum": 0.75, "required": True},
+            "decimals": 1,
+            "bins": 4,
+        },
+        {
+            "name": "hour",
+            "type": "datetime",
+            "constraints": {"minimum": "2020-01-01T05:30:00", "maximum": "2020-01-03T17:45:00"},
+            "resolution": "hour",
+            "bins": 3,
+        },
+        {"name": "level", "type": "integer", "categories": [1, 2, 5], "categoriesOrdered": True},
+        {"name": "day", "type": "date", "edges": ["1950-01-01", "1960-01-01", "1999-12-31"]},
+    ]
+}
+"""Columns whose released values are of another type than they were read with, or beyond their bins."""
+ODD_ROWS = pa.table(
+    {
+        "gain": [-9, 0, 50, 99, 1000, None] * 60,
+        "code": ["N", "3", "99", "9", None, "0"] * 60,
+        "rate": [-0.5, 0.75, 0.0, 0.7, -0.4, 0.1] * 60,
+        "hour": ["2020-01-01T05:30:00", "2020-01-03T17:45:00", None] * 120,
+        "level": [1, 2, 5, None, 1, 2] * 60,
+        "day": ["1950-01-01", "1999-12-31", None] * 120,
+    }
+)
 KINDS: dict[str, Callable[[], Any]] = {
     "declared": lambda: run(RAW, Policy.of(), FakeNoise(), domain=Domain.from_dict(DOMAIN)),
     "learnt": lambda: run(MANY, Policy.of(epsilon=5.0), FakeNoise(), domain=None),
@@ -68,6 +112,7 @@ KINDS: dict[str, Callable[[], Any]] = {
         domain=Domain.from_dict(DOMAIN),
         columns=["zip", "smoker"],
     ),
+    "odd": lambda: run(ODD_ROWS, Policy.of(), FakeNoise(), domain=Domain.from_dict(ODD)),
     "by-id": lambda: run(
         BY_ID,
         Policy.of(privacy_id="id", contributions=3),
