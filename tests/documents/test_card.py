@@ -433,11 +433,13 @@ def test_a_question_without_an_answer_is_named(name: str, tmp_path: Path) -> Non
     ],
 )
 def test_a_wrong_answer_is_one_line(text: str, tmp_path: Path) -> None:
+    """All else is answered: that alone is wrong."""
     path = tmp_path / "owner.toml"
-    path.write_text(text)
+    path.write_text(toml({k: v for k, v in OWNER.items() if k != text.split(" ")[0]}) + text)
     with pytest.raises(InputError) as told:
         Owner.load(path)
     assert str(told.value).isprintable() and len(str(told.value)) < 500
+    assert "not answered" not in str(told.value)
 
 
 # ---- manifests of strangers
