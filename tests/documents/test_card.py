@@ -309,6 +309,8 @@ def test_each_kind_says_what_it_is(releases: Releases) -> None:
     assert "the number of records is public" in said["replace"]
     assert "the number of records is public" not in said["declared"]
     assert "learnt inside the budget" in said["learnt"] and "learnt inside" not in said["declared"]
+    is_open = {kind: json.loads(text)["dp_variant"]["unprotected_quantities"] for kind, text in said.items()}
+    assert "domain" in is_open["declared"] and "domain" not in is_open["learnt"]
     assert "of delta besides" in said["learnt"] and "gaussian threshold" in said["learnt"]
     assert "epsilons of" in said["pure"] and "rho" not in said["pure"]
     assert "multiplicative weights" in said["mwem"] and "clique trees" in said["declared"]
