@@ -18,6 +18,7 @@ from factored_mwem.cli.admin import domain_app, ledger_app, workload_app
 from factored_mwem.cli.exits import run, unsaid
 from factored_mwem.cli.inputs import source_of
 from factored_mwem.cli.options import Json, NoProgress, OneTable, Quiet, Tables, Verbose, takes
+from factored_mwem.cli.planning import plan
 from factored_mwem.cli.settings import CLI_MAX_ROWS, Group, ReleaseSettings
 from factored_mwem.errors import Stopped
 
@@ -114,6 +115,9 @@ def check(
         print(console.learning_text(found, assume_rows))
     else:
         print(console.forecast_text(found, assume_rows, unit))
+
+
+app.command()(plan)
 
 
 @app.command()
