@@ -100,7 +100,7 @@ def check(
     json_only: Json = False,
 ) -> None:
     """Dry run on public facts only: what a release would do and how noisy it would be. Reads no row, spends
-    nothing.
+    nothing. `fmwem plan` compares epsilons.
     """
     from dataclasses import asdict
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Optional
 
@@ -21,6 +22,7 @@ Epsilons = Annotated[
     typer.Option(
         "--epsilon",
         metavar="E,E,...",
+        envvar="FMWEM_EPSILON",
         help="Epsilons to compare, separated by commas.  [default: 0.1,0.5,1,2; with --error none]",
     ),
 ]
@@ -94,7 +96,7 @@ def _head(first: Prospect) -> list[str]:
 
 def _cells(p: Prospect) -> list[str]:
     errors = [f"{_short(e.error)} ({_short(e.low)} to {_short(e.high)})" for e in p.errors]
-    return [f"{p.epsilon:g}", f"{p.guess:.1%}", *errors, _last(p)]
+    return [f"{p.epsilon:g}", f"{math.ceil(p.guess * 1000) / 10:.1f} %", *errors, _last(p)]
 
 
 def _last(p: Prospect) -> str:

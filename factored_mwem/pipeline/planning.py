@@ -7,26 +7,25 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Unpack
 
 from factored_mwem.accounting.accountant import Budget
 from factored_mwem.accounting.conversion import Composition, epsilon_of
 from factored_mwem.accounting.membership import QUESTIONS, advantage_of_budget, guess_of
-from factored_mwem.accounting.unit import Unit
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError, shown
 from factored_mwem.mechanisms.limits import Machine
 from factored_mwem.mechanisms.plan import Plan, Scope
 from factored_mwem.mechanisms.residuals import one_shot_suits, predicted_errors
-from factored_mwem.mechanisms.shares import signal
 from factored_mwem.pipeline.error_law import LAWS, ExpectedError, Problem, expected_error
 from factored_mwem.pipeline.forecast import forecast, forecast_learning
+from factored_mwem.pipeline.noise_alone import NoiseAlone, scale_of
 from factored_mwem.policy import Choices, Policy
 from factored_mwem.request import Request
-from factored_mwem.workload.candidates import Candidates
 from factored_mwem.workload.workload import Workload
 
 EPSILONS = (0.1, 0.5, 1.0, 2.0)
@@ -37,8 +36,6 @@ RANGE = (1e-3, 100.0)
 TARGET = re.compile(r"\s*(?:mean\s*([1-9])\s*<=?\s*)?([0-9]*\.?[0-9]+(?:e-?[0-9]+)?)\s*")
 LIMITING = ("rounds", "initial_share", "max_cells", "max_memory", "time_budget")
 """Fields of a policy that make a release do less than it would."""
-STEPS = 10
-"""Powers of two of scale, from which on nothing is too noisy that matters."""
 ORDERS = 3
 """Marginals of more columns the law does not know."""
 
@@ -113,8 +110,9 @@ def plan(
     reads no row and spends nothing.
 
     `error` looks for an epsilon: the mean error (L1, 0 to 2) of all marginals that are asked for, of the most
-    columns, or as "mean2 <= 0.1" of those of two. The rest is as for `release`; the policy's own epsilon is
-    not looked at. Raises InputError for what a release would refuse by public facts.
+    columns, or as "mean2 <= 0.1" of those of two. The rest is as for `release`; without `epsilons` the
+    policy's own is looked at, where it names one. Raises InputError for what a release would refuse by public
+    facts.
     """
     request = Request.of(table, workload, policy, domain=domain, columns=columns, **choices)
     return planned(request, epsilons, error, assume_rows)
@@ -124,13 +122,10 @@ def planned(
     request: Request, epsilons: Sequence[float] | None, error: float | str | None, rows: int
 ) -> Planned:
     """The same of a request."""
-    if rows < 1:
-        raise InputError(f"assume_rows={rows}: a guess of the number of rows, 1 or more")
-    known = _Known.of(request, rows)
-    asked = EPSILONS if epsilons is None and error is None else tuple(epsilons or ())
-    if len(asked) > MOST or (not asked and error is None):
-        raise InputError(f"{len(asked)} epsilons: from 1 to {MOST} are compared")
-    found = tuple(known.at(float(epsilon)) for epsilon in sorted(set(asked)))
+    if not isinstance(rows, Integral) or isinstance(rows, bool) or not 1 <= rows <= 10**12:
+        raise InputError(f"assume_rows={shown(rows)}: a guess of the number of rows, 1 or more")
+    known = _Known.of(request, int(rows))
+    found = tuple(known.at(epsilon) for epsilon in _compared(request.policy, epsilons, error))
     said = Planned(
         request.policy.delta, rows, QUESTIONS[request.policy.unit.neighbours], found, notes=known.notes
     )
@@ -139,6 +134,21 @@ def planned(
     order, most = _target(error, known)
     likely, safe = (known.least(order, most, side) for side in ("error", "high"))
     return replace(said, target=(order, most), likely=likely, safe=safe)
+
+
+def _compared(policy: Policy, given: Sequence[float] | None, error: float | str | None) -> list[float]:
+    """The epsilons in order: those given, or the policy's where it names one, or some that are common."""
+    if given is None and "epsilon" in policy.model_fields_set:
+        given = [policy.epsilon]
+    if given is None:
+        given = EPSILONS if error is None else ()
+    try:
+        asked = sorted({float(epsilon) for epsilon in given})
+    except (TypeError, ValueError):
+        raise InputError(f"epsilons={shown(given)}: must be numbers, such as [0.1, 0.5, 1.0]") from None
+    if len(asked) > MOST or (not asked and error is None):
+        raise InputError(f"{len(asked)} epsilons: from 1 to {MOST} are compared")
+    return asked
 
 
 def _target(error: float | str, known: _Known) -> tuple[int, float]:
@@ -244,52 +254,14 @@ class _Known:
         return policy.budget(learn_domain=request.declared is None)
 
 
-def scale_of(budget: Budget, unit: Unit, rows: int) -> float:
-    """Rows over the noise of a marginal that takes all of the budget, as `signal`, whoever is protected."""
-    if budget.composition is Composition.PURE:
-        return signal(budget, rows) / unit.l1_of_marginal
-    return signal(budget, rows) / math.sqrt(unit.l2_squared_of_marginal)
-
-
-@dataclass(frozen=True, slots=True)
-class NoiseAlone:
-    """The errors by order that noise alone makes where all is measured at once, for every scale of a problem.
-    What is too noisy is not asked, so there are steps at which more scale makes more of them: they count as
-    the largest of all larger scales, so that the law falls with a budget.
-    """
-
-    candidates: Candidates
-    budget: Budget
-    unit: Unit
-    made: dict[int, tuple[float, ...]] = field(default_factory=dict)
-    """At scales of powers of two."""
-
-    def at(self, scale: float) -> tuple[float, ...]:
-        """Between the powers of two around it, along a line of logarithms."""
-        below, part = divmod(math.log2(scale), 1)
-        low, high = (self._worst(int(below) + i) for i in (0, 1))
-        return tuple(
-            math.exp((1 - part) * math.log(a) + part * math.log(b)) for a, b in zip(low, high, strict=True)
-        )
-
-    def _worst(self, power: int) -> tuple[float, ...]:
-        return tuple(map(max, *(self._made(power + i) for i in range(STEPS))))
-
-    def _made(self, power: int) -> tuple[float, ...]:
-        if power not in self.made:
-            rows = 2.0**power / scale_of(self.budget, self.unit, 1)
-            self.made[power] = predicted_errors(self.candidates, self.budget, self.unit, rows)
-        return self.made[power]
-
-
 def _silent(request: Request) -> str | None:
     """Why no law says how large errors are; None where one does."""
     workload, policy = request.workload, request.policy
     if policy.engine != "tree":
-        return f"no errors are expected: nothing is known of engine {policy.engine}"
+        return f"how large errors will be is not said: of engine {policy.engine} there is no law"
     plain = len(workload.orders) == 1 and not workload.named and not workload.asked
     if not plain or workload.orders[0] > ORDERS:
-        return f"no errors are expected: they are known of all marginals of 1 to {ORDERS} columns alone"
+        return f"how large errors will be is not said: the law is of all marginals of up to {ORDERS} columns"
     return None
 
 
@@ -300,12 +272,13 @@ def _notes(request: Request, silent: str | None) -> tuple[str, ...]:
     of = max(law.tables for (course, _), law in LAWS.items() if (course == "learnt") == learnt)
     notes = [
         f"expected errors are experience with {of} public tables, no promise: half of the releases of such "
-        "tables were better, nine in ten within the range; how columns hang together is not known before"
+        "tables were better, nine in ten within the range",
+        "how columns hang together decides as much, and is not known before a release",
     ]
     if learnt:
         notes.append(
-            "no domain is declared: errors are over neutral bins, as `fmwem evaluate` has them; with a domain "
-            "file ranges are closer"
+            "no domain is declared: errors are over neutral bins, as `fmwem evaluate` has them; with one "
+            "ranges are closer"
         )
     given = [name for name in LIMITING if getattr(policy, name) is not None]
     if given:

@@ -2,7 +2,7 @@
 NOT PRIVATE: it reads the tables.
 
     python scripts/bench planning run -o planning.jsonl --seconds 1200
-    python scripts/bench planning fit planning.jsonl
+    python scripts/bench planning fit planning.jsonl       # without a file: of the releases kept beside this
 
 `run` makes small releases of parts of public tables: some rows, some columns, at an epsilon drawn at random
 between .05 and 10, with Gaussian or (one in six) Laplace noise, under a declared domain or a learnt one; and
@@ -34,13 +34,15 @@ from bench.case import find
 from factored_mwem import Domain, FmwemError, Policy, Workload, evaluate, release
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.pipeline.error_law import Problem, power_of
-from factored_mwem.pipeline.planning import NoiseAlone, scale_of
+from factored_mwem.pipeline.noise_alone import NoiseAlone, scale_of
 
 EPSILONS = (0.05, 10.0)
 BINS = 12
 """Of a column of numbers that scikit-learn's tables hold."""
 WITHIN, LEAST = 0.9, 3
 """The share of releases in a range; of a table, fewer are left out."""
+KEPT = Path(__file__).with_name("planning.jsonl")
+"""The releases that the law was fitted to."""
 LEARNABLE = 700
 """Rows from which on half of a table's releases learn its domain, not one in six."""
 
@@ -155,11 +157,12 @@ def case(family: Family, chance: np.random.Generator) -> dict[str, Any]:
 
 def measured(family: Family, of: dict[str, Any]) -> dict[str, Any]:
     """What became of a case: its errors by order, or why there are none."""
+    names = of["columns"]
     whole = family.raw if of["learnt"] else family.codes
     chosen = np.random.default_rng(of["seed"]).permutation(whole.num_rows)[: of["rows"]]
-    table = whole.select(of["columns"]).take(np.sort(chosen))
-    sizes = None if of["learnt"] else {n: family.sizes[n] for n in of["columns"]}
-    started = time.process_time()
+    table = whole.select(names).take(np.sort(chosen))
+    sizes = None if of["learnt"] else {n: family.sizes[n] for n in names}
+    of = {**of, "columns": len(of["columns"])}
     try:
         made = release(table, of["order"], domain=sizes, epsilon=of["epsilon"], delta=of["delta"])
         over = None if of["learnt"] else made.domain
@@ -168,10 +171,9 @@ def measured(family: Family, of: dict[str, Any]) -> dict[str, Any]:
         return {**of, "refused": type(error).__name__}
     return {
         **of,
-        "sizes": {a.name: a.size for a in made.domain},
-        "errors": [errors[k][0] for k in sorted(errors)],
+        "sizes": sorted(a.size for a in made.domain),
+        "errors": [float(f"{errors[k][0]:.4g}") for k in sorted(errors)],
         "at_once": bool(made.manifest.residuals),
-        "cpu": time.process_time() - started,
     }
 
 
@@ -195,16 +197,17 @@ def read(path: Path) -> Iterator[dict[str, Any]]:
 
 def problem_of(made: dict[str, Any]) -> Problem:
     """What could be known of a release before it, as `fmwem plan` knows it."""
-    unit, pure, columns = Unit(), made["delta"] == 0, len(made["columns"])
+    unit, pure, columns = Unit(), made["delta"] == 0, made["columns"]
     budget = Policy.of(epsilon=made["epsilon"], delta=made["delta"]).budget(learn_domain=made["learnt"])
     scale = scale_of(budget, unit, made["rows"])
     if made["learnt"]:
         return Problem("learnt", scale, columns)
-    shape = list(made["sizes"].values())
+    shape = made["sizes"]
     codes = float(np.exp(np.log(shape).mean()))
     if not made["at_once"]:
         return Problem("rounds" if made["order"] > 1 else "columns", scale, columns, codes, pure)
-    candidates = Workload.marginals(made["order"]).candidates(Domain.from_dict(made["sizes"]))
+    domain = Domain.from_dict({f"c{i}": size for i, size in enumerate(shape)})
+    candidates = Workload.marginals(made["order"]).candidates(domain)
     alone = NoiseAlone(candidates, budget, unit).at(scale)
     return Problem("once", scale, columns, codes, pure, alone)
 
@@ -256,23 +259,26 @@ class Sample:
         return float(np.average(inside, weights=self.weights))
 
 
-def fit(path: Path) -> None:
+def samples_of(path: Path) -> dict[tuple[str, int], Sample]:
+    """What each law is fitted to, without tables of fewer than LEAST releases."""
     samples: dict[tuple[str, int], list[tuple[tuple[float, ...], float, str]]] = {}
     for made in read(path):
         problem = problem_of(made)
         for order, error in enumerate(made["errors"], 1):
             found = samples.setdefault((problem.course, order), [])
             found.append((problem.facts(order), power_of(error), made["family"]))
-    for (course, order), found in sorted(samples.items()):
+    made = {}
+    for key, found in sorted(samples.items()):
         facts, powers, tables = (np.array(each) for each in zip(*found, strict=True))
         names, counts = np.unique(tables, return_counts=True)
-        enough = np.isin(tables, names[counts >= LEAST])
-        sample = Sample(facts, powers, tables).part(enough)
+        made[key] = Sample(facts, powers, tables).part(np.isin(tables, names[counts >= LEAST]))
+    return made
+
+
+def fit(path: Path) -> None:
+    for (course, order), sample in samples_of(path).items():
         constants = ", ".join(f"{c:.3f}" for c in sample.constants())
-        size = f"{enough.sum()}, {(counts >= LEAST).sum()}"
-        if len(set(sample.tables)) < LEAST:
-            print(f"    too few tables: {course}, {order}")
-            continue
+        size = f"{len(sample.powers)}, {len(set(sample.tables))}"
         print(f'    ("{course}", {order}): Law(({constants}), {sample.width():.3f}, {size}),', end="")
         print(f"  # coverage {sample.coverage():.0%}, a factor of {np.exp(sample.width()):.2f}")
 
@@ -288,7 +294,7 @@ def main() -> None:
     make.add_argument("--seed", type=int, help="of the cases; noise has none")
     make.set_defaults(call=lambda options: run(options.output, options.seconds, options.seed))
     fitted = what.add_parser("fit")
-    fitted.add_argument("releases", type=Path)
+    fitted.add_argument("releases", type=Path, nargs="?", default=KEPT)
     fitted.set_defaults(call=lambda options: fit(options.releases))
     options = parser.parse_args()
     options.call(options)
