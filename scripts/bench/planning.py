@@ -23,6 +23,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -169,10 +170,12 @@ def measured(family: Family, of: dict[str, Any]) -> dict[str, Any]:
         errors = evaluate(table, made.to_arrow(), of["order"], domain=over).by_order
     except FmwemError as error:
         return {**of, "refused": type(error).__name__}
+    budget = Policy.of(epsilon=of["epsilon"], delta=of["delta"]).budget(learn_domain=of["learnt"])
     return {
         **of,
         "sizes": sorted(a.size for a in made.domain),
         "errors": [float(f"{errors[k][0]:.4g}") for k in sorted(errors)],
+        "scale": float(f"{scale_of(budget, Unit(), of['rows']):.6g}"),
         "at_once": bool(made.manifest.residuals),
     }
 
@@ -197,19 +200,21 @@ def read(path: Path) -> Iterator[dict[str, Any]]:
 
 def problem_of(made: dict[str, Any]) -> Problem:
     """What could be known of a release before it, as `fmwem plan` knows it."""
-    unit, pure, columns = Unit(), made["delta"] == 0, made["columns"]
-    budget = Policy.of(epsilon=made["epsilon"], delta=made["delta"]).budget(learn_domain=made["learnt"])
-    scale = scale_of(budget, unit, made["rows"])
+    scale, columns, shape, pure = made["scale"], made["columns"], made.get("sizes"), made["delta"] == 0
     if made["learnt"]:
         return Problem("learnt", scale, columns)
-    shape = made["sizes"]
     codes = float(np.exp(np.log(shape).mean()))
     if not made["at_once"]:
         return Problem("rounds" if made["order"] > 1 else "columns", scale, columns, codes, pure)
+    return Problem("once", scale, columns, codes, pure, alone(tuple(shape), made["order"], pure).at(scale))
+
+
+@cache
+def alone(shape: tuple[int, ...], order: int, pure: bool) -> NoiseAlone:
+    """Of a scale, the same whatever the budget is."""
     domain = Domain.from_dict({f"c{i}": size for i, size in enumerate(shape)})
-    candidates = Workload.marginals(made["order"]).candidates(domain)
-    alone = NoiseAlone(candidates, budget, unit).at(scale)
-    return Problem("once", scale, columns, codes, pure, alone)
+    budget = Policy.of(delta=0.0 if pure else 1e-9).budget(learn_domain=False)
+    return NoiseAlone(Workload.marginals(order).candidates(domain), budget, Unit())
 
 
 @dataclass(frozen=True)

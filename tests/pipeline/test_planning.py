@@ -202,7 +202,6 @@ def samples() -> dict[tuple[str, int], bench.Sample]:
     return bench.samples_of(bench.KEPT)
 
 
-@pytest.mark.slow
 def test_the_law_is_what_the_kept_releases_give(samples: dict[tuple[str, int], bench.Sample]) -> None:
     assert set(samples) == set(LAWS)
     for key, law in LAWS.items():
@@ -212,7 +211,6 @@ def test_the_law_is_what_the_kept_releases_give(samples: dict[tuple[str, int], b
         assert (law.releases, law.tables) == (len(sample.powers), len(set(sample.tables)))
 
 
-@pytest.mark.slow
 def test_ranges_hold_on_tables_that_the_law_has_not_seen(
     samples: dict[tuple[str, int], bench.Sample],
 ) -> None:
@@ -221,7 +219,6 @@ def test_ranges_hold_on_tables_that_the_law_has_not_seen(
     assert min(covered.values()) > 0.8 and 0.86 < np.mean(list(covered.values())) < 0.96, covered
 
 
-@pytest.mark.slow
 def test_a_range_that_is_too_narrow_is_noticed(
     samples: dict[tuple[str, int], bench.Sample], monkeypatch: pytest.MonkeyPatch
 ) -> None:
