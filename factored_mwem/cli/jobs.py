@@ -168,13 +168,17 @@ def workload_from(settings: ReleaseSettings, order: int | None = None) -> Worklo
 
 def dry_run(table: Given, settings: ReleaseSettings, rows: int) -> tuple[Forecast | LearningForecast, str]:
     """The forecast of a release, and the budget's unit; reads the table's header or schema, no row."""
-    policy, workload = settings.policy, workload_from(settings)
-    path = domain_path(table, settings.domain)
-    request = Request.of(_staying(table, settings), workload, policy, domain=path, columns=settings.columns)
-    scope = Scope.of(request, Machine.of(policy))
+    request = asked(table, settings)
+    scope = Scope.of(request, Machine.of(request.policy))
     if scope.domain is None:
         return forecast_learning(scope, rows), request.budget.unit
     return forecast(Plan.of(scope, scope.domain), rows), request.budget.unit
+
+
+def asked(table: Given, settings: ReleaseSettings) -> Request:
+    """What the settings ask of a table, of which the header or the schema alone is read."""
+    policy, workload, path = settings.policy, workload_from(settings), domain_path(table, settings.domain)
+    return Request.of(_staying(table, settings), workload, policy, domain=path, columns=settings.columns)
 
 
 def learn(table: Given, settings: ReleaseSettings) -> tuple[LearntDomain, dict[str, Any]]:

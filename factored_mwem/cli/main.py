@@ -19,6 +19,7 @@ from factored_mwem.cli.carding import card
 from factored_mwem.cli.exits import run, unsaid
 from factored_mwem.cli.inputs import source_of
 from factored_mwem.cli.options import Json, NoProgress, OneTable, Quiet, Tables, Verbose, takes
+from factored_mwem.cli.planning import plan
 from factored_mwem.cli.settings import CLI_MAX_ROWS, Group, ReleaseSettings
 from factored_mwem.errors import Stopped
 
@@ -100,7 +101,7 @@ def check(
     json_only: Json = False,
 ) -> None:
     """Dry run on public facts only: what a release would do and how noisy it would be. Reads no row, spends
-    nothing.
+    nothing. `fmwem plan` compares epsilons.
     """
     from dataclasses import asdict
 
@@ -115,6 +116,9 @@ def check(
         print(console.learning_text(found, assume_rows))
     else:
         print(console.forecast_text(found, assume_rows, unit))
+
+
+app.command()(plan)
 
 
 @app.command()

@@ -67,12 +67,17 @@ MAX_CHANGE = 2**26
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Weights:
-    """The `weights: int64[mask]` of the residuals to measure (0: not at all), and the L1 error of a marginal
-    (shares) that their noise makes.
+    """The `weights: int64[mask]` of the residuals to measure (0: not at all), and the L1 errors (shares) that
+    their noise makes of marginals: the mean `by_order`, from one attribute on.
     """
 
     weights: np.ndarray
-    error: float
+    by_order: tuple[float, ...]
+
+    @property
+    def error(self) -> float:
+        """Of the marginals of the highest order."""
+        return self.by_order[-1]
 
 
 def choose_weights(
@@ -114,7 +119,8 @@ def choose_weights(
         asked &= ~(
             loud & (excess >= np.median(excess[loud]) * (1 - 1e-9))
         )  # the louder half: what is left becomes quieter
-    return Weights(weights, float((targets * error).sum() / targets.sum()))
+    top = range(1, min(order, len(sizes)) + 1)
+    return Weights(weights, tuple(float(error[orders == k].mean()) for k in top or [0]))
 
 
 def _over(values: np.ndarray, *, up: bool) -> np.ndarray:
@@ -254,12 +260,12 @@ def worth_one_shot(
     return bool((chosen.weights[pairs] > 0).all()) and chosen.error <= MAX_ERROR
 
 
-def predicted_error(candidates: Candidates, budget: Budget, unit: Unit, records: float) -> float:
-    """The L1 error (0 to 2) of a largest marginal that one shot would make, before the fit, from public
-    facts.
+def predicted_errors(candidates: Candidates, budget: Budget, unit: Unit, records: float) -> tuple[float, ...]:
+    """The mean L1 error (0 to 2) of marginals, by order, that the noise of one shot would make, before the
+    fit, from public facts.
     """
     shape, order, total = candidates.domain.shape, candidates.members.shape[1], Total.assumed(records, unit)
-    return choose_weights(shape, order, float(budget.amount), total, unit, budget.composition).error
+    return choose_weights(shape, order, float(budget.amount), total, unit, budget.composition).by_order
 
 
 class OneShot(NamedTuple):

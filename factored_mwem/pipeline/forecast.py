@@ -13,7 +13,7 @@ from factored_mwem.domain.levels import Levels, coarsen
 from factored_mwem.errors import InputError
 from factored_mwem.mechanisms.limits import CODES_SHARE, memory_limit
 from factored_mwem.mechanisms.plan import Plan, Scope
-from factored_mwem.mechanisms.residuals import predicted_error
+from factored_mwem.mechanisms.residuals import predicted_errors
 from factored_mwem.mechanisms.shares import TOTAL_SHARE, discovery_share, initial_shares, level_shares
 from factored_mwem.mechanisms.sweep import NO_SWEEP, choose_sweep
 from factored_mwem.mechanisms.total import Total
@@ -92,6 +92,7 @@ def forecast(plan: Plan, rows: int) -> Forecast:
         if course.first_share
     ]
     in_rounds = course.rounds and not course.at_once
+    alone = predicted_errors(candidates, budget, unit, float(rows)) if course.at_once else ()
     return Forecast(
         attributes={a.name: a.size for a in domain},
         cells=plan.modelled.cells,
@@ -106,7 +107,7 @@ def forecast(plan: Plan, rows: int) -> Forecast:
         initial_noise=0.0 if course.at_once else float(np.mean(initial or [0.0])),
         round_noise=marginal_noise(measure, unit, composition).mean_abs if in_rounds else 0.0,
         swept=len(sweep.views),
-        predicted_error=predicted_error(candidates, budget, unit, float(rows)) if course.at_once else None,
+        predicted_error=alone[-1] if alone else None,
         warning=plan.late,
     )
 

@@ -9,6 +9,7 @@
     python scripts/bench labels ...                 what can be learnt from the rows; groups; correlations
     python scripts/bench reach ...                  CPU and memory of tables of many rows
     python scripts/bench spark ...                  CPU and memory of a release on Spark beside one here
+    python scripts/bench planning ...               what `fmwem plan` expects, fitted to many releases
     python scripts/bench tables ...                 tables of codes to run the others on
     python scripts/bench same ...                   do two checkouts release the same bytes?
 
@@ -19,10 +20,10 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-MODULES = {"accuracy": "runs", "speed": "runs", "scale": "runs"} | {
-    name: name
-    for name in ("workloads", "raw", "reading", "draw", "rules", "labels", "reach", "spark", "tables", "same")
-}
+OWN = (
+    "workloads", "raw", "reading", "draw", "rules", "labels", "reach", "spark", "tables", "same", "planning",
+)  # fmt: skip
+MODULES = {"accuracy": "runs", "speed": "runs", "scale": "runs"} | {name: name for name in OWN}
 
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[1])

@@ -1054,3 +1054,29 @@ def test_a_query_kind_is_one_file_and_a_name_in_kinds(here: Path) -> None:
     assert "StripesRequest" in json.loads(schema.out)["$defs"]
     assert 'wrong.toml: stripe = 5 must be a list such as ["age"]' in wrong.err
     assert "--parities K, --stripe A or --workload FILE" in nothing.err
+
+
+def test_planning_compares_epsilons_and_looks_for_one(here: Path, fmwem: Fmwem) -> None:
+    (here / "t.csv").write_bytes(b"zip,age,pay,born,seen,smoker\n\xff\xfe garbage,,,,,,,,,\n")
+    done = fmwem("plan", "t.csv", "--marginals", 2, "--epsilon", "0.5,1")
+    assert done.code == 0, done.err
+    lines = done.out.splitlines()
+    assert lines[0].split() == ["epsilon", "guess", "1-way", "2-way", "noise", "a", "cell"]
+    assert [line.split()[0] for line in lines[1:3]] == ["0.5", "1"] and "54.4 %" in lines[2]
+    assert "no row was read and nothing was spent" in lines[-1] and "public tables, no promise" in done.out
+    found = fmwem("plan", "t.csv", "--marginals", 2, "--error", "mean2 <= 0.2", "--json").facts
+    assert found["target"] == [2, 0.2] and found["likely"]["errors"][1]["error"] <= 0.2
+    assert (
+        fmwem("plan", "t.csv", "--marginals", 1, "--json", FMWEM_EPSILON="0.7").facts["prospects"][0][
+            "epsilon"
+        ]
+        == 0.7
+    )
+    Path("run.toml").write_text("epsilon = 0.3\nmarginals = 1\n")
+    assert len(fmwem("plan", "t.csv", "--config", "run.toml", "--json").facts["prospects"]) == 1
+    for wrong in (("--epsilon", "1;2"), ("--epsilon", "0"), ("--error", "x"), ("--assume-rows", "0")):
+        refused = fmwem("plan", "t.csv", "--marginals", 2, *wrong)
+        assert refused.code == 2 and refused.err.count("\n") == 1, refused.err
+    (here / "t.domain.json").unlink()
+    assert "value kept from" in fmwem("plan", "t.csv", "--marginals", 2).out
+    assert sorted(os.listdir(here)) == ["run.toml", "t.csv"]
