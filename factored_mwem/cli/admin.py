@@ -11,20 +11,19 @@ import typer
 from factored_mwem.accounting.unit import Neighbours
 from factored_mwem.cli.inputs import source_of
 from factored_mwem.cli.options import Json, Tables, takes
+from factored_mwem.cli.panels import OWNER, App
 from factored_mwem.cli.settings import Group, ReleaseSettings
 from factored_mwem.errors import InputError
 from factored_mwem.ledger.address import FORM
 
-domain_app = typer.Typer(no_args_is_help=True, help="Domain files: which values may appear.")
-workload_app = typer.Typer(no_args_is_help=True, help="Workload files: what must come out right.")
-ledger_app = typer.Typer(
-    no_args_is_help=True, help="Ledgers: what all releases of a dataset may cost, and have cost."
-)
+domain_app = App(help="Domain files: which values may appear.")
+workload_app = App(help="Workload files: what must come out right.")
+ledger_app = App(help="Ledgers: what releases of a dataset may cost, and have cost.")
 
 LedgerPlace = Annotated[str, typer.Argument(metavar="LEDGER", help=f"A file, or {FORM}.")]
 
 
-@domain_app.command("draft")
+@domain_app.command("draft", rich_help_panel=OWNER)
 @takes(Group.READING)
 def domain_draft(table: Tables, settings: ReleaseSettings) -> None:
     """Print a first domain for a person to review. Reads the data: NOT PRIVATE until reviewed."""
@@ -54,9 +53,17 @@ def domain_learn(
     settings: ReleaseSettings,
     output: Annotated[
         Optional[str],
-        typer.Option("-o", "--output", help="Domain file.  [default: NAME.domain.json beside the table]"),
+        typer.Option(
+            "-o",
+            "--output",
+            help="Domain file.  [default: NAME.domain.json beside the table]",
+            rich_help_panel=Group.OUTPUT.panel,
+        ),
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
+    overwrite: Annotated[
+        bool,
+        typer.Option("--overwrite", help="Replace an existing file.", rich_help_panel=Group.OUTPUT.panel),
+    ] = False,
     json_only: Json = False,
 ) -> None:
     """Learn a domain once, under differential privacy: releases under it pay nothing for it, and all have the

@@ -52,9 +52,9 @@ def takes(*groups: Group) -> Callable[[Command], Command]:
         own = inspect.signature(command, eval_str=True).parameters
         flags = {
             name: flag
-            for group in groups
+            for group in Group
             for name, flag in FLAGS.items()
-            if flag.group is group and name not in own
+            if group in groups and flag.group is group and name not in own
         }
 
         @functools.wraps(command)
@@ -82,6 +82,8 @@ def _parameter(name: str, flag: Flag) -> Parameter:
         f"--{name.replace('_', '-')}",
         envvar=f"FMWEM_{name.upper()}",
         help=flag.help,
+        show_envvar=False,  # the end of the page says it once
+        rich_help_panel=flag.group.panel,
         metavar=f"[{'|'.join(flag.choices)}]" if flag.choices else None,
         min=flag.least,
         max=flag.most,

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum, auto
+from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
@@ -40,18 +40,22 @@ CLI_MAX_ROWS = 10**12
 
 
 class Group(Enum):
-    """Options that commands take together, in the order of `--help`."""
+    """Options that commands take together, in the order of `--help`; the panel they are listed in."""
 
-    ASKED = auto()
-    DOMAIN = auto()
-    PRIVACY = auto()
-    READING = auto()
-    EFFORT = auto()
-    LEARNING = auto()
-    OUTPUT = auto()
-    SAMPLING = auto()
-    BOOKS = auto()
-    CONFIG = auto()
+    ASKED = 1, "What must come out right"
+    PRIVACY = 2, "Privacy"
+    DOMAIN = 3, "Domain"
+    LEARNING = 4, "Domain"
+    READING = 5, "Reading the table"
+    EFFORT = 6, "Resources"
+    OUTPUT = 7, "Output"
+    SAMPLING = 8, "Output"
+    BOOKS = 9, "Books"
+    CONFIG = 10, "Other"
+
+    @property
+    def panel(self) -> str:
+        return self.value[1]
 
 
 @dataclass(frozen=True, slots=True)
