@@ -74,10 +74,12 @@ def domain_learn(
 
     chosen = settings.model_copy(update={"output": output, "overwrite": overwrite})
     made, facts = job.learn(source_of(table), chosen)
-    print(json.dumps(facts), flush=True)
+    if console.for_scripts(json_only):
+        print(json.dumps(facts), flush=True)
     if not json_only:
         fates = {name: (console.kind_in_words(made.domain[name]), *fate) for name, fate in made.fates.items()}
-        console.say("\n".join([f"learnt for epsilon {made.spent_epsilon:.6g}", *console.fates_text(fates)]))
+        first = f"learnt for epsilon {made.spent_epsilon:.6g}: {console.piece(facts['domain'])}"
+        console.say("\n".join([first, *console.fates_text(fates)]))
 
 
 @domain_app.command("schema")
@@ -106,11 +108,15 @@ def ledger_init(
             "[default: in the database]"
         ),
     ] = None,
+    json_only: Json = False,
 ) -> None:
     """Make a new, empty ledger: a file on a local disk, readable by you alone, or a schema in a database."""
+    from factored_mwem.cli import console
     from factored_mwem.ledger.opening import create_ledger
 
-    print(json.dumps({"ledger": create_ledger(ledger, journals).name}))
+    name = create_ledger(ledger, journals).name
+    said = f"{console.piece(name)} is there, with no dataset in it; next: fmwem ledger add"
+    console.closing({"ledger": name}, said, as_json=json_only)
 
 
 @ledger_app.command("add")
@@ -142,9 +148,11 @@ def ledger_add(
             "--contributions."
         ),
     ] = None,
+    json_only: Json = False,
 ) -> None:
     """Put a dataset on the books. Its cap is set once."""
     from factored_mwem.accounting.cap import Cap
+    from factored_mwem.cli import console
     from factored_mwem.ledger.journals import refuse_older
     from factored_mwem.ledger.opening import open_ledger
 
@@ -153,7 +161,8 @@ def ledger_add(
     books = open_ledger(ledger)
     refuse_older(books)  # what is entered in an old copy is lost when the newest one is put back
     books.add(dataset, Cap.of(epsilon, delta, rho), Neighbours(neighbours), contributions, privacy_id)
-    print(json.dumps({"ledger": books.name, "dataset": dataset}))
+    said = f"{console.piece(repr(dataset))} is in {console.piece(books.name)}; its cap is set"
+    console.closing({"ledger": books.name, "dataset": dataset}, said, as_json=json_only)
 
 
 @ledger_app.command("show")
@@ -200,12 +209,14 @@ def ledger_verify(
 
 
 @ledger_app.command("accept")
-def ledger_accept(ledger: LedgerPlace) -> None:
+def ledger_accept(ledger: LedgerPlace, json_only: Json = False) -> None:
     """Say that a restored database holds the newest copy of the ledger, so that releases go on. What was
     spent after that copy was made would be spent again. The chain keeps that it was said.
     """
+    from factored_mwem.cli import console
     from factored_mwem.ledger.opening import open_ledger
 
     books = open_ledger(ledger)
     books.accept()
-    print(json.dumps({"ledger": books.name, "accepted": True}))
+    said = f"{console.piece(books.name)} is accepted as it is; releases go on"
+    console.closing({"ledger": books.name, "accepted": True}, said, as_json=json_only)

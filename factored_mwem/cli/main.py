@@ -18,7 +18,7 @@ from factored_mwem.cli.admin import domain_app, ledger_app, workload_app
 from factored_mwem.cli.exits import run, unsaid
 from factored_mwem.cli.inputs import source_of
 from factored_mwem.cli.options import Json, NoProgress, OneTable, Quiet, Tables, Verbose, takes
-from factored_mwem.cli.panels import AFTER, BEFORE, BOOKS, HELP, OWNER, RELEASE, App, examples
+from factored_mwem.cli.panels import AFTER, BEFORE, BOOKS, HELP, OWNER, RELEASE, App, examples, names_of
 from factored_mwem.cli.settings import CLI_MAX_ROWS, Group, ReleaseSettings
 from factored_mwem.errors import Stopped
 
@@ -75,6 +75,8 @@ def release(
     """Turn a private table into a synthetic one under differential privacy."""
     from factored_mwem.cli import console
     from factored_mwem.cli import jobs as job
+    from factored_mwem.cli.details import details
+    from factored_mwem.cli.summary import summary
     from factored_mwem.kernels import warmup
 
     silent = quiet or json_only
@@ -86,9 +88,10 @@ def release(
             show=console.wants_progress(no_progress) and not silent, verbose=verbose
         ) as report:
             done = job.run(source_of(table), settings, report)
-        print(json.dumps(done.facts), flush=True)
+        if console.for_scripts(json_only):
+            print(json.dumps(done.facts), flush=True)
         if not silent:
-            console.say(console.summary(done))
+            console.say("\n".join([*summary(done, names_of(app)), *(details(done) if verbose else ())]))
     except (KeyboardInterrupt, Stopped, OSError) as error:
         if done is not None:
             raise unsaid(error, done.facts) from None
@@ -149,11 +152,15 @@ def sample(
             rich_help_panel=Group.OUTPUT.panel,
         ),
     ] = None,
+    json_only: Json = False,
 ) -> None:
     """Draw more rows from a saved model, at no privacy cost."""
+    from factored_mwem.cli import console
     from factored_mwem.cli import jobs as job
 
-    print(json.dumps(job.draw(model, n, output or f"{model.stem}.sample.parquet", settings)))
+    facts = job.draw(model, n, output or f"{model.stem}.sample.parquet", settings)
+    said = f"{facts['rows']:,} rows in {console.piece(facts['output'])}; nothing was spent"
+    console.closing(facts, said, as_json=json_only)
 
 
 @app.command(rich_help_panel=OWNER, short_help="How far a synthetic table is from the real one.")

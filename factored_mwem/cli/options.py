@@ -35,9 +35,9 @@ Tables = Annotated[
 ]
 OneTable = Annotated[str, typer.Argument(metavar="REAL", help="The real table: a file, folder, glob or URI.")]
 Json = Annotated[
-    bool, typer.Option("--json", help="Machine output only: no summary, errors as JSON on stdout.")
+    bool, typer.Option("--json", help="One line of JSON on stdout, of errors too, and no summary.")
 ]
-Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="A line a round.")]
+Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="A line a round, and where the budget went.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No summary.")]
 NoProgress = Annotated[bool, typer.Option("--no-progress", help="No progress bar.")]
 

@@ -76,6 +76,11 @@ def examples(*lines: str) -> str:
     return "\n".join(["Examples:", *(f"  {line}" for line in lines)])
 
 
+def names_of(app: typer.Typer) -> set[str]:
+    """The commands that an app has."""
+    return {str(info.name or getattr(info.callback, "__name__", "")) for info in app.registered_commands}
+
+
 def _sections(command: Any, ctx: Any) -> Rows:
     """Arguments, then options by panel, in the order of the parameters; those without one come last."""
     found: Rows = {}
