@@ -27,23 +27,11 @@ LedgerPlace = Annotated[str, typer.Argument(metavar="LEDGER", help=f"A file, or 
 @takes(Group.READING)
 def domain_draft(table: Tables, settings: ReleaseSettings) -> None:
     """Print a first domain for a person to review. Reads the data: NOT PRIVATE until reviewed."""
-    from factored_mwem.tables.draft import draft
+    from factored_mwem.cli.drafts import draft_text, drafted, warn
 
-    policy = settings.policy
-    drafted = draft(source_of(table), settings.columns, records=policy.records, dialect=policy.dialect)
-    written = drafted.to_dict()
-    fields = (json.dumps(field, ensure_ascii=False) for field in written.pop("fields"))
-    rest = "".join(f" {json.dumps(key)}: {json.dumps(value)},\n" for key, value in written.items())
-    print("{\n" + rest + ' "fields": [\n  ' + ",\n  ".join(fields) + "\n ]\n}")  # a line each
-    typer.echo(
-        "NOT PRIVATE: this draft was read off the data. Review it: widen bounds to what is publicly known, "
-        "drop rare categories; "
-        'then remove its line "draft": true, without which no release takes it.',
-        err=True,
-    )
-    for field in drafted:
-        if field.description is not None:
-            typer.echo(f"Column {field.name!r}: {field.description}.", err=True)
+    found = drafted(source_of(table), settings)
+    print(draft_text(found), end="")
+    warn(found)
 
 
 @domain_app.command("learn")

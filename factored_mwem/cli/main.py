@@ -15,11 +15,13 @@ from typing import Annotated, Optional
 import typer
 
 from factored_mwem.cli.admin import domain_app, ledger_app, workload_app
+from factored_mwem.cli.completing import answer_shells, completion
 from factored_mwem.cli.exits import run, unsaid
 from factored_mwem.cli.inputs import source_of
 from factored_mwem.cli.options import Json, NoProgress, OneTable, Quiet, Tables, Verbose, takes
 from factored_mwem.cli.panels import AFTER, BEFORE, BOOKS, HELP, OWNER, RELEASE, App, examples, names_of
 from factored_mwem.cli.settings import CLI_MAX_ROWS, Group, ReleaseSettings
+from factored_mwem.cli.starting import init
 from factored_mwem.errors import Stopped
 
 app = App(
@@ -27,6 +29,8 @@ app = App(
     "First look, which reads no row and is free: fmwem check TABLE --marginals 2\n\n"
     "Then release, which spends epsilon 1: fmwem release TABLE --marginals 2"
 )
+app.command(rich_help_panel=BEFORE, short_help="Write a settings file to begin with.")(init)
+app.command(rich_help_panel=HELP, short_help="Print a script for completion by Tab.")(completion)
 app.add_typer(domain_app, name="domain", rich_help_panel=BEFORE)
 app.add_typer(workload_app, name="workload", rich_help_panel=BEFORE)
 app.add_typer(ledger_app, name="ledger", rich_help_panel=BOOKS)
@@ -221,9 +225,18 @@ def verify(
         raise typer.Exit(1)
 
 
+def _topics() -> list[str]:
+    from factored_mwem.guide import TOPICS
+
+    return list(TOPICS)
+
+
 @app.command(rich_help_panel=HELP)
 def guide(
-    topic: Annotated[Optional[str], typer.Argument(help="A page; without it, the list of pages.")] = None,
+    topic: Annotated[
+        Optional[str],
+        typer.Argument(help="A page; without it, the list of pages.", autocompletion=_topics),
+    ] = None,
 ) -> None:
     """Read the guide: what the README leaves out."""
     from rich.console import Console
@@ -242,4 +255,5 @@ def guide(
 
 def main() -> None:
     """Run the command line; every failure is one line and the documented exit code."""
+    answer_shells()
     run(app)

@@ -87,6 +87,7 @@ def _parameter(name: str, flag: Flag) -> Parameter:
         metavar=f"[{'|'.join(flag.choices)}]" if flag.choices else None,
         min=flag.least,
         max=flag.most,
+        autocompletion=(lambda: list(flag.choices)) if flag.choices else None,
     )
     return Parameter(name, Parameter.KEYWORD_ONLY, default=option, annotation=flag.kind | None)
 
