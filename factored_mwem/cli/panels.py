@@ -25,7 +25,7 @@ COMMANDS = (BEFORE, RELEASE, AFTER, BOOKS, OWNER, HELP)
 OTHER = "Other"
 """The panel of what a command says and how: --config, --json, -v, -q."""
 Command = TypeVar("Command", bound=Callable[..., Any])
-Rows = dict[str, list[tuple[str, str]]]
+Sections = dict[str, list[tuple[str, str]]]
 
 
 class PanelledCommand(TyperCommand):
@@ -51,7 +51,7 @@ class PanelledGroup(TyperGroup):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         _write(formatter, _sections(self, ctx))
-        found: Rows = {panel: [] for panel in COMMANDS}
+        found: Sections = {panel: [] for panel in COMMANDS}
         listed = list(_listed(self, ctx))
         room = formatter.width - 6 - max((len(name) for _, name, _ in listed), default=0)
         for panel, name, command in listed:
@@ -81,9 +81,9 @@ def names_of(app: typer.Typer) -> set[str]:
     return {str(info.name or getattr(info.callback, "__name__", "")) for info in app.registered_commands}
 
 
-def _sections(command: Any, ctx: Any) -> Rows:
+def _sections(command: Any, ctx: Any) -> Sections:
     """Arguments, then options by panel, in the order of the parameters; those without one come last."""
-    found: Rows = {}
+    found: Sections = {}
     plain: list[tuple[str, str]] = []
     for parameter in command.get_params(ctx):
         record = parameter.get_help_record(ctx)
@@ -113,7 +113,7 @@ def _listed(group: Any, ctx: Any) -> Iterator[tuple[str, str, Any]]:
                 yield inner.rich_help_panel, f"{name} {below}", inner
 
 
-def _write(formatter: Any, sections: Rows) -> None:
+def _write(formatter: Any, sections: Sections) -> None:
     for name, rows in sections.items():
         if rows:
             with formatter.section(name):
