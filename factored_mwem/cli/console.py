@@ -41,6 +41,12 @@ def say(text: str) -> None:
         stderr().print(visible(text))
 
 
+def say_made(lines: Callable[[], Iterable[str]]) -> None:
+    """Lines for people that are yet to be made: what is complete does not fail because its summary does."""
+    with contextlib.suppress(Exception):
+        say("\n".join(lines()))
+
+
 def piece(text: object) -> str:
     """A text out of anybody's file within a line of ours: its line breaks would begin lines of its own."""
     return visible(str(text)).replace("\n", "\\n")

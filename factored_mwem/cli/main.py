@@ -95,7 +95,8 @@ def release(
         if console.for_scripts(json_only):
             print(json.dumps(done.facts), flush=True)
         if not silent:
-            console.say("\n".join([*summary(done, names_of(app)), *(details(done) if verbose else ())]))
+            told = done
+            console.say_made(lambda: [*summary(told, names_of(app)), *(details(told) if verbose else ())])
     except (KeyboardInterrupt, Stopped, OSError) as error:
         if done is not None:
             raise unsaid(error, done.facts) from None

@@ -64,6 +64,19 @@ def test_a_steward_reads_promise_quality_looks_and_next_steps(here: Path, fmwem:
     assert all(word in verbose for word in ("rho", "cliques", "rounds ", "noisy measurements", "peak memory"))
 
 
+def test_a_summary_that_fails_ends_no_release(
+    here: Path, fmwem: Fmwem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files are in place and its budget is spent: it has succeeded."""
+
+    def fail(*_: Any) -> list[str]:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("factored_mwem.cli.summary.promise", fail)
+    ended = fmwem("release", "t.csv", "--marginals", 1)
+    assert (ended.code, ended.err) == (0, "") and ended.facts["rows"] > 0
+
+
 def test_what_is_next_is_copied_into_a_shell(made: Release) -> None:
     """Whatever the names are, a shell takes them for the file and nothing else."""
     manifest = stated(made)
