@@ -139,8 +139,8 @@ def attention(manifest: Manifest, file: str) -> list[str]:
         )
     alone = sorted(part[0] for part in manifest.components if len(part) == 1)
     if alone and len(manifest.attributes) > 1 and _asks_for_pairs(manifest):
-        rest = "stands" if len(alone) == 1 else "stand"
-        lines.append(f"{piece(some_names(alone))} {rest} alone: nothing was kept of how it goes with others")
+        stand, go = ("stands", "it goes") if len(alone) == 1 else ("stand", "they go")
+        lines.append(f"{piece(some_names(alone))} {stand} alone: nothing was kept of how {go} with others")
     return lines
 
 
