@@ -81,6 +81,10 @@ def test_nothing_is_replaced_without_being_told(here: Path, fmwem: Fmwem) -> Non
     drafting = fmwem("init", "t.csv", "--draft", "-o", "other.toml")
     assert drafting.code == 2 and "t.domain.json exists" in drafting.err
     assert not Path("other.toml").exists()
+    domain = Path("t.domain.json").rename("elsewhere.json")
+    early = fmwem("init", "t.csv", "--draft")  # refused before the data are looked at
+    assert early.code == 2 and early.err.count("\n") == 1 and not Path("t.domain.json").exists()
+    domain.rename("t.domain.json")
     assert fmwem("init", "t.csv", "--overwrite").code == 0 and Path("fmwem.toml").read_text() != "mine"
     assert "missing" in fmwem("init", "missing.csv", "-o", "x.toml").err and not Path("x.toml").exists()
     assert fmwem("init", "-", "-o", "x.toml").code == 2
