@@ -123,7 +123,7 @@ INSIDE_EVALUATE = {
 NOT_PRIVATE = {
     "pipeline.evaluate": {"cli.jobs"},
     **{f"pipeline.{name}": {f"pipeline.{by}" for by in others} for name, others in INSIDE_EVALUATE.items()},
-    "tables.draft": {"cli.admin"},
+    "tables.draft": {"cli.drafts"},
     "verifier.verify": {"cli.jobs"},
     **{
         f"verifier.{name}": {"verifier.verify", *(f"verifier.{by}" for by in others)}

@@ -11,40 +11,27 @@ import typer
 from factored_mwem.accounting.unit import Neighbours
 from factored_mwem.cli.inputs import source_of
 from factored_mwem.cli.options import Json, Tables, takes
+from factored_mwem.cli.panels import OWNER, App
 from factored_mwem.cli.settings import Group, ReleaseSettings
 from factored_mwem.errors import InputError
 from factored_mwem.ledger.address import FORM
 
-domain_app = typer.Typer(no_args_is_help=True, help="Domain files: which values may appear.")
-workload_app = typer.Typer(no_args_is_help=True, help="Workload files: what must come out right.")
-ledger_app = typer.Typer(
-    no_args_is_help=True, help="Ledgers: what all releases of a dataset may cost, and have cost."
-)
+domain_app = App(help="Domain files: which values may appear.")
+workload_app = App(help="Workload files: what must come out right.")
+ledger_app = App(help="Ledgers: what releases of a dataset may cost, and have cost.")
 
 LedgerPlace = Annotated[str, typer.Argument(metavar="LEDGER", help=f"A file, or {FORM}.")]
 
 
-@domain_app.command("draft")
+@domain_app.command("draft", rich_help_panel=OWNER)
 @takes(Group.READING)
 def domain_draft(table: Tables, settings: ReleaseSettings) -> None:
     """Print a first domain for a person to review. Reads the data: NOT PRIVATE until reviewed."""
-    from factored_mwem.tables.draft import draft
+    from factored_mwem.cli.drafts import draft_text, drafted, warn
 
-    policy = settings.policy
-    drafted = draft(source_of(table), settings.columns, records=policy.records, dialect=policy.dialect)
-    written = drafted.to_dict()
-    fields = (json.dumps(field, ensure_ascii=False) for field in written.pop("fields"))
-    rest = "".join(f" {json.dumps(key)}: {json.dumps(value)},\n" for key, value in written.items())
-    print("{\n" + rest + ' "fields": [\n  ' + ",\n  ".join(fields) + "\n ]\n}")  # a line each
-    typer.echo(
-        "NOT PRIVATE: this draft was read off the data. Review it: widen bounds to what is publicly known, "
-        "drop rare categories; "
-        'then remove its line "draft": true, without which no release takes it.',
-        err=True,
-    )
-    for field in drafted:
-        if field.description is not None:
-            typer.echo(f"Column {field.name!r}: {field.description}.", err=True)
+    found = drafted(source_of(table), settings)
+    print(draft_text(found), end="")
+    warn(found)
 
 
 @domain_app.command("learn")
@@ -54,9 +41,17 @@ def domain_learn(
     settings: ReleaseSettings,
     output: Annotated[
         Optional[str],
-        typer.Option("-o", "--output", help="Domain file.  [default: NAME.domain.json beside the table]"),
+        typer.Option(
+            "-o",
+            "--output",
+            help="Domain file.  [default: NAME.domain.json beside the table]",
+            rich_help_panel=Group.OUTPUT.panel,
+        ),
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
+    overwrite: Annotated[
+        bool,
+        typer.Option("--overwrite", help="Replace an existing file.", rich_help_panel=Group.OUTPUT.panel),
+    ] = False,
     json_only: Json = False,
 ) -> None:
     """Learn a domain once, under differential privacy: releases under it pay nothing for it, and all have the
@@ -67,10 +62,12 @@ def domain_learn(
 
     chosen = settings.model_copy(update={"output": output, "overwrite": overwrite})
     made, facts = job.learn(source_of(table), chosen)
-    print(json.dumps(facts), flush=True)
+    if console.for_scripts(json_only):
+        print(json.dumps(facts), flush=True)
     if not json_only:
         fates = {name: (console.kind_in_words(made.domain[name]), *fate) for name, fate in made.fates.items()}
-        console.say("\n".join([f"learnt for epsilon {made.spent_epsilon:.6g}", *console.fates_text(fates)]))
+        first = f"learnt for epsilon {made.spent_epsilon:.6g}: {console.piece(facts['domain'])}"
+        console.say("\n".join([first, *console.fates_text(fates)]))
 
 
 @domain_app.command("schema")
@@ -99,11 +96,15 @@ def ledger_init(
             "[default: in the database]"
         ),
     ] = None,
+    json_only: Json = False,
 ) -> None:
     """Make a new, empty ledger: a file on a local disk, readable by you alone, or a schema in a database."""
+    from factored_mwem.cli import console
     from factored_mwem.ledger.opening import create_ledger
 
-    print(json.dumps({"ledger": create_ledger(ledger, journals).name}))
+    name = create_ledger(ledger, journals).name
+    said = f"{console.piece(name)} is there, with no dataset in it; next: fmwem ledger add"
+    console.closing({"ledger": name}, said, as_json=json_only)
 
 
 @ledger_app.command("add")
@@ -135,9 +136,11 @@ def ledger_add(
             "--contributions."
         ),
     ] = None,
+    json_only: Json = False,
 ) -> None:
     """Put a dataset on the books. Its cap is set once."""
     from factored_mwem.accounting.cap import Cap
+    from factored_mwem.cli import console
     from factored_mwem.ledger.journals import refuse_older
     from factored_mwem.ledger.opening import open_ledger
 
@@ -146,7 +149,8 @@ def ledger_add(
     books = open_ledger(ledger)
     refuse_older(books)  # what is entered in an old copy is lost when the newest one is put back
     books.add(dataset, Cap.of(epsilon, delta, rho), Neighbours(neighbours), contributions, privacy_id)
-    print(json.dumps({"ledger": books.name, "dataset": dataset}))
+    said = f"{console.piece(repr(dataset))} is in {console.piece(books.name)}; its cap is set"
+    console.closing({"ledger": books.name, "dataset": dataset}, said, as_json=json_only)
 
 
 @ledger_app.command("show")
@@ -193,12 +197,14 @@ def ledger_verify(
 
 
 @ledger_app.command("accept")
-def ledger_accept(ledger: LedgerPlace) -> None:
+def ledger_accept(ledger: LedgerPlace, json_only: Json = False) -> None:
     """Say that a restored database holds the newest copy of the ledger, so that releases go on. What was
     spent after that copy was made would be spent again. The chain keeps that it was said.
     """
+    from factored_mwem.cli import console
     from factored_mwem.ledger.opening import open_ledger
 
     books = open_ledger(ledger)
     books.accept()
-    print(json.dumps({"ledger": books.name, "accepted": True}))
+    said = f"{console.piece(books.name)} is accepted as it is; releases go on"
+    console.closing({"ledger": books.name, "accepted": True}, said, as_json=json_only)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
-import resource
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -15,17 +15,16 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskProgressColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
-from factored_mwem.domain.domain import Domain
 from factored_mwem.pipeline.progress import measured, show_progress, visible
 
 if TYPE_CHECKING:
-    from factored_mwem.cli.jobs import Done
     from factored_mwem.domain.attribute import Attribute
     from factored_mwem.mechanisms.result import Progress
     from factored_mwem.pipeline.forecast import Forecast, LearningForecast
     from factored_mwem.verifier.verify import Verified
 
 STARTED = time.monotonic()
+"""When a command was understood: what it took is counted from here."""
 
 
 def stderr() -> Console:
@@ -40,6 +39,12 @@ def say(text: str) -> None:
     """A message for people on stderr. That it is closed, full or lacks a letter ends no run."""
     with contextlib.suppress(Exception):
         stderr().print(visible(text))
+
+
+def say_made(lines: Callable[[], Iterable[str]]) -> None:
+    """Lines for people that are yet to be made: what is complete does not fail because its summary does."""
+    with contextlib.suppress(Exception):
+        say("\n".join(lines()))
 
 
 def piece(text: object) -> str:
@@ -80,70 +85,26 @@ def line(step: Progress) -> str:
     return f"{measured(step)}; {size}; {step.spent:.0%} of the budget spent"
 
 
+def for_scripts(as_json: bool) -> bool:
+    """Whether stdout gets the line for scripts: not where a person looks at it, unless they asked."""
+    return as_json or not sys.stdout.isatty()
+
+
+def closing(facts: Mapping[str, Any], words: str, *, as_json: bool) -> None:
+    """The end of a small command: its line for scripts, or on a terminal the same in words."""
+    if for_scripts(as_json):
+        print(json.dumps(facts), flush=True)
+    else:
+        say(words)
+
+
 def lined(word: str, lines: Iterable[Any]) -> list[str]:
-    """Lines that begin with a word, in the column of a summary."""
-    return [f"  {word:12}{text}" for text in lines]
+    """Lines in the column of a summary, the first behind a word."""
+    return [f"{word if i == 0 else '':12}{text}" for i, text in enumerate(lines)]
 
 
-def summary(done: Done) -> str:
-    """The closing lines of a release."""
-    manifest, g, files = done.manifest, done.manifest.guarantee, lined("file", done.files)
-    if done.reused:
-        first = "this run was finished before: its files are as it wrote them, nothing was spent"
-        return "\n".join([first, *lined("released", [f"under {g.statement}"]), *files])
-    unit = "rho" if g.composition == "zcdp" else "epsilon"
-    split = ", ".join(
-        f"{s.stage} {s.share:.1%} ({unit} {s.cost:.3g}{f', delta {s.delta:.2g}' if s.delta else ''})"
-        for s in manifest.stages
-    )
-    by = manifest.policy.get("privacy_id")
-    kept = f", kept by {by!r}; rows without an id are left out" if by is not None else ""
-    sizes = sorted((len(c) for c in manifest.components), reverse=True)
-    learnt = sum(a.domain == "learnt" for a in manifest.attributes)
-    trusted = [name for name, _ in g.assumptions.taken_on_trust()] if g.assumptions is not None else []
-    rounds = f"{manifest.rounds}; {len(manifest.measurements)} noisy measurements"
-    for r in manifest.residuals:
-        rounds += f"; {r.answers:,} residual answers of {r.subsets:,} attribute sets at once"
-    unchecked = "(not enforced; the manifest's guarantee.assumptions says what each means)"
-    resumed = done.facts.get("resumed")
-    facts = {
-        "spent": f"epsilon {g.spent_epsilon:.6g} of {g.epsilon:g}, delta {g.delta:g}",
-        "neighbours": f"{g.neighbours}, at most {_rows(g.contributions)} a person{kept}",
-        "on trust": f"{', '.join(trusted)} {unchecked}" if trusted else None,
-        "budget": split,
-        "domain": done.domain_from + (f"; {learnt} attributes learnt inside the budget" if learnt else ""),
-        "attributes": f"{len(manifest.attributes)} in {len(sizes)} components of {_run_lengths(sizes)} "
-        f"attributes, {len(manifest.cliques)} cliques",
-        "rounds": rounds,
-        "rows": f"{done.facts['rows']:,}",
-        "resumed": f"{resumed} draws came from the run's journal" if resumed is not None else None,
-    }
-    took = f"{time.monotonic() - STARTED:.1f} s, peak memory {peak_megabytes():.0f} MB (not in any file)"
-    lines = [entry for word, text in facts.items() if text is not None for entry in lined(word, [text])]
-    domain = Domain.from_dict(manifest.domain)
-    learnt_columns = {
-        a.name: (kind_in_words(domain[a.name]), a.kept, a.clipped, a.other, a.missing)
-        for a in manifest.attributes
-        if a.kept is not None
-    }
-    lines += lined("learnt", fates_text(learnt_columns)) if learnt_columns else []
-    lines += [*lined("note", manifest.notes), *lined("warning", manifest.warnings), *files]
-    return "\n".join([f"released under {g.statement}", *lines, *lined("took", [took])])
-
-
-def _run_lengths(sizes: list[int]) -> str:
-    counts = {size: sizes.count(size) for size in dict.fromkeys(sizes)}
-    return " + ".join(f"{count} x {size}" if count > 1 else str(size) for size, count in counts.items())
-
-
-def _rows(number: int) -> str:
+def rows_in_words(number: int) -> str:
     return "1 row" if number == 1 else f"{number} rows"
-
-
-def peak_megabytes() -> float:
-    """Peak resident memory of this process; the kernel counts kilobytes, on macOS bytes."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / 1e6 if sys.platform == "darwin" else peak / 1e3
 
 
 def forecast_text(found: Forecast, rows: int, unit: str) -> str:
@@ -218,7 +179,7 @@ def books_text(books: dict[str, Any]) -> str:
         unit = "epsilon" if d["rho"] is None else "rho"
         delta = f" at delta {d['delta']:g}" if d["delta"] else ""
         by = f", whom column {piece(repr(d['privacy_id']))} names" if d["privacy_id"] is not None else ""
-        rows = f"up to {_rows(d['contributions'])} of one person{by}"
+        rows = f"up to {rows_in_words(d['contributions'])} of one person{by}"
         lines.append(f"{piece(d['dataset'])}: cap {unit} {d[unit]:g}{delta}, {d['neighbours']}, {rows}")
         rest = [f"{unit} {d['left']:g}{delta}"] if delta or unit == "rho" else []
         rest.append(f"epsilon {d['left_pure']:g} if it is pure")

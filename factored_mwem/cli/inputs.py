@@ -1,4 +1,7 @@
-"""Inputs: what the command line's TABLE names, and what lies beside it."""
+"""Inputs: what the command line's TABLE names, and what lies beside it.
+
+What reads tables is imported inside: `--help` needs none of it.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from factored_mwem.backends.spark import PREFIX
 from factored_mwem.errors import InputError
-from factored_mwem.tables.database_uri import is_database
-from factored_mwem.tables.piped import STANDARD_INPUT
-from factored_mwem.tables.places import WILD, fixed_part, without_query
-from factored_mwem.tables.suffixes import stem
-from factored_mwem.tables.uris import is_uri, place_of
 
 Given = str | Path | Sequence[str | Path]
 """A path, a URI (which is no path: `//` would become `/`), or several."""
@@ -26,6 +23,9 @@ def source_of(texts: Sequence[str]) -> Given:
 
 
 def _one(text: str) -> str | Path:
+    from factored_mwem.backends.spark import PREFIX
+    from factored_mwem.tables.uris import is_uri, place_of
+
     if not text:  # of a variable that is not set: as a path it would be this folder
         raise InputError("the name of the table is empty; name a file, a folder or a URI")
     if not is_uri(text):
@@ -35,6 +35,8 @@ def _one(text: str) -> str | Path:
 
 def local_paths(table: Given) -> list[Path]:
     """The files and folders on this machine; of a glob the folder that it looks into."""
+    from factored_mwem.tables.places import WILD, fixed_part
+
     if isinstance(table, Path):
         text = str(table)
         if WILD.search(text) and not table.exists():
@@ -45,6 +47,8 @@ def local_paths(table: Given) -> list[Path]:
 
 def patterns(table: Given) -> list[str]:
     """The globs on this machine, from the root: what is written to a path that fits one is read next time."""
+    from factored_mwem.tables.places import WILD
+
     if isinstance(table, Path):
         wild = WILD.search(str(table)) and not table.exists()
         return [os.path.abspath(table)] if wild else []
@@ -62,6 +66,10 @@ def read_paths(table: Given) -> list[Path]:
 
 def addresses(table: Given) -> list[str]:
     """The URIs among what was given; of a glob the folder that it looks into."""
+    from factored_mwem.tables.database_uri import is_database
+    from factored_mwem.tables.places import WILD, fixed_part, without_query
+    from factored_mwem.tables.uris import is_uri
+
     if isinstance(table, str):
         if not is_uri(table) or is_database(table):
             return []
@@ -72,6 +80,12 @@ def addresses(table: Given) -> list[str]:
 
 def title(table: Given) -> str:
     """The table's name without suffixes: of a folder or a glob the folder's, of several the first's."""
+    from factored_mwem.backends.spark import PREFIX
+    from factored_mwem.tables.database_uri import is_database
+    from factored_mwem.tables.piped import STANDARD_INPUT
+    from factored_mwem.tables.places import WILD, fixed_part, without_query
+    from factored_mwem.tables.suffixes import stem
+
     if isinstance(table, str):
         if table.startswith(PREFIX):  # the last of catalog, database and table
             return table.removeprefix(PREFIX).rpartition(".")[2]
@@ -98,6 +112,9 @@ def domain_beside(table: Given) -> Path | None:
     """NAME.domain.json beside a file or folder, a glob's too, of this machine. Beside a URI, and for several
     files, none is looked for.
     """
+    from factored_mwem.tables.piped import STANDARD_INPUT
+    from factored_mwem.tables.suffixes import stem
+
     if not isinstance(table, Path) or str(table) == STANDARD_INPUT:
         return None
     path = local_paths(table)[0]

@@ -7,7 +7,7 @@ import json
 import os
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +37,7 @@ from factored_mwem.request import Request
 from factored_mwem.tables.formats import output_of, write_batches
 from factored_mwem.tables.parts import Folder
 from factored_mwem.tables.piped import STANDARD_INPUT
-from factored_mwem.tables.release_files import ReleaseFiles, manifest_of
+from factored_mwem.tables.release_files import ReleaseFiles, manifest_of, model_of
 from factored_mwem.tables.targets import Destination, target_of, write_text
 from factored_mwem.workload.queries import KINDS
 from factored_mwem.workload.workload import Workload
@@ -56,7 +56,7 @@ class Done:
     """
 
     manifest: Manifest
-    files: list[Destination]
+    files: ReleaseFiles
     domain_from: str
     facts: dict[str, Any]
     reused: bool
@@ -65,7 +65,7 @@ class Done:
 def run(table: Given, settings: ReleaseSettings, report: Callable[[Progress], None]) -> Done:
     """Release `table` and write its files. What can be refused is so before a row is read."""
     policy, workload = settings.policy, workload_from(settings)
-    files = _files(settings.output or f"{title(table)}.synthetic.parquet", settings.model)
+    files = _files(table, settings)
     workers, path = workers_of(settings.workers), domain_path(table, settings.domain)
     booking = Booking(settings.ledger, settings.dataset, settings.run_id)
     read = [*read_paths(table), *addresses(table), path, settings.workload, _ledger_file(settings)]
@@ -84,17 +84,19 @@ def run(table: Given, settings: ReleaseSettings, report: Callable[[Progress], No
         spill=settings.spill,
     )
     with Run.begin(request, booking, version=versions()) as held:
-        reused = held.reusable(files)
-        if reused:
-            manifest = load_manifest(files.manifest)
+        reused = _reused(held, files, settings)
+        if reused is not None:
+            manifest, files = load_manifest(reused.manifest), reused
         else:
             manifest = publish(request, held, files, exists, report, workers=workers)
         facts = _facts(manifest, files, path)
         if booking.ledger:
-            facts |= {"dataset": booking.dataset, "run_id": booking.run_id, "reused": reused}
+            facts |= {"dataset": booking.dataset, "run_id": booking.run_id, "reused": reused is not None}
         if held.resumed:
             facts["resumed"] = held.resumed
-    return Done(manifest, files.all, f"declared in {path}" if path else "none declared", facts, reused)
+    return Done(
+        manifest, files, f"declared in {path}" if path else "none declared", facts, reused is not None
+    )
 
 
 def _facts(manifest: Manifest, files: ReleaseFiles, domain: Path | None) -> dict[str, Any]:
@@ -124,13 +126,26 @@ def _ledger_file(settings: ReleaseSettings) -> Path | None:
     return None if settings.ledger is None else settings.ledger.path
 
 
-def _files(output: str, model: str | None) -> ReleaseFiles:
-    """Where all files of a release go."""
-    where = output_of(output)
-    files = ReleaseFiles(where, manifest_of(where), target_of(model) if model else None)
+def _files(table: Given, settings: ReleaseSettings) -> ReleaseFiles:
+    """Where all files of a release go. The model is kept unless that is refused: whoever needs it later, and
+    has none, pays again.
+    """
+    where = output_of(settings.output or f"{title(table)}.synthetic.parquet")
+    model = target_of(settings.model) if settings.model else None if settings.no_model else model_of(where)
+    files = ReleaseFiles(where, manifest_of(where), model)
     if isinstance(where, Folder) and files.model and where.file(files.model.name).key == files.model.key:
         raise InputError("the model would lie among the parts of the rows; choose another path for it")
     return files
+
+
+def _reused(held: Run, files: ReleaseFiles, settings: ReleaseSettings) -> ReleaseFiles | None:
+    """The files of a run that was finished before, if they are as it left them. Where nobody says anything of
+    a model, those of a run that kept none will do.
+    """
+    for kept in (files, *([replace(files, model=None)] if settings.model is None else ())):
+        if held.reusable(kept):
+            return kept
+    return None
 
 
 def _check_paths(

@@ -16,26 +16,35 @@ import typer
 
 from factored_mwem.cli.admin import domain_app, ledger_app, workload_app
 from factored_mwem.cli.carding import card
+from factored_mwem.cli.completing import answer_shells, completion
 from factored_mwem.cli.exits import run, unsaid
 from factored_mwem.cli.inputs import source_of
 from factored_mwem.cli.options import Json, NoProgress, OneTable, Quiet, Tables, Verbose, takes
+from factored_mwem.cli.panels import AFTER, BEFORE, BOOKS, HELP, OWNER, RELEASE, App, examples, names_of
 from factored_mwem.cli.planning import plan
 from factored_mwem.cli.settings import CLI_MAX_ROWS, Group, ReleaseSettings
+from factored_mwem.cli.starting import init
 from factored_mwem.errors import Stopped
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    help="Differentially private synthetic tables.",
+app = App(
+    help="Differentially private synthetic tables.\n\n"
+    "First look, which reads no row and is free: fmwem check TABLE --marginals 2\n\n"
+    "Then release, which spends epsilon 1: fmwem release TABLE --marginals 2"
 )
-app.add_typer(domain_app, name="domain")
-app.add_typer(ledger_app, name="ledger")
-app.add_typer(workload_app, name="workload")
+app.command(rich_help_panel=BEFORE, short_help="Write a settings file to begin with.")(init)
+app.command(rich_help_panel=HELP, short_help="Print a script for completion by Tab.")(completion)
+app.add_typer(domain_app, name="domain", rich_help_panel=BEFORE)
+app.add_typer(workload_app, name="workload", rich_help_panel=BEFORE)
+app.add_typer(ledger_app, name="ledger", rich_help_panel=BOOKS)
 
 ASKED = (Group.ASKED, Group.DOMAIN, Group.READING)
 PROMISED = (*ASKED, Group.PRIVACY, Group.EFFORT)
+EXAMPLES = (
+    "fmwem release people.csv --marginals 2",
+    "fmwem release people.csv --label income --epsilon 0.5 -o half.parquet",
+    "fmwem release people.csv --marginals 3 --ledger budget.ledger --dataset people --run-id may",
+)
+"""Of a release; the tests run them."""
 
 
 def _version(wanted: bool) -> None:
@@ -55,7 +64,11 @@ def fmwem(
     """Differentially private synthetic tables."""
 
 
-@app.command()
+@app.command(
+    rich_help_panel=RELEASE,
+    short_help="Turn a private table into a synthetic one.",
+    epilog=examples(*EXAMPLES),
+)
 @takes(*PROMISED, Group.LEARNING, Group.OUTPUT, Group.SAMPLING, Group.BOOKS, Group.CONFIG)
 def release(
     table: Tables,
@@ -68,6 +81,8 @@ def release(
     """Turn a private table into a synthetic one under differential privacy."""
     from factored_mwem.cli import console
     from factored_mwem.cli import jobs as job
+    from factored_mwem.cli.details import details
+    from factored_mwem.cli.summary import summary
     from factored_mwem.kernels import warmup
 
     silent = quiet or json_only
@@ -79,9 +94,11 @@ def release(
             show=console.wants_progress(no_progress) and not silent, verbose=verbose
         ) as report:
             done = job.run(source_of(table), settings, report)
-        print(json.dumps(done.facts), flush=True)
+        if console.for_scripts(json_only):
+            print(json.dumps(done.facts), flush=True)
         if not silent:
-            console.say(console.summary(done))
+            told = done
+            console.say_made(lambda: [*summary(told, names_of(app)), *(details(told) if verbose else ())])
     except (KeyboardInterrupt, Stopped, OSError) as error:
         if done is not None:
             raise unsaid(error, done.facts) from None
@@ -90,13 +107,16 @@ def release(
         raise
 
 
-@app.command()
+@app.command(rich_help_panel=BEFORE, short_help="How noisy a release would be. Reads no row, spends nothing.")
 @takes(*PROMISED, Group.LEARNING, Group.CONFIG)
 def check(
     table: Tables,
     settings: ReleaseSettings,
     assume_rows: Annotated[
-        int, typer.Option(help="Your guess of the table's rows, for the plan.", min=1)
+        int,
+        typer.Option(
+            help="Your guess of the table's rows, for the plan.", min=1, rich_help_panel=Group.EFFORT.panel
+        ),
     ] = 10_000,
     json_only: Json = False,
 ) -> None:
@@ -118,14 +138,19 @@ def check(
         print(console.forecast_text(found, assume_rows, unit))
 
 
-app.command()(plan)
+app.command(rich_help_panel=BEFORE)(plan)
 
 
-@app.command()
+@app.command(rich_help_panel=AFTER)
 @takes(Group.SAMPLING)
 def sample(
     model: Annotated[Path, typer.Argument(help="Model file that `fmwem release --model` wrote.")],
-    n: Annotated[int, typer.Option("-n", "--rows", help="Rows to draw.", min=0, max=CLI_MAX_ROWS)],
+    n: Annotated[
+        int,
+        typer.Option(
+            "-n", "--rows", help="Rows to draw.", min=0, max=CLI_MAX_ROWS, rich_help_panel=Group.OUTPUT.panel
+        ),
+    ],
     settings: ReleaseSettings,
     output: Annotated[
         Optional[str],
@@ -134,22 +159,32 @@ def sample(
             "--output",
             help="Output file, or a folder of Parquet parts where it ends in /; either may be a URI.  "
             "[default: MODEL.sample.parquet]",
+            rich_help_panel=Group.OUTPUT.panel,
         ),
     ] = None,
+    json_only: Json = False,
 ) -> None:
     """Draw more rows from a saved model, at no privacy cost."""
+    from factored_mwem.cli import console
     from factored_mwem.cli import jobs as job
 
-    print(json.dumps(job.draw(model, n, output or f"{model.stem}.sample.parquet", settings)))
+    facts = job.draw(model, n, output or f"{model.stem}.sample.parquet", settings)
+    said = f"{facts['rows']:,} rows in {console.piece(facts['output'])}; nothing was spent"
+    console.closing(facts, said, as_json=json_only)
 
 
-@app.command()
+@app.command(rich_help_panel=OWNER, short_help="How far a synthetic table is from the real one.")
 @takes(*ASKED)
 def evaluate(
     real: OneTable,
     synthetic: Annotated[Path, typer.Argument(help="Synthetic file to compare with it.")],
     settings: ReleaseSettings,
-    marginals: Annotated[int, typer.Option("--marginals", help="Highest order of marginal.", min=1)] = 3,
+    marginals: Annotated[
+        int,
+        typer.Option(
+            "--marginals", help="Highest order of marginal.", min=1, rich_help_panel=Group.ASKED.panel
+        ),
+    ] = 3,
     json_only: Json = False,
 ) -> None:
     """NOT PRIVATE: how far a synthetic table is off: the values of each column, the errors of marginals by
@@ -165,12 +200,17 @@ def evaluate(
     print(json.dumps(found.facts) if json_only else errors_text(found))
 
 
-@app.command()
+@app.command(rich_help_panel=OWNER, short_help="Whether one person moves more than was charged.")
 @takes(*PROMISED, Group.LEARNING, Group.CONFIG)
 def verify(
     table: Tables,
     settings: ReleaseSettings,
-    pairs: Annotated[int, typer.Option(help="Neighbours of the table to compare it with.", min=1)] = 100,
+    pairs: Annotated[
+        int,
+        typer.Option(
+            help="Neighbours of the table to compare it with.", min=1, rich_help_panel=Group.EFFORT.panel
+        ),
+    ] = 100,
     json_only: Json = False,
     no_progress: NoProgress = False,
 ) -> None:
@@ -191,12 +231,21 @@ def verify(
         raise typer.Exit(1)
 
 
-app.command()(card)
+app.command(rich_help_panel=AFTER)(card)
 
 
-@app.command()
+def _topics() -> list[str]:
+    from factored_mwem.guide import TOPICS
+
+    return list(TOPICS)
+
+
+@app.command(rich_help_panel=HELP)
 def guide(
-    topic: Annotated[Optional[str], typer.Argument(help="A page; without it, the list of pages.")] = None,
+    topic: Annotated[
+        Optional[str],
+        typer.Argument(help="A page; without it, the list of pages.", autocompletion=_topics),
+    ] = None,
 ) -> None:
     """Read the guide: what the README leaves out."""
     from rich.console import Console
@@ -215,4 +264,5 @@ def guide(
 
 def main() -> None:
     """Run the command line; every failure is one line and the documented exit code."""
+    answer_shells()
     run(app)

@@ -35,9 +35,9 @@ Tables = Annotated[
 ]
 OneTable = Annotated[str, typer.Argument(metavar="REAL", help="The real table: a file, folder, glob or URI.")]
 Json = Annotated[
-    bool, typer.Option("--json", help="Machine output only: no summary, errors as JSON on stdout.")
+    bool, typer.Option("--json", help="One line of JSON on stdout, of errors too, and no summary.")
 ]
-Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="A line a round.")]
+Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="A line a round, and where the budget went.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No summary.")]
 NoProgress = Annotated[bool, typer.Option("--no-progress", help="No progress bar.")]
 
@@ -52,9 +52,9 @@ def takes(*groups: Group) -> Callable[[Command], Command]:
         own = inspect.signature(command, eval_str=True).parameters
         flags = {
             name: flag
-            for group in groups
+            for group in Group
             for name, flag in FLAGS.items()
-            if flag.group is group and name not in own
+            if group in groups and flag.group is group and name not in own
         }
 
         @functools.wraps(command)
@@ -82,9 +82,12 @@ def _parameter(name: str, flag: Flag) -> Parameter:
         f"--{name.replace('_', '-')}",
         envvar=f"FMWEM_{name.upper()}",
         help=flag.help,
+        show_envvar=False,  # the end of the page says it once
+        rich_help_panel=flag.group.panel,
         metavar=f"[{'|'.join(flag.choices)}]" if flag.choices else None,
         min=flag.least,
         max=flag.most,
+        autocompletion=(lambda: list(flag.choices)) if flag.choices else None,
     )
     return Parameter(name, Parameter.KEYWORD_ONLY, default=option, annotation=flag.kind | None)
 

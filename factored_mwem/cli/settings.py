@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum, auto
+from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
@@ -40,18 +40,22 @@ CLI_MAX_ROWS = 10**12
 
 
 class Group(Enum):
-    """Options that commands take together, in the order of `--help`."""
+    """Options that commands take together, in the order of `--help`; the panel they are listed in."""
 
-    ASKED = auto()
-    DOMAIN = auto()
-    PRIVACY = auto()
-    READING = auto()
-    EFFORT = auto()
-    LEARNING = auto()
-    OUTPUT = auto()
-    SAMPLING = auto()
-    BOOKS = auto()
-    CONFIG = auto()
+    ASKED = 1, "What must come out right"
+    PRIVACY = 2, "Privacy"
+    DOMAIN = 3, "Domain"
+    LEARNING = 4, "Domain"
+    READING = 5, "Reading the table"
+    EFFORT = 6, "Resources"
+    OUTPUT = 7, "Output"
+    SAMPLING = 8, "Output"
+    BOOKS = 9, "Books"
+    CONFIG = 10, "Other"
+
+    @property
+    def panel(self) -> str:
+        return self.value[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +138,15 @@ class ReleaseSettings(BaseModel):
     ] = None
     model: Annotated[
         OptionalPlace,
-        Flag(Group.OUTPUT, str, "Also save the model here.", words="a path or a URI in quotes"),
+        Flag(
+            Group.OUTPUT,
+            str,
+            "Where the model is saved, for answers and more rows, which are free.  [default: as the output, "
+            "ending in .fmwem]",
+            words="a path or a URI in quotes",
+        ),
     ] = None
+    no_model: Annotated[StrictBool, Flag(Group.OUTPUT, bool, "Save no model.")] = False
     workers: Annotated[
         StrictInt | None,
         Flag(
@@ -257,6 +268,8 @@ POLICY_FLAGS = {
 """The fields of Policy that have a flag, and `records` as two; the rest is for files and Python."""
 RECORDS = ("lines", "multiline")
 """Flags that say what a record of a text file is; in a file, and in Policy, they are values of `records`."""
+KEEPING = ("model", "no_model")
+"""Settings that say whether the model is saved: whoever gives one of them says nothing by the other."""
 _OWN = {
     name: flag
     for name, field in _Settings.model_fields.items()
@@ -321,5 +334,11 @@ def layered(*layers: Mapping[str, Any]) -> ReleaseSettings:
                     "--lines and --multiline say different things of the same file; give one of them"
                 )
             given["records"] = said[0] if said else "checked"
+        if all(layer.get(name) for name in KEEPING):
+            raise InputError(
+                "--model and --no-model say different things of the same model; give one of them"
+            )
+        if any(name in merged for name in KEEPING):
+            given = {key: value for key, value in given.items() if key not in KEEPING}
         merged = given | merged
     return ReleaseSettings.of(merged)

@@ -18,10 +18,21 @@ def manifest_of(output: Destination) -> Target:
     do not see what begins with `_` or `.`; Polars 2 refuses a folder that holds it, even Spark's `_SUCCESS`.
     Every part holds the manifest as its metadata, so a folder that went elsewhere still says what it is.
     """
+    return _beside(output, ".manifest.json")
+
+
+def model_of(output: Destination) -> Target:
+    """Where the model goes that nobody named a place for: `adult.synthetic.parquet` ->
+    `adult.synthetic.fmwem`, beside the manifest.
+    """
+    return _beside(output, ".fmwem")
+
+
+def _beside(output: Destination, ending: str) -> Target:
     if isinstance(output, Folder):
-        return output.place.beside(output.name.removesuffix("/") + ".manifest.json")
+        return output.place.beside(output.name.removesuffix("/") + ending)
     target = target_of(output)
-    return target.beside(PurePosixPath(target.name).stem + ".manifest.json")
+    return target.beside(PurePosixPath(target.name).stem + ending)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from factored_mwem.errors import InputError
 
 
 def test_the_main_flow_from_csv_to_every_reader(here: Path, fmwem: Fmwem) -> None:
-    done = fmwem("release", "t.csv", "--marginals", 2, "--model", "t.model", "--epsilon", 5)
+    done = fmwem("release", "t.csv", "--marginals", 2, "--model", "t.model", "--epsilon", 5, "-v")
     assert done.code == 0
     facts = done.facts
     assert facts["output"] == "t.synthetic.parquet"
@@ -35,7 +35,10 @@ def test_the_main_flow_from_csv_to_every_reader(here: Path, fmwem: Fmwem) -> Non
     assert facts["domain"] == "t.domain.json"
     assert facts["spent_epsilon"] <= facts["epsilon"] == 5
     said = (
+        "promise ",
         "(5, 1e-09)-differential privacy",
+        "expect ",
+        "next        fmwem sample t.model -n 1000",
         "neighbours  add-remove",
         "budget ",
         "components of",
@@ -47,7 +50,7 @@ def test_the_main_flow_from_csv_to_every_reader(here: Path, fmwem: Fmwem) -> Non
         *said,
         "declared in t.domain.json",
         "file        t.synthetic.parquet",
-        "file        t.model",
+        "            t.model",
     ):
         assert words in done.err
     kept = ["t.csv", "t.domain.json", "t.model", "t.synthetic.manifest.json", "t.synthetic.parquet"]
@@ -103,7 +106,7 @@ def test_quiet_verbose_and_json(here: Path, fmwem: Fmwem) -> None:
     assert [int(t[1]) for t in told if t] == list(range(1, len(lines) + 1))
     spent = [int(t[4]) for t in told if t]
     assert spent == sorted(spent) and spent[-1] == 100
-    assert "released under" in verbose.err
+    assert "differential privacy" in verbose.err
     assert verbose.facts["output"] == "c.csv"
     failed = fmwem("release", "t.csv", "--marginals", 1, "--json", "--epsilon", 0)
     assert failed.facts == {
@@ -383,7 +386,7 @@ def test_without_a_domain_the_budget_pays_for_one(here: Path, fmwem: Fmwem) -> N
     refused = fmwem("release", "t.csv", "--marginals", 1, "--delta", 0)
     assert refused.code == 2
     assert "no domain is declared and --delta is 0" in refused.err
-    done = fmwem("release", "t.csv", "--marginals", 1, "--domain-budget", 0.3, "--epsilon", 20)
+    done = fmwem("release", "t.csv", "--marginals", 1, "--domain-budget", 0.3, "--epsilon", 20, "-v")
     assert done.facts["domain"] == "learnt"
     share = re.search(r"discover ([0-9.]+)%", done.err)
     assert share is not None and 5 <= float(share[1]) <= 30
@@ -603,7 +606,8 @@ def test_privacy_id_bounds_and_drops_the_column(here: Path, fmwem: Fmwem) -> Non
     )
     assert done.code == 0
     assert pq.read_schema("p.synthetic.parquet").names == rows[0]
-    assert "at most 2 rows a person" in done.err
+    said = " ".join(done.err.split())
+    assert "(at most 2 rows)" in said and "column 'who' named the person" in said
     assert (
         fmwem("check", "p.csv", "--marginals", 1, "--domain", "t.domain.json", "--privacy-id", "who").code
         == 0
@@ -862,12 +866,11 @@ def test_a_reading_flag_wins_over_the_variable_of_the_other(here: Path, fmwem: F
     assert fmwem(*arguments, "--lines", FMWEM_LINES="1", FMWEM_MULTILINE="1").code == 0
 
 
-def test_every_flag_is_listed_with_its_variable_and_its_choices(fmwem: Fmwem) -> None:
+def test_every_flag_is_listed_with_its_choices(fmwem: Fmwem) -> None:
     found = fmwem("release", "--help").out
     text = " ".join(found.split())
     for name in FLAGS:
         assert f"--{name.replace('_', '-')} " in text
-        assert re.search(rf"env var: FMWEM_{name.upper()}[;\]]", text), name
     assert "--engine [tree|mwem]" in text and "--neighbours [add-remove|replace]" in text
     assert "--neighbours [add-remove|replace]" in fmwem("ledger", "add", "--help").out
     assert "--engine [tree|mwem]" in fmwem("check", "--help").out
@@ -1043,7 +1046,6 @@ def test_a_query_kind_is_one_file_and_a_name_in_kinds(here: Path) -> None:
     assert [done.code for done in ended] == [0] * 9 + [2, 2], ended
     listed, evaluated, schema, wrong, nothing = (ended[i] for i in (0, 6, 8, 9, 10))
     assert "Keep the even codes of A; repeatable." in " ".join(listed.out.split())
-    assert "env var: FMWEM_STRIPE" in " ".join(listed.out.split())
     names = {"flag": ["age", "zip"], "workload": ["pay"], "config": ["born"], "variable": ["smoker"]}
     for made, attributes in names.items():
         manifest = json.loads((here / f"{made}.manifest.json").read_text())

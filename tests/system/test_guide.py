@@ -33,7 +33,7 @@ LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
 SCRIPT = re.compile(r"`python (scripts/\w+)([^`]*)`")
 MADE = {
     "README": "adult.synthetic.parquet adult.synthetic.manifest.json half.fmwem more.parquet "
-    "draft.domain.json monday.parquet piped/part-00000.parquet",
+    "draft.domain.json monday.parquet piped/part-00000.parquet adult.toml adult.synthetic.fmwem",
     "domain": "visits.synthetic.parquet domain.schema.json reviewed.parquet",
     "rules": "staff.synthetic.parquet",
     "learning": "people.synthetic.parquet people.domain.json",
@@ -160,8 +160,9 @@ def help_of(command: tuple[str, ...]) -> str:
 
 def commands(above: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
     """All commands of `fmwem`, with those inside groups."""
-    listed = help_of(above).partition("Commands")[2]
-    names = re.findall(r"^[\s│]*([a-z][\w-]*)\s{2,}\S", listed, re.MULTILINE)
+    page = help_of(above)
+    listed = page.partition("Options:")[2] if "COMMAND [ARGS]..." in page else ""  # panels of commands follow
+    names = re.findall(r"^  ([a-z][\w-]*)\s{2,}\S", listed, re.MULTILINE)
     return [found for name in names for found in ((*above, name), *commands((*above, name)))]
 
 

@@ -39,7 +39,7 @@ def test_progress_shows_on_a_terminal_only(here: Path) -> None:
     colours = [code for code in ("\x1b[3", "\x1b[1;3", "\x1b[38") if code in bar]
     assert colours
     plain = _on_a_terminal(*arguments, NO_COLOR="1")
-    assert "released under" in plain
+    assert "differential privacy" in plain
     assert "\x1b[38" not in plain
     assert "\x1b[32m" not in plain
     for quiet in (
@@ -47,7 +47,7 @@ def test_progress_shows_on_a_terminal_only(here: Path) -> None:
         _on_a_terminal(*arguments, FMWEM_NO_PROGRESS="1"),
     ):
         assert "measured " not in quiet.replace("noisy measurements", "")
-        assert "released under" in quiet
+        assert "differential privacy" in quiet
     piped = subprocess.run([FMWEM, *arguments], capture_output=True, text=True, check=True)
     assert "\x1b" not in piped.stderr
     assert json.loads(piped.stdout)["output"] == "t.synthetic.parquet"

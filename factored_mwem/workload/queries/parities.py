@@ -14,7 +14,6 @@ from pydantic import Field
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
-from factored_mwem.kernels.linear import parity_sums, walsh
 from factored_mwem.workload.queries.base import QueryRequest, Span, made
 
 SIGNS = np.array([1, -1], dtype=np.int8)
@@ -98,6 +97,8 @@ class Parities:
 
     def _of_product(self, model: Any) -> np.ndarray:
         """n times each component's mean sign over its part of the query, from its Walsh transform."""
+        from factored_mwem.kernels.linear import walsh  # here: requests are read where no kernel is needed
+
         ids = {id_: i for i, id_ in enumerate(model.factors)}
         starts, tables, bit = [], [], np.zeros(len(model.domain) + 1, dtype=np.int64)
         at = 0
@@ -137,6 +138,8 @@ class Parities:
 
 def parities_of(columns: Sequence[np.ndarray], members: np.ndarray) -> np.ndarray:
     """int64[query]: the parities over `members` of rows whose bits (0 or 1) are in `columns`."""
+    from factored_mwem.kernels.linear import parity_sums
+
     rows = len(columns[0])
     packed = np.zeros((len(columns), -(-rows // 64) * 8), dtype=np.uint8)
     for column, into in zip(columns, packed, strict=True):

@@ -1,0 +1,120 @@
+"""Panels: the named groups in which `--help` lists commands and options.
+
+A command says where it stands: `app.command(rich_help_panel=BEFORE)(plan)`, with `app` an `App`. The options
+of a release stand where their `Group` says, others where their `rich_help_panel` does.
+
+Sections of plain text, not typer's boxes: help is read at once, and never taken for markup ("[default: 1]").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+BEFORE = "Before a release"
+RELEASE = "Release"
+AFTER = "After a release, free"
+BOOKS = "Books"
+OWNER = "NOT PRIVATE, for the owner's eyes"
+HELP = "Help"
+COMMANDS = (BEFORE, RELEASE, AFTER, BOOKS, OWNER, HELP)
+"""Panels of commands, in the order of `fmwem --help`."""
+OTHER = "Other"
+"""The panel of what a command says and how: --config, --json, -v, -q."""
+Command = TypeVar("Command", bound=Callable[..., Any])
+Sections = dict[str, list[tuple[str, str]]]
+
+
+class PanelledCommand(TyperCommand):
+    """A command whose options are listed by panel, with examples at the end as they were written."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        _write(formatter, _sections(self, ctx))
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        if self.epilog:
+            formatter.write(f"\n{self.epilog}\n")
+        settings = [parameter.name for parameter in self.params if getattr(parameter, "envvar", None)]
+        if settings:
+            file = ", or in the file of --config" if "config" in settings else ""
+            name = next(name for name in settings if name != "config")
+            flag = f"--{name.replace('_', '-')} by FMWEM_{name.upper()}"
+            formatter.write_paragraph()
+            formatter.write_text(f"Every setting can also be given by a variable ({flag}){file}.")
+
+
+class PanelledGroup(TyperGroup):
+    """A group whose commands are listed by panel; below another group's name, too, where they name one."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        _write(formatter, _sections(self, ctx))
+        found: Sections = {panel: [] for panel in COMMANDS}
+        listed = list(_listed(self, ctx))
+        room = formatter.width - 6 - max((len(name) for _, name, _ in listed), default=0)
+        for panel, name, command in listed:
+            found.setdefault(panel, []).append((name, command.get_short_help_str(room)))
+        _write(formatter, found)
+
+
+class App(typer.Typer):
+    """Commands of ours: those of a `typer.Typer`, listed by panel."""
+
+    def __init__(self, **given: Any) -> None:
+        ours: Any = {"cls": PanelledGroup, "no_args_is_help": True, "add_completion": False}
+        super().__init__(**ours, pretty_exceptions_enable=False, rich_markup_mode=None, **given)
+
+    def command(self, name: str | None = None, **given: Any) -> Callable[[Command], Command]:
+        ours: Any = {"cls": PanelledCommand, **given}
+        return super().command(name, **ours)
+
+
+def examples(*lines: str) -> str:
+    """The end of a help page, as it is shown: commands that can be copied."""
+    return "\n".join(["Examples:", *(f"  {line}" for line in lines)])
+
+
+def names_of(app: typer.Typer) -> set[str]:
+    """The commands that an app has."""
+    return {str(info.name or getattr(info.callback, "__name__", "")) for info in app.registered_commands}
+
+
+def _sections(command: Any, ctx: Any) -> Sections:
+    """Arguments, then options by panel, in the order of the parameters; those without one come last."""
+    found: Sections = {}
+    plain: list[tuple[str, str]] = []
+    for parameter in command.get_params(ctx):
+        record = parameter.get_help_record(ctx)
+        if record is None:
+            continue
+        if parameter.param_type_name == "argument":
+            found.setdefault("Arguments", []).append(record)
+        elif (panel := getattr(parameter, "rich_help_panel", None)) is not None:
+            found.setdefault(panel, []).append(record)
+        else:
+            plain.append(record)
+    if plain:
+        last = OTHER if any(name != "Arguments" for name in found) else "Options"
+        found[last] = [*found.pop(last, []), *plain]
+    return found
+
+
+def _listed(group: Any, ctx: Any) -> Iterator[tuple[str, str, Any]]:
+    """(panel, name, command) of what a group holds; of its groups, the commands that stand in a panel."""
+    for name in group.list_commands(ctx):
+        command = group.get_command(ctx, name)
+        if command is None or command.hidden:
+            continue
+        yield getattr(command, "rich_help_panel", None) or "Commands", name, command
+        for below, inner in getattr(command, "commands", {}).items():
+            if getattr(inner, "rich_help_panel", None):
+                yield inner.rich_help_panel, f"{name} {below}", inner
+
+
+def _write(formatter: Any, sections: Sections) -> None:
+    for name, rows in sections.items():
+        if rows:
+            with formatter.section(name):
+                formatter.write_dl(rows)

@@ -1,0 +1,79 @@
+"""The model of a release is kept unless somebody says no: who needs it later, and has none, pays again."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from support.commands import JOB, Fmwem, killed_at, shown
+
+from factored_mwem import Release
+from factored_mwem.cli.settings import layered
+from factored_mwem.errors import InputError
+from factored_mwem.files import sha256
+
+ONE = ("release", "t.csv", "--marginals", 1, "-q")
+
+
+def test_it_lies_beside_the_manifest_and_rows_come_from_it(here: Path, fmwem: Fmwem) -> None:
+    for output, model in (("a.csv", "a.fmwem"), ("rows/", "rows.fmwem"), ("b.c.parquet", "b.c.fmwem")):
+        assert fmwem(*ONE, "-o", output).facts["model"] == model
+        assert Release.load(model).manifest.recompute() > 0
+    assert not [name for name in os.listdir("rows") if "fmwem" in name]
+    assert fmwem("sample", "a.fmwem", "-n", 5, "-o", "five.csv").facts["rows"] == 5
+
+
+def test_it_is_left_out_where_somebody_says_so(here: Path, fmwem: Fmwem) -> None:
+    done = fmwem(*ONE[:-1], "--no-model")
+    assert done.facts["model"] is None and not list(here.glob("*.fmwem"))
+    assert "no model was kept" in done.err and "fmwem sample" not in done.err
+    assert fmwem(*ONE, "--overwrite", FMWEM_NO_MODEL="1").facts["model"] is None
+    (here / "c.toml").write_text("no_model = true\n")
+    assert fmwem(*ONE, "--overwrite", "--config", "c.toml").facts["model"] is None
+    named = fmwem(*ONE, "--overwrite", "--config", "c.toml", "--model", "m.fmwem")
+    assert named.facts["model"] == "m.fmwem"  # a flag goes above the file
+    both = fmwem(*ONE, "--no-model", "--model", "m.fmwem")
+    assert both.code == 2 and "--model and --no-model say different things" in both.err
+    assert layered({"no_model": True}, {"model": "x"}).model is None
+    assert not layered({"model": "x"}, {"no_model": True}).no_model
+    with pytest.raises(InputError, match="different things"):
+        layered({}, {"model": "x", "no_model": True})
+
+
+def test_what_is_there_is_not_replaced_and_nothing_is_spent(books: Path, fmwem: Fmwem) -> None:
+    model = books.parent / "t.synthetic.fmwem"
+    model.write_bytes(b"mine")
+    refused = fmwem(*JOB, "--json")
+    assert (refused.code, refused.facts["budget_spent"]) == (2, False)
+    assert "t.synthetic.fmwem exists" in refused.facts["error"] and model.read_bytes() == b"mine"
+    assert shown(fmwem)["releases"] == [] and not (books.parent / "t.synthetic.parquet").exists()
+
+
+@pytest.mark.parametrize("point", ["after fit", "before rename", "after rename", "before manifest"])
+def test_a_run_that_dies_leaves_no_model_of_another_release(books: Path, fmwem: Fmwem, point: str) -> None:
+    """What goes on writes the model that fits its rows, and is reused as a whole."""
+    killed_at(point)
+    assert fmwem(*JOB, "--run-id", "a").code == 137
+    done = fmwem(*JOB, "--run-id", "a")
+    assert done.code == 0, done.err
+    kept = {path.name: sha256(path) for path in books.parent.glob("t.synthetic.*")}
+    assert set(kept) == {"t.synthetic.parquet", "t.synthetic.manifest.json", "t.synthetic.fmwem"}
+    again = fmwem(*JOB, "--run-id", "a")
+    assert again.facts["reused"] and {p.name: sha256(p) for p in books.parent.glob("t.synthetic.*")} == kept
+    assert len(shown(fmwem)["releases"]) == 1
+
+
+def test_a_run_that_kept_none_is_still_finished(books: Path, fmwem: Fmwem) -> None:
+    """As of a version that did not keep it: the same command again is that release. A lost one comes back."""
+    assert fmwem(*JOB, "--run-id", "a", "--no-model").facts["reused"] is False
+    again = fmwem(*JOB, "--run-id", "a")
+    assert again.facts["reused"] is True and again.facts["model"] is None
+    wanted = fmwem(*JOB, "--run-id", "a", "--model", "t.synthetic.fmwem")
+    assert wanted.code == 0 and wanted.facts["reused"] is False
+    (books.parent / "t.synthetic.fmwem").unlink()
+    assert fmwem(*JOB, "--run-id", "a", "-o", "b.csv").facts["model"] == "b.fmwem"
+    (books.parent / "b.fmwem").unlink()
+    made = fmwem(*JOB, "--run-id", "a", "-o", "b.csv")
+    assert (made.facts["reused"], made.facts["model"]) == (False, "b.fmwem")
+    assert len(shown(fmwem)["releases"]) == 1
