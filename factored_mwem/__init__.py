@@ -76,8 +76,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Ambiguous", "Attribute", "BudgetExceeded", "Busy", "Cap", "Changed", "Domain", "Errors", "FmwemError",
     "InputError", "LedgerFile", "Lost", "Manifest", "Marginal", "Neighbours", "NothingLearnt", "Planned",
-    "Policy", "Progress", "Release", "ResourceError", "RolledBack", "Verified", "Workload", "create_ledger", "draft",
-    "evaluate", "learn", "open_ledger", "plan", "push_down", "release", "show_progress", "verify",
+    "Policy", "Progress", "Release", "ResourceError", "RolledBack", "Verified", "Workload", "create_ledger",
+    "draft", "evaluate", "learn", "open_ledger", "plan", "push_down", "release", "show_progress", "verify",
 ]  # fmt: skip
 _HOME = {
     "Attribute": "domain.attribute", "Cap": "accounting.cap", "Domain": "domain.domain",

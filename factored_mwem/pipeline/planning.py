@@ -277,7 +277,7 @@ def _notes(request: Request, silent: str | None) -> tuple[str, ...]:
         return (silent,)
     of = max(law.tables for (course, _), law in LAWS.items() if (course == "learnt") == learnt)
     notes = [
-        f"expected errors are experience with {of} public tables, no promise: half of the releases of such "
+        f"expected errors are experience with up to {of} public tables, no promise: half of the releases of such "
         "tables were better, nine in ten within the range",
         "how columns hang together decides as much, and is not known before a release",
     ]
