@@ -277,8 +277,8 @@ def _notes(request: Request, silent: str | None) -> tuple[str, ...]:
         return (silent,)
     of = max(law.tables for (course, _), law in LAWS.items() if (course == "learnt") == learnt)
     notes = [
-        f"expected errors are experience with up to {of} public tables, no promise: half of the releases of such "
-        "tables were better, nine in ten within the range",
+        f"expected errors are experience with up to {of} public tables, no promise: half of the releases of "
+        "such tables were better, nine in ten within the range",
         "how columns hang together decides as much, and is not known before a release",
     ]
     if learnt:
