@@ -2,7 +2,7 @@
 
     release                        a synthetic table from a private one, and what it cost
     push_down                      a table in a database whose rows must stay there
-    plan                           epsilons side by side before any is spent: what is promised, and expected
+    plan, Planned                  epsilons side by side before any is spent: what is promised, and expected
     learn                          a domain for a private table, paid for once
     Workload, Domain, Attribute    what must come out right; what may appear in a table, column by column
     Policy, Neighbours             the promise: epsilon, delta, whom it protects; and how it is kept
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from factored_mwem.pipeline.learn_domain import learn
     from factored_mwem.pipeline.manifest import Manifest
     from factored_mwem.pipeline.marginal import Marginal
-    from factored_mwem.pipeline.planning import plan
+    from factored_mwem.pipeline.planning import Planned, plan
     from factored_mwem.pipeline.progress import show_progress
     from factored_mwem.pipeline.release import release
     from factored_mwem.pipeline.result import Release
@@ -75,9 +75,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Ambiguous", "Attribute", "BudgetExceeded", "Busy", "Cap", "Changed", "Domain", "Errors", "FmwemError",
-    "InputError", "LedgerFile", "Lost", "Manifest", "Marginal", "Neighbours", "NothingLearnt", "Policy",
-    "Progress", "Release", "ResourceError", "RolledBack", "Verified", "Workload", "create_ledger", "draft",
-    "evaluate", "learn", "open_ledger", "plan", "push_down", "release", "show_progress", "verify",
+    "InputError", "LedgerFile", "Lost", "Manifest", "Marginal", "Neighbours", "NothingLearnt", "Planned",
+    "Policy", "Progress", "Release", "ResourceError", "RolledBack", "Verified", "Workload", "create_ledger",
+    "draft", "evaluate", "learn", "open_ledger", "plan", "push_down", "release", "show_progress", "verify",
 ]  # fmt: skip
 _HOME = {
     "Attribute": "domain.attribute", "Cap": "accounting.cap", "Domain": "domain.domain",
@@ -87,7 +87,8 @@ _HOME = {
     "Workload": "workload.workload", "draft": "tables.draft", "evaluate": "pipeline.evaluate",
     "create_ledger": "ledger.opening", "open_ledger": "ledger.opening",
     "learn": "pipeline.learn_domain", "release": "pipeline.release", "verify": "verifier.verify",
-    "plan": "pipeline.planning", "push_down": "backends.warehouse", "show_progress": "pipeline.progress",
+    "Planned": "pipeline.planning", "plan": "pipeline.planning",
+    "push_down": "backends.warehouse", "show_progress": "pipeline.progress",
 }  # fmt: skip
 """Modules of the public names; the others are errors."""
 
