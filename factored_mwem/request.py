@@ -9,6 +9,7 @@ import os
 import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from numbers import Integral
 from pathlib import Path
 from typing import Any, Unpack
@@ -80,6 +81,17 @@ class Request:
     @property
     def budget(self) -> Budget:
         return self.policy.budget(learn_domain=self.declared is None)
+
+    @property
+    def certifying(self) -> Fraction:
+        """What all certificates may spend together."""
+        return self.budget.amount * Fraction(self.policy.certificate or 0)
+
+    @property
+    def fitting(self) -> Budget:
+        """The budget of one try: an equal part of what the certificates leave; all, where there are none."""
+        whole = self.budget
+        return whole.part((whole.amount - self.certifying) / self.policy.tries)
 
     @property
     def parameters(self) -> dict[str, Any]:

@@ -195,11 +195,12 @@ INSIDERS = (
     "PrivateRows.recode",
     "PrivateRows.foresee",
     "PrivateRows.answer",
+    "PrivateRows.compare",
     "PrivateRows.public_total",
 )
 """What handles sealed contents: Sealed itself, the steps that seal them again, in another domain, with the
-counts of candidates or the answers to questions, and the one that tells the number of rows where it is
-public.
+counts of candidates, the answers to questions or the distances to public tables, and the one that tells the
+number of rows where it is public.
 """
 OPENERS = {
     ("privacy.session", "Session.select"),
@@ -340,9 +341,10 @@ WHO_SAYS = {
     },
     "bound_contributions": {"tables.contributions", "backends.source"},
     "OpenDPNoise": {"privacy.noise", "pipeline.release", "pipeline.learn_domain", "verifier.watch"},
-    "public_total": {"privacy.counts", "privacy.session", "mechanisms.total"},
+    "public_total": {"privacy.counts", "privacy.session", "mechanisms.total", "mechanisms.certify"},
     "Rows": {
         "privacy.counts",
+        "privacy.distances",
         "privacy.residuals",
         "pipeline.binned_errors",
         "verifier.sheet",
