@@ -88,10 +88,14 @@ class Request:
         return self.budget.amount * Fraction(self.policy.certificate or 0)
 
     @property
+    def fitting_all(self) -> Budget:
+        """What the certificates leave of the budget; all, where there are none."""
+        return self.budget.part(self.budget.amount - self.certifying)
+
+    @property
     def fitting(self) -> Budget:
-        """The budget of one try: an equal part of what the certificates leave; all, where there are none."""
-        whole = self.budget
-        return whole.part((whole.amount - self.certifying) / self.policy.tries)
+        """An equal part of that for each try."""
+        return self.budget.part((self.budget.amount - self.certifying) / self.policy.tries)
 
     @property
     def parameters(self) -> dict[str, Any]:

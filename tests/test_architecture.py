@@ -330,7 +330,9 @@ WHO_SAYS = {
         "backends.spark_rows",
         "backends.sql",
         "privacy.counts",
+        "pipeline.certificate",  # of released rows, which are public
     },
+    "paid_by": {"privacy.session", "pipeline.attempts"},
     "bounded": {
         "backends.source",
         "backends.spark",
@@ -356,8 +358,8 @@ WHO_SAYS = {
 NO_WAY_ROUND = {"__getstate__", "__dict__", "__getattribute__", "get_referents", "attrgetter", "f_locals"}
 GETATTR = ("workload.workload",)
 """Where a workload's kinds are asked for by their keys."""
-BEGINS = ("pipeline.release", "pipeline.learn_domain")
-"""Where an accountant and a session begin."""
+BEGINS = ("pipeline.release", "pipeline.learn_domain", "accounting.accountant")
+"""Where an accountant and a session begin; a part of an accountant is one that may spend less."""
 AUDITED = ("mechanisms.", "model.", "privacy.", "workload.", "pipeline.describe")
 
 
@@ -610,6 +612,7 @@ PLANTED = [
     ),
     ("no_way_round", "mechanisms.learn", "def f(table):\n    return profile(table, ['a'])"),
     ("no_way_round", "mechanisms.tree", "def f(session, d):\n    return session.recode(d, {})"),
+    ("no_way_round", "mechanisms.rounds", "def f(s):\n    return s.paid_by(s.accountant.whole)"),
     (
         "one_draw",
         "privacy.discover",

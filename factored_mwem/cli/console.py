@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskProgressColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
+from factored_mwem.cli.certificate_text import certificate_text, planned_text
 from factored_mwem.domain.domain import Domain
 from factored_mwem.pipeline.progress import measured, show_progress, visible
 
@@ -127,6 +128,7 @@ def summary(done: Done) -> str:
         if a.kept is not None
     }
     lines += lined("learnt", fates_text(learnt_columns)) if learnt_columns else []
+    lines += lined("certificate", certificate_text(manifest.certificate))
     lines += [*lined("note", manifest.notes), *lined("warning", manifest.warnings), *files]
     return "\n".join([f"released under {g.statement}", *lines, *lined("took", [took])])
 
@@ -173,6 +175,7 @@ def forecast_text(found: Forecast, rows: int, unit: str) -> str:
         f"candidates  {found.candidates:,} marginals; {over}the largest has {found.largest_marginal:,} cells",
         f"memory      at most about {found.memory_megabytes:,.0f} MB above the interpreter's own",
         *plan,
+        *(f"certificate {line}" for line in planned_text(found.certificate)),
         *([f"warning     {found.warning}"] if found.warning else []),
         "no row was read and nothing was spent",
     ]

@@ -33,7 +33,7 @@ app.add_typer(ledger_app, name="ledger")
 app.add_typer(workload_app, name="workload")
 
 ASKED = (Group.ASKED, Group.DOMAIN, Group.READING)
-PROMISED = (*ASKED, Group.PRIVACY, Group.EFFORT)
+PROMISED = (*ASKED, Group.PRIVACY, Group.CERTIFICATE, Group.EFFORT)
 
 
 def _version(wanted: bool) -> None:

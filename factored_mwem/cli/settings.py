@@ -45,6 +45,7 @@ class Group(Enum):
     ASKED = auto()
     DOMAIN = auto()
     PRIVACY = auto()
+    CERTIFICATE = auto()
     READING = auto()
     EFFORT = auto()
     LEARNING = auto()
@@ -217,6 +218,24 @@ POLICY_FLAGS = {
         Group.PRIVACY,
         str,
         "Column that names the person: at most --contributions rows of each are kept, the column is dropped.",
+    ),
+    "certificate": Flag(
+        Group.CERTIFICATE,
+        float,
+        "Share of the budget, such as 0.03, that measures the error of the released rows, with bounds.  "
+        "[default: none]",
+    ),
+    "accept": Flag(
+        Group.CERTIFICATE,
+        list[str],
+        "Release only if the certificate says so: 'mean3 <= 0.15', 'worst <= 0.8' or 'column NAME <= 0.1'.",
+        example='"mean3 <= 0.15"',
+    ),
+    "tries": Flag(
+        Group.CERTIFICATE,
+        int,
+        "Releases that may be tried until one is accepted; each gets an equal part of the budget.  "
+        "[default: 1]",
     ),
     "lines": Flag(Group.READING, bool, "Text files: every line is a record, whatever its quotes."),
     "multiline": Flag(

@@ -34,20 +34,19 @@ from typing import Literal
 
 import numpy as np
 
+from factored_mwem.accounting.accountant import scale_for, selecting
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.criteria import Criterion
 from factored_mwem.errors import InputError, shown
 from factored_mwem.mechanisms.tails import noise_within, winner_within
 from factored_mwem.privacy.counts import SCORE_CUTOFF, PrivateErrors
-from factored_mwem.privacy.distances import SCORE_GRID, Reference
+from factored_mwem.privacy.distances import SCORE_GRID, Reference, sensitivity_of
 from factored_mwem.privacy.session import Eligible, Measurement, Session, noise_for
 from factored_mwem.workload.candidates import Candidates
 
 CONFIDENCE = 0.95
 """All bounds of a certificate hold at once with this probability."""
-SELECT = Fraction(1, 2)
-"""Of what the worst marginal costs: for naming it; the rest measures it."""
 COLUMNS = ("columns", 0)
 
 
@@ -159,6 +158,43 @@ def extent_of(candidates: Candidates, most: float, order: Sequence[int] = ()) ->
         kept[which[fits]] = True
     asked = candidates.members[candidates.orders == 1, 0]
     return Extent(candidates.keep(kept), tuple(int(a) for a in asked), wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class Widths:
+    """How far above and below an error its bounds will be, about: of the mean of each order, of a column, of
+    the worst (below it, above it).
+    """
+
+    means: dict[int, float]
+    column: float
+    worst: tuple[float, float]
+
+
+def widths_of(
+    prices: Prices, extent: Extent, unit: Unit, composition: Composition, rows: float, failure: float
+) -> Widths:
+    """The widths for a table of about so many rows whose errors are small: public facts."""
+    fail = failure / (len(prices.parts) + 1)
+
+    def within(cost: Fraction, fail: float, answers: int = 1, draws: int = 1) -> float:
+        noise = noise_for(cost, sensitivity_of(answers, unit, composition), composition)
+        return noise_within(noise, fail, draws) / SCORE_GRID / rows
+
+    off = 0.0
+    if prices.total:
+        off = noise_within(noise_for(prices.total, unit.of_marginal(composition), composition), fail) / rows
+    columns, asked = extent.columns, len(extent.asked)
+    means = {1: off + within(prices.columns, fail, columns, asked)} if asked else {}
+    means |= {k: off + within(cost, fail) for k, cost in prices.means.items()}
+    column = off + within(prices.columns, fail / columns, columns)
+    if not prices.naming:
+        return Widths(means, column, (column, column))
+    grains = unit.l1_of_score * SCORE_GRID
+    scale = scale_for(selecting(composition), prices.naming, sensitivity=grains)
+    slack = winner_within(scale, fail, len(extent.candidates) + asked) / SCORE_GRID / rows
+    worst = off + within(prices.worst, fail)
+    return Widths(means, column, (worst, worst + slack))
 
 
 def check_certificate(

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from factored_mwem.errors import NotAccepted
-from factored_mwem.mechanisms.certify import Extent, extent_of
+from factored_mwem.mechanisms.certify import CONFIDENCE, Extent, Prices, extent_of, widths_of
 from factored_mwem.mechanisms.plan import Plan
 from factored_mwem.mechanisms.registry import MECHANISMS
 from factored_mwem.mechanisms.result import Fitted, Report
@@ -77,6 +77,43 @@ def certified(plan: Plan, seed: int = 0) -> Extent:
         return everything
     return extent_of(
         plan.candidates, most, generator(seed, SAMPLE).permutation(len(plan.candidates)).tolist()
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateForecast:
+    """What certificates will cost, all tries together, and how wide the bounds of one will be, about, for
+    small errors: of the mean of each order, of a column, of the worst (below and above it). `each`: the share
+    of the budget that a try's model has; `marginals`: those that are counted of those `asked` for.
+    """
+
+    share: float
+    tries: int
+    each: float
+    means: dict[int, float]
+    column: float
+    worst: tuple[float, float]
+    marginals: int
+    asked: int
+
+
+def forecast_certificate(plan: Plan, rows: float) -> CertificateForecast | None:
+    """The forecast for a table of about so many rows; None where no certificate is asked for."""
+    policy, budget = plan.policy, plan.request.budget
+    if policy.certificate is None:
+        return None
+    extent = certified(plan)
+    prices = Prices.of(plan.request.certifying / policy.tries, extent, policy.unit, budget.composition)
+    widths = widths_of(prices, extent, policy.unit, budget.composition, rows, (1 - CONFIDENCE) / policy.tries)
+    return CertificateForecast(
+        share=policy.certificate,
+        tries=policy.tries,
+        each=(1 - policy.certificate) / policy.tries,
+        means=widths.means,
+        column=widths.column,
+        worst=widths.worst,
+        marginals=len(extent.candidates) + len(extent.asked),
+        asked=sum(extent.wanted.values()),
     )
 
 

@@ -101,7 +101,7 @@ def make(
     scope = Scope.of(request, Machine(*pinned["machine"]))
     paying = accountant  # what is kept for the certificate, nothing else can spend
     if policy.certificate is not None:
-        paying = accountant.part(request.budget.amount - request.certifying)
+        paying = accountant.part(request.fitting_all.amount)
     session = Session(paying, policy.unit, noise, spill=scope.spill)
     plan = Plan.of(scope, scope.domain) if scope.domain is not None else None
     if policy.engine == "tree":

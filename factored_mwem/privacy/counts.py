@@ -26,7 +26,7 @@ from factored_mwem.domain.levels import Levels, View, padded
 from factored_mwem.errors import ResourceError
 from factored_mwem.kernels.counting import MAX_COUNT
 from factored_mwem.kernels.scoring import Answers, Coarser, Counts, distances
-from factored_mwem.privacy.distances import SCORE_GRID, Distances, Reference
+from factored_mwem.privacy.distances import SCORE_GRID, Distances, Reference, sensitivity_of
 from factored_mwem.tables.source import Private
 from factored_mwem.workload.candidates import Candidates
 from factored_mwem.workload.queries.base import Questions
@@ -389,12 +389,8 @@ class PrivateErrors(Sealed):
         return tuple(self.names[a] for a in self.positions(what))
 
     def sensitivity(self, what: tuple[str, int], unit: Unit, composition: Composition) -> int:
-        """Squared L2 norm (pure: L1 norm) of what one person changes: each of the answers moves by at most
-        `unit.l1_of_score` records.
-        """
-        answers = len(self.names) if what[0] == "columns" else 1
-        grains = unit.l1_of_score * SCORE_GRID
-        return answers * (grains**2 if composition is Composition.ZCDP else grains)
+        """Squared L2 norm (pure: L1 norm) of what one person changes, see distances.py."""
+        return sensitivity_of(len(self.names) if what[0] == "columns" else 1, unit, composition)
 
     def score_sensitivity(self, unit: Unit) -> int:
         """How far a distance moves (records) between neighbours: the other side of it is public."""

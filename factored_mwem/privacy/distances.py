@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from factored_mwem.accounting.conversion import Composition
+from factored_mwem.accounting.unit import Unit
 from factored_mwem.tables.source import Private
 from factored_mwem.workload.candidates import Candidates
 
@@ -32,6 +34,14 @@ sensitivity stays exact.
 """
 BLOCK_CELLS = 2**22
 """Cells that are compared at a time."""
+
+
+def sensitivity_of(answers: int, unit: Unit, composition: Composition) -> int:
+    """Squared L2 norm (pure: L1 norm) of what one person changes in so many distances, or means of them: each
+    moves by at most `unit.l1_of_score` records.
+    """
+    grains = unit.l1_of_score * SCORE_GRID
+    return answers * (grains**2 if composition is Composition.ZCDP else grains)
 
 
 class Reference(NamedTuple):
