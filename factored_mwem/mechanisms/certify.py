@@ -8,11 +8,11 @@ adds up to m,
 
     D - |n - N|  <=  n E  <=  D + |n - N|,
 
-and with N - u <= n <= N + u and D - v <= D' <= D + v, where D' is the noisy answer,
+and with N - u <= n <= N + u and |D' - D| + |n - N| <= w, where D' is the noisy answer,
 
-    (D' - v - u) / (N + u)  <=  E  <=  (D' + v + u) / (N - u);
+    (D' - w) / (N + u)  <=  E  <=  (D' + w) / (N - u);
 
-of a mean of E over marginals the same holds with the mean of D. u and v hold but with a probability each, and
+of a mean of E over marginals the same holds with the mean of D. u and w hold but with a probability each, and
 all of these add up to `failure`: so with the rest of the probability all bounds hold at once. Nothing is
 assumed of the model, the rows or the data; the noise is new, and its distribution known.
 
@@ -21,7 +21,7 @@ The worst: a noisy maximum over D names a marginal, which then is measured. No D
 lower bound of the named one, and its upper bound with x on top. `estimate` is the named one's error, which
 lies there as well.
 
-What D is rounded by (half a grain a cell, one for a mean, floats) is added to v.
+What D is rounded by (half a grain a cell, one for a mean, floats) is added to w.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.criteria import Criterion
 from factored_mwem.errors import InputError, shown
-from factored_mwem.mechanisms.tails import noise_within, winner_within
+from factored_mwem.mechanisms.tails import both_within, noise_within, winner_within
 from factored_mwem.privacy.counts import SCORE_CUTOFF, PrivateErrors
 from factored_mwem.privacy.distances import SCORE_GRID, Reference, sensitivity_of
-from factored_mwem.privacy.session import Eligible, Measurement, Session, noise_for
+from factored_mwem.privacy.session import Eligible, Measurement, NoiseScale, Session, noise_for
 from factored_mwem.workload.candidates import Candidates
 
 CONFIDENCE = 0.95
@@ -177,23 +177,24 @@ def widths_of(
     """The widths for a table of about so many rows whose errors are small: public facts."""
     fail = failure / (len(prices.parts) + 1)
 
+    total = _Total(rows)
+    if prices.total:
+        total = _Total(rows, noise_for(prices.total, unit.of_marginal(composition), composition))
+
     def within(cost: Fraction, fail: float, answers: int = 1, draws: int = 1) -> float:
         noise = noise_for(cost, sensitivity_of(answers, unit, composition), composition)
-        return noise_within(noise, fail, draws) / SCORE_GRID / rows
+        return total.distance_within(noise, fail, draws) / rows
 
-    off = 0.0
-    if prices.total:
-        off = noise_within(noise_for(prices.total, unit.of_marginal(composition), composition), fail) / rows
     columns, asked = extent.columns, len(extent.asked)
-    means = {1: off + within(prices.columns, fail, columns, asked)} if asked else {}
-    means |= {k: off + within(cost, fail) for k, cost in prices.means.items()}
-    column = off + within(prices.columns, fail / columns, columns)
+    means = {1: within(prices.columns, fail, columns, asked)} if asked else {}
+    means |= {k: within(cost, fail) for k, cost in prices.means.items()}
+    column = within(prices.columns, fail / columns, columns)
     if not prices.naming:
         return Widths(means, column, (column, column))
     grains = unit.l1_of_score * SCORE_GRID
     scale = scale_for(selecting(composition), prices.naming, sensitivity=grains)
     slack = winner_within(scale, fail, len(extent.candidates) + asked) / SCORE_GRID / rows
-    worst = off + within(prices.worst, fail)
+    worst = within(prices.worst, fail)
     return Widths(means, column, (worst, worst + slack))
 
 
@@ -254,11 +255,23 @@ def _named(
 
 @dataclass(frozen=True, slots=True)
 class _Total:
-    """The number of `records`, the standard error of that, and how far off it is at most."""
+    """The number of `records`, the noise on it where it is not public, how far off it is at most, and what
+    was cut off.
+    """
 
     records: float
-    stderr: float = 0.0
+    noise: NoiseScale | None = None
     off: float = 0.0
+    cut: float = 0.0
+
+    def distance_within(self, grains: NoiseScale, fail: float, draws: int = 1) -> float:
+        """Records that a noisy distance, or the mean of `draws`, is away from n E at most, but with
+        probability `fail`: by its own noise, and as the number of rows is not known exactly.
+        """
+        if self.noise is None:
+            return noise_within(grains, fail, draws) / SCORE_GRID
+        records = NoiseScale(grains.value / SCORE_GRID, grains.composition)
+        return both_within(records, draws, self.noise, fail) + self.cut
 
 
 def _total(session: Session, cost: Fraction, fail: float) -> _Total:
@@ -268,7 +281,8 @@ def _total(session: Session, cost: Fraction, fail: float) -> _Total:
     noisy = float(counted.noisy[0])
     # to put it above 0 brings it nearer to the truth, to cut it off may not
     records = min(max(noisy, 0.0), SCORE_CUTOFF)
-    return _Total(records, counted.stddev, noise_within(counted.scale, fail) + max(noisy - records, 0.0))
+    cut = max(noisy - records, 0.0)
+    return _Total(records, counted.scale, noise_within(counted.scale, fail) + cut, cut)
 
 
 def _reference(extent: Extent, rows: Released, records: float) -> Reference:
@@ -289,7 +303,7 @@ class _Bounds:
 
     def columns(self, measured: Measurement) -> Iterator[Error]:
         """The error of each column."""
-        within = noise_within(measured.scale, self._fail / len(measured.noisy)) / SCORE_GRID
+        within = self._total.distance_within(measured.scale, self._fail / len(measured.noisy))
         for a, (noisy, size) in enumerate(
             zip(measured.noisy, self._extent.candidates.domain.shape, strict=True)
         ):
@@ -298,7 +312,7 @@ class _Bounds:
     def mean_column(self, measured: Measurement) -> Error:
         """The mean over the columns asked for, from the same noisy answers."""
         asked, shape = list(self._extent.asked), self._extent.candidates.domain.shape
-        within = noise_within(measured.scale, self._fail, len(asked)) / SCORE_GRID
+        within = self._total.distance_within(measured.scale, self._fail, len(asked))
         stddev = measured.stddev / math.sqrt(len(asked))
         slack = within + _rounding(float(np.mean([shape[a] for a in asked])))
         return self._error("mean", (), float(measured.noisy[asked].mean()), stddev, slack, 1, len(asked))
@@ -306,7 +320,7 @@ class _Bounds:
     def mean(self, order: int, measured: Measurement) -> Error:
         """The mean over the candidates of an order."""
         cells = self._extent.candidates.cells[self._extent.candidates.orders == order]
-        within = noise_within(measured.scale, self._fail) / SCORE_GRID + _rounding(float(cells.mean()) + 2)
+        within = self._total.distance_within(measured.scale, self._fail) + _rounding(cells.mean() + 2)
         return self._error("mean", (), float(measured.noisy[0]), measured.stddev, within, order, len(cells))
 
     def worst(self, number: int, slack: float, measured: Measurement) -> Error:
@@ -314,7 +328,7 @@ class _Bounds:
         candidates, at = self._extent.candidates, number - len(self._extent.candidates)
         positions = (self._extent.asked[at],) if at >= 0 else candidates.positions(number)
         cells = float(max(candidates.cells.max(), *candidates.domain.shape))
-        within = noise_within(measured.scale, self._fail) / SCORE_GRID + _rounding(cells)
+        within = self._total.distance_within(measured.scale, self._fail) + _rounding(cells)
         sets = len(candidates) + len(self._extent.asked)
         noisy = float(measured.noisy[0])
         above = slack / SCORE_GRID + _rounding(cells)
@@ -336,13 +350,14 @@ class _Bounds:
     ) -> Error:
         """`noisy`, `stddev`: grains; `within`, `above`: records."""
         total, distance = self._total, noisy / SCORE_GRID
-        slack = within + total.off + self._floats
+        slack = within + self._floats
         least, most = total.records - total.off, total.records + total.off
         low = min(max((distance - slack) / most, 0.0), 2.0) if most > 0 else 0.0
         high = min(max((distance + above + slack) / least, low), 2.0) if least > 0 else 2.0
         records = max(total.records, 1.0)
         estimate = min(max(distance / records, low), high)
-        stderr = math.hypot(stddev / SCORE_GRID, (1 + estimate) * total.stderr) / records
+        counted = total.noise.stddev if total.noise is not None else 0.0
+        stderr = math.hypot(stddev / SCORE_GRID, (1 + estimate) * counted) / records
         return Error(what, order, attributes, sets, estimate, stderr, low, high)
 
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from statistics import NormalDist
+
+import numpy as np
 
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.privacy.session import NoiseScale
 
-STEPS = 200
-"""Of a bisection: beyond what a float can tell."""
+TRIED = np.linspace(1e-4, 1 - 1e-4, 4000)
+"""Parameters of Chernoff's bound, of which each gives a bound that holds."""
+FINE = 5.0
+"""From this standard deviation on a discrete Gaussian is a rounded one."""
 
 
 def noise_within(scale: NoiseScale, failure: float, draws: int = 1) -> float:
@@ -19,26 +24,44 @@ def noise_within(scale: NoiseScale, failure: float, draws: int = 1) -> float:
     Gaussian: P[X >= m] <= P[N >= m - 1] for every whole m (Canonne, Kamath, Steinke 2020, tail bounds), so
     the normal quantile and one unit hold a draw. Several draws are had at scales of thousands of units alone,
     where the discrete Gaussian is the rounded one but for a probability below 10^-100 (Poisson summation),
-    and rounding moves their mean by half a unit at most. Laplace(b): P[|X| >= m] = 2 e^(-m/b) / (1 +
-    e^(-1/b)), so b ln(1 / failure) and one unit hold a draw; of several, Chernoff's bound, for whose best
-    parameter t there is a closed form: the discrete noise's moments E[e^tX] are at most those of the
-    continuous one, 1 / (1 - t^2 b^2).
+    and rounding moves their mean by half a unit at most.
+    Laplace(b): P[|X| >= m] = 2 e^(-m/b) / (1 + e^(-1/b)), so b ln(1 / failure) and one unit hold a draw; of
+    several, see `sum_within`.
     """
-    if scale.composition is Composition.ZCDP:
-        return -NormalDist().inv_cdf(failure / 2) * scale.value / math.sqrt(draws) + 1
-    if draws == 1:
+    if draws == 1 and scale.composition is Composition.PURE:
         return scale.value * math.log(1 / failure) + 1
-    low, high = 0.0, draws * (math.log(2 / failure) + 1) * 2
-    for _ in range(STEPS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if _laplace_tail(middle, draws) <= failure else (middle, high)
-    return high / draws * scale.value + 1
+    return sum_within([scale.value / draws] * draws, scale.composition, failure) + 1
 
 
-def _laplace_tail(total: float, draws: int) -> float:
-    """At least the probability that so many draws of Laplace(1) add up to `total` or more either way."""
-    t = total / (draws + math.hypot(draws, total))
-    return 2 * math.exp(-draws * math.log1p(-t * t) - t * total)
+def sum_within(scales: Sequence[float], composition: Composition, failure: float) -> float:
+    """What a sum of independent continuous noises of these scales is away from 0, but with probability
+    `failure`.
+
+    Gaussians add up to one. Laplace: Chernoff's bound, P[|sum| >= w] <= 2 e^(-t w) / prod (1 - t^2 b^2) for
+    every t below all 1 / b; it holds for discrete noise as well, whose moments E[e^tX] are at most those of
+    the continuous one.
+    """
+    if composition is Composition.ZCDP:
+        return -NormalDist().inv_cdf(failure / 2) * math.hypot(*scales)
+    t = TRIED / max(scales)
+    moments = -sum(np.log1p(-((t * b) ** 2)) for b in scales)
+    return float(((math.log(2 / failure) + moments) / t).min())
+
+
+def both_within(one: NoiseScale, draws: int, other: NoiseScale, failure: float) -> float:
+    """What |X| + |Y| is at most, but with probability `failure`: X is the mean of so many `draws` of noise at
+    scale `one`, which is far finer than its unit, and Y whole-numbered noise at scale `other`.
+
+    |X| + |Y| is the larger of |X + Y| and |X - Y|, and each is a sum of independent noises, as both are
+    symmetric: each gets half of the probability. A discrete Gaussian of standard deviation 5 is the rounded
+    one but for a probability below 10^-200; so both together are rounded by less than a unit. Where that does
+    not hold, or gains nothing, each of the two has half of the probability for itself.
+    """
+    apart = noise_within(one, failure / 2, draws) + noise_within(other, failure / 2)
+    if one.composition is Composition.ZCDP and other.value < FINE:
+        return apart
+    scales = [one.value / draws] * draws + [other.value]
+    return min(apart, sum_within(scales, one.composition, failure / 2) + 1)
 
 
 def winner_within(scale: float, failure: float, candidates: int) -> float:

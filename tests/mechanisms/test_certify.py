@@ -21,8 +21,9 @@ from factored_mwem.accounting.unit import Neighbours, Unit
 from factored_mwem.criteria import Criterion
 from factored_mwem.mechanisms import certify as module
 from factored_mwem.mechanisms.certify import Prices, Released, certify, check_certificate, extent_of
-from factored_mwem.mechanisms.tails import noise_within, winner_within
+from factored_mwem.mechanisms.tails import both_within, noise_within, winner_within
 from factored_mwem.privacy.counts import PrivateRows
+from factored_mwem.privacy.distances import SCORE_GRID
 from factored_mwem.privacy.session import NoiseScale, Session
 from factored_mwem.workload.candidates import Candidates
 
@@ -57,6 +58,21 @@ def test_a_mean_of_draws_is_within_its_tail(composition: Composition, draws: int
         within = noise_within(NoiseScale(scale, composition), failure, draws)
         assert total[np.abs(at) > within].sum() <= failure
         assert total[np.abs(at) > 0.5 * within].sum() > failure
+
+
+@both
+@pytest.mark.parametrize("scales", [(40.0, 0.5), (30.0, 6.0), (8.0, 25.0)])
+def test_two_noises_are_within_their_tail(composition: Composition, scales: tuple[float, float]) -> None:
+    """The exact distribution of |X| + |Y|, X in hundredths of a unit."""
+    one, other = scales
+    x, y = np.arange(-60_000, 60_001), np.arange(-500, 501)
+    mass_x, mass_y = PMF[composition](one * 100, x), PMF[composition](other, y)
+    for failure in (0.05, 1e-3):
+        noises = NoiseScale(one, composition), 1, NoiseScale(other, composition)
+        for share, holds in ((1.0, True), (0.6, False)):
+            within = share * both_within(*noises, failure)
+            outside = [mass_x[np.abs(x) / 100 + abs(v) > within].sum() for v in y.tolist()]
+            assert (float(mass_y @ outside) <= failure) is holds
 
 
 @both
@@ -126,17 +142,28 @@ class Corner(FakeNoise):
 
     def __init__(self, composition: Composition, rng: np.random.Generator, families: int) -> None:
         self.rng, self.fail = rng, FAILURE / families
+        self.total: NoiseScale | None = None
+        self.moved = 0
         super().__init__(composition, winner=self.least, offset=self.far)
 
     def far(self, values: np.ndarray, scale: float) -> np.ndarray:
-        fail = self.fail / (len(values) if len(values) > 1 else 1)
-        within = int(noise_within(NoiseScale(scale, self.composition), fail))
+        noise, signs = NoiseScale(scale, self.composition), self.rng.choice([-1, 1], len(values))
+        if values[0] < SCORE_GRID and self.total is None and len(values) == 1:  # the number of rows
+            self.total = noise
+            self.moved = int(self.rng.random() * noise_within(noise, self.fail))
+            return values + signs * self.moved
+        within = self.room(noise, self.fail / (len(values) if len(values) > 1 else 1), 1)
+        moved = signs * within
         if len(values) > 1:  # together they may not move their mean beyond its own tail
-            mean = noise_within(NoiseScale(scale, self.composition), self.fail, len(values))
-            signs = self.rng.choice([-1, 1], len(values))
-            noise = signs * within
-            return values + np.rint(noise * min(1.0, mean / max(abs(noise.mean()), 1))).astype(np.int64)
-        return values + self.rng.choice([-1, 1]) * within
+            moved = moved * min(1.0, self.room(noise, self.fail, len(values)) / max(abs(moved.mean()), 1))
+        return values + np.floor(moved).astype(np.int64)
+
+    def room(self, noise: NoiseScale, fail: float, draws: int) -> float:
+        """Grains that are left for noise where the number of rows is off already."""
+        if self.total is None:
+            return noise_within(noise, fail, draws) - 1
+        records = NoiseScale(noise.value / SCORE_GRID, noise.composition)
+        return max(both_within(records, draws, self.total, fail) - self.moved, 0.0) * SCORE_GRID - 1
 
     def least(self, scores: np.ndarray, scale: float) -> int:
         near = scores >= scores.max() - winner_within(scale, self.fail, len(scores))
@@ -189,9 +216,9 @@ def test_bounds_hold_for_every_noise_within_its_tails(
 
 def test_with_half_the_tails_they_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
     def half(*given: Any) -> float:
-        return noise_within(*given) / 2
+        return both_within(*given) / 2
 
-    monkeypatch.setattr(module, "noise_within", half)
+    monkeypatch.setattr(module, "both_within", half)
     with pytest.raises(AssertionError):
         check_bounds(Unit(), Composition.ZCDP, 3)
 

@@ -12,7 +12,7 @@ import pytest
 
 from factored_mwem import Release, release
 from factored_mwem.mechanisms import certify as module
-from factored_mwem.mechanisms.tails import noise_within
+from factored_mwem.mechanisms.tails import both_within
 from factored_mwem.privacy.session import NoiseScale
 
 RELEASES = 240
@@ -82,8 +82,8 @@ def test_bounds_hold_as_often_as_they_say(case: str) -> None:
 def test_those_of_a_third_of_the_noise_do_not(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Half of it would be seen less surely: bounds hold together for all noises at their worst."""
 
-    def third(scale: NoiseScale, failure: float, draws: int = 1) -> float:
-        return noise_within(NoiseScale(scale.value / 3, scale.composition), failure, draws)
+    def third(one: NoiseScale, draws: int, other: NoiseScale, failure: float) -> float:
+        return both_within(one, draws, other, failure) / 3
 
-    monkeypatch.setattr(module, "noise_within", third)
+    monkeypatch.setattr(module, "both_within", third)
     assert covered(**CASES[case]) < LEAST
