@@ -13,7 +13,7 @@
     draft, evaluate, Errors        NOT PRIVATE: a first domain for review; how far off a release is
     verify, Verified               NOT PRIVATE: whether the promise holds on the owner's own table
     FmwemError                     any refusal: InputError (Ambiguous, Changed, Lost, RolledBack),
-                                   BudgetExceeded, NothingLearnt, ResourceError (Busy)
+                                   BudgetExceeded, NothingLearnt, NotAccepted, ResourceError (Busy)
 
 A synthetic table that answers all two-way marginals, from a path or any data frame:
 
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         FmwemError,
         InputError,
         Lost,
+        NotAccepted,
         NothingLearnt,
         ResourceError,
         RolledBack,
@@ -75,9 +76,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Ambiguous", "Attribute", "BudgetExceeded", "Busy", "Cap", "Changed", "Domain", "Errors", "FmwemError",
-    "InputError", "LedgerFile", "Lost", "Manifest", "Marginal", "Neighbours", "NothingLearnt", "Planned",
-    "Policy", "Progress", "Release", "ResourceError", "RolledBack", "Verified", "Workload", "create_ledger",
-    "draft", "evaluate", "learn", "open_ledger", "plan", "push_down", "release", "show_progress", "verify",
+    "InputError", "LedgerFile", "Lost", "Manifest", "Marginal", "Neighbours", "NotAccepted", "NothingLearnt",
+    "Planned", "Policy", "Progress", "Release", "ResourceError", "RolledBack", "Verified", "Workload",
+    "create_ledger", "draft", "evaluate", "learn", "open_ledger", "plan", "push_down", "release",
+    "show_progress", "verify",
 ]  # fmt: skip
 _HOME = {
     "Attribute": "domain.attribute", "Cap": "accounting.cap", "Domain": "domain.domain",

@@ -184,6 +184,24 @@ class NothingLearnt(FmwemError):
     exit_code = 3
 
 
+class NotAccepted(FmwemError):
+    """A release whose certificate does not say what was asked of it: nothing is written.
+
+    What was spent counts, and its message was paid for.
+
+    >>> import pyarrow as pa
+    >>> from factored_mwem import NotAccepted, release
+    >>> people = pa.table({"age": [31, 45] * 50})
+    >>> try:
+    ...     release(people, 1, domain={"age": 100}, certificate=0.1, accept=["mean1 <= 0.001"])
+    ... except NotAccepted as error:
+    ...     print(error.exit_code, error.budget_spent)
+    3 True
+    """
+
+    exit_code = 3
+
+
 class ResourceError(FmwemError):
     """More cells, memory or disk than the limits allow.
 

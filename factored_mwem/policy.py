@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, TypedDict, Unpack
@@ -20,6 +20,7 @@ from pydantic import (
 
 from factored_mwem.accounting.accountant import Budget
 from factored_mwem.accounting.unit import Neighbours, Unit
+from factored_mwem.criteria import Criterion
 from factored_mwem.domain.dialect import Dialect
 from factored_mwem.errors import InputError, shown
 
@@ -68,6 +69,9 @@ class Choices(TypedDict, total=False):
     neighbours: Neighbours | Literal["add-remove", "replace"]
     contributions: int
     privacy_id: str | None
+    certificate: float | None
+    accept: Sequence[str]
+    tries: int
     records: Literal["checked", "lines", "multiline"]
     delimiter: str | None
     encoding: str | None
@@ -103,6 +107,10 @@ class Policy(BaseModel):
     with line breaks into quotes ("multiline"). How such a file is written, `delimiter` to `time_zone` say,
     or where None its header and the domain file.
 
+    `certificate`: the share of the budget that measures the error of the released rows. `accept`: what those
+    errors must be, such as "mean3 <= 0.15", for there to be a release; up to `tries` are made, each with an
+    equal part of the budget, and the first that will do is released.
+
     >>> from factored_mwem import Policy
     >>> Policy.of(epsilon=0.5, delta=1e-6, contributions=3)
     Policy(epsilon=0.5, delta=1e-06, contributions=3)
@@ -115,6 +123,9 @@ class Policy(BaseModel):
     neighbours: Neighbours = Neighbours.ADD_REMOVE
     contributions: StrictInt = Field(default=1, ge=1, le=10**9)
     privacy_id: str | None = None
+    certificate: float | None = Field(default=None, gt=0, le=0.5)
+    accept: tuple[str, ...] = Field(default=(), max_length=1000)
+    tries: StrictInt = Field(default=1, ge=1, le=100)
     records: Literal["checked", "lines", "multiline"] = "checked"
     delimiter: str | None = None
     encoding: str | None = None
@@ -153,7 +164,13 @@ class Policy(BaseModel):
     def _fits(self) -> Policy:
         if isinstance(self.rounds, int) and self.rounds < 1:
             raise ValueError(f"rounds={self.rounds}: at least one, or 'adaptive'")
-        _ = self.dialect
+        _ = self.dialect, self.criteria
+        if self.accept and self.certificate is None:
+            raise ValueError(
+                "accept needs a certificate, which measures what is accepted: give certificate=0.03"
+            )
+        if self.tries > 1 and not self.accept:
+            raise ValueError(f"tries={self.tries}: without accept the first try would do; give accept, too")
         given = [name for name, value in MWEM_ONLY.items() if getattr(self, name) != value]
         if self.engine == "tree" and given:
             raise ValueError(f"{given[0]}={getattr(self, given[0])!r} needs engine='mwem'")
@@ -183,6 +200,11 @@ class Policy(BaseModel):
     def dialect(self) -> Dialect:
         """How a text file is written, as far as the policy says."""
         return Dialect(**{name: getattr(self, name) for name in Dialect.model_fields})
+
+    @property
+    def criteria(self) -> tuple[Criterion, ...]:
+        """What the certificate must say for there to be a release."""
+        return tuple(map(Criterion.parse, self.accept))
 
     @property
     def cells(self) -> int:

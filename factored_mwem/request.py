@@ -9,6 +9,7 @@ import os
 import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from numbers import Integral
 from pathlib import Path
 from typing import Any, Unpack
@@ -80,6 +81,21 @@ class Request:
     @property
     def budget(self) -> Budget:
         return self.policy.budget(learn_domain=self.declared is None)
+
+    @property
+    def certifying(self) -> Fraction:
+        """What all certificates may spend together."""
+        return self.budget.amount * Fraction(self.policy.certificate or 0)
+
+    @property
+    def fitting_all(self) -> Budget:
+        """What the certificates leave of the budget; all, where there are none."""
+        return self.budget.part(self.budget.amount - self.certifying)
+
+    @property
+    def fitting(self) -> Budget:
+        """An equal part of that for each try."""
+        return self.budget.part((self.budget.amount - self.certifying) / self.policy.tries)
 
     @property
     def parameters(self) -> dict[str, Any]:

@@ -195,11 +195,12 @@ INSIDERS = (
     "PrivateRows.recode",
     "PrivateRows.foresee",
     "PrivateRows.answer",
+    "PrivateRows.compare",
     "PrivateRows.public_total",
 )
 """What handles sealed contents: Sealed itself, the steps that seal them again, in another domain, with the
-counts of candidates or the answers to questions, and the one that tells the number of rows where it is
-public.
+counts of candidates, the answers to questions or the distances to public tables, and the one that tells the
+number of rows where it is public.
 """
 OPENERS = {
     ("privacy.session", "Session.select"),
@@ -329,7 +330,9 @@ WHO_SAYS = {
         "backends.spark_rows",
         "backends.sql",
         "privacy.counts",
+        "pipeline.certificate",  # of released rows, which are public
     },
+    "paid_by": {"privacy.session", "pipeline.attempts"},
     "bounded": {
         "backends.source",
         "backends.spark",
@@ -340,9 +343,10 @@ WHO_SAYS = {
     },
     "bound_contributions": {"tables.contributions", "backends.source"},
     "OpenDPNoise": {"privacy.noise", "pipeline.release", "pipeline.learn_domain", "verifier.watch"},
-    "public_total": {"privacy.counts", "privacy.session", "mechanisms.total"},
+    "public_total": {"privacy.counts", "privacy.session", "mechanisms.total", "mechanisms.certify"},
     "Rows": {
         "privacy.counts",
+        "privacy.distances",
         "privacy.residuals",
         "pipeline.binned_errors",
         "verifier.sheet",
@@ -354,8 +358,8 @@ WHO_SAYS = {
 NO_WAY_ROUND = {"__getstate__", "__dict__", "__getattribute__", "get_referents", "attrgetter", "f_locals"}
 GETATTR = ("workload.workload",)
 """Where a workload's kinds are asked for by their keys."""
-BEGINS = ("pipeline.release", "pipeline.learn_domain")
-"""Where an accountant and a session begin."""
+BEGINS = ("pipeline.release", "pipeline.learn_domain", "accounting.accountant")
+"""Where an accountant and a session begin; a part of an accountant is one that may spend less."""
 AUDITED = ("mechanisms.", "model.", "privacy.", "workload.", "pipeline.describe")
 
 
@@ -608,6 +612,7 @@ PLANTED = [
     ),
     ("no_way_round", "mechanisms.learn", "def f(table):\n    return profile(table, ['a'])"),
     ("no_way_round", "mechanisms.tree", "def f(session, d):\n    return session.recode(d, {})"),
+    ("no_way_round", "mechanisms.rounds", "def f(s):\n    return s.paid_by(s.accountant.whole)"),
     (
         "one_draw",
         "privacy.discover",

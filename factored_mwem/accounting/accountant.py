@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
@@ -126,6 +126,10 @@ class Budget:
         kept = Fraction(delta) * discovery_share
         return cls(epsilon, delta, Composition.ZCDP, largest_rho(epsilon, Fraction(delta) - kept), kept)
 
+    def part(self, amount: Fraction) -> Budget:
+        """The same promise, of which only `amount` may be spent, rounded down to the grid of costs."""
+        return replace(self, amount=min(grid_down(amount), self.amount))
+
     @property
     def unit(self) -> str:
         return "rho" if self.composition is Composition.ZCDP else "epsilon"
@@ -155,11 +159,13 @@ def largest_rho(epsilon: float | Fraction, delta: Fraction) -> Fraction:
 class Accountant:
     """The entries so far and their exact sum.
 
-    `opening` runs before the first entry: a ledger file then reserves the whole budget.
+    `opening` runs before the first entry: a ledger file then reserves the whole budget. What a part of it may
+    spend is decided when the part is made (`part`); its entries are entries of the `whole`, too.
     """
 
     budget: Budget
     opening: Callable[[], None] = lambda: None
+    whole: Accountant | None = None
     entries: list[Charge] = field(default_factory=list)
     spent: Fraction = Fraction(0)
     spent_delta: Fraction = Fraction(0)
@@ -175,11 +181,22 @@ class Accountant:
         if entry.delta > left_delta:
             why = f"{what} costs delta {float(entry.delta):.6g}, but {float(left_delta):.6g} of it is left"
             raise BudgetExceeded(f"{why}; raise --delta", asked=entry.delta, left=left_delta)
-        if not self.entries:
+        if self.whole is not None:
+            self.whole.charge(entry)  # first: what is refused there was not spent here
+        elif not self.entries:
             self.opening()
         self.spent += cost
         self.spent_delta += entry.delta
         self.entries.append(entry)
+
+    def part(self, amount: Fraction) -> Accountant:
+        """An accountant that may spend `amount` of this one, and nothing beyond."""
+        return Accountant(self.budget.part(amount), whole=self)
+
+    @property
+    def root(self) -> Accountant:
+        """The accountant that this one is a part of in the end."""
+        return self if self.whole is None else self.whole.root
 
     @property
     def left(self) -> Fraction:

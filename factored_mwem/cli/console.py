@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskProgressColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
+from factored_mwem.cli.certificate_text import planned_text
 from factored_mwem.pipeline.progress import measured, show_progress, visible
 
 if TYPE_CHECKING:
@@ -134,6 +135,7 @@ def forecast_text(found: Forecast, rows: int, unit: str) -> str:
         f"candidates  {found.candidates:,} marginals; {over}the largest has {found.largest_marginal:,} cells",
         f"memory      at most about {found.memory_megabytes:,.0f} MB above the interpreter's own",
         *plan,
+        *(f"certificate {line}" for line in planned_text(found.certificate)),
         *([f"warning     {found.warning}"] if found.warning else []),
         "no row was read and nothing was spent",
     ]

@@ -38,7 +38,7 @@ app.add_typer(workload_app, name="workload", rich_help_panel=BEFORE)
 app.add_typer(ledger_app, name="ledger", rich_help_panel=BOOKS)
 
 ASKED = (Group.ASKED, Group.DOMAIN, Group.READING)
-PROMISED = (*ASKED, Group.PRIVACY, Group.EFFORT)
+PROMISED = (*ASKED, Group.PRIVACY, Group.CERTIFICATE, Group.EFFORT)
 EXAMPLES = (
     "fmwem release people.csv --marginals 2",
     "fmwem release people.csv --label income --epsilon 0.5 -o half.parquet",

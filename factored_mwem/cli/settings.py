@@ -44,14 +44,15 @@ class Group(Enum):
 
     ASKED = 1, "What must come out right"
     PRIVACY = 2, "Privacy"
-    DOMAIN = 3, "Domain"
-    LEARNING = 4, "Domain"
-    READING = 5, "Reading the table"
-    EFFORT = 6, "Resources"
-    OUTPUT = 7, "Output"
-    SAMPLING = 8, "Output"
-    BOOKS = 9, "Books"
-    CONFIG = 10, "Other"
+    CERTIFICATE = 3, "Certificate"
+    DOMAIN = 4, "Domain"
+    LEARNING = 5, "Domain"
+    READING = 6, "Reading the table"
+    EFFORT = 7, "Resources"
+    OUTPUT = 8, "Output"
+    SAMPLING = 9, "Output"
+    BOOKS = 10, "Books"
+    CONFIG = 11, "Other"
 
     @property
     def panel(self) -> str:
@@ -228,6 +229,24 @@ POLICY_FLAGS = {
         Group.PRIVACY,
         str,
         "Column that names the person: at most --contributions rows of each are kept, the column is dropped.",
+    ),
+    "certificate": Flag(
+        Group.CERTIFICATE,
+        float,
+        "Share of the budget, such as 0.03, that measures the error of the released rows, with bounds.  "
+        "[default: none]",
+    ),
+    "accept": Flag(
+        Group.CERTIFICATE,
+        list[str],
+        "Release only if the certificate says so: 'mean3 <= 0.15', 'worst <= 0.8' or 'column NAME <= 0.1'.",
+        example='"mean3 <= 0.15"',
+    ),
+    "tries": Flag(
+        Group.CERTIFICATE,
+        int,
+        "Releases that may be tried until one is accepted; each gets an equal part of the budget.  "
+        "[default: 1]",
     ),
     "lines": Flag(Group.READING, bool, "Text files: every line is a record, whatever its quotes."),
     "multiline": Flag(

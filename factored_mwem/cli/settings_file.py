@@ -90,6 +90,8 @@ def examples(title: str, names: Sequence[str]) -> dict[str, Any]:
         "ranges": [f"{first}:1000"],
         "parities": 2,
         "privacy_id": first,
+        "certificate": 0.03,
+        "accept": ["mean2 <= 0.15"],
         "delimiter": ",",
         "encoding": "utf-8",
         "decimal": ".",

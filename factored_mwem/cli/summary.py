@@ -11,13 +11,14 @@ import textwrap
 from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from factored_mwem.cli.certificate_text import certificate_text
 from factored_mwem.cli.console import lined, piece, rows_in_words
 from factored_mwem.errors import some_names
 from factored_mwem.tables.targets import LocalFile
 
 if TYPE_CHECKING:
     from factored_mwem.cli.jobs import Done
-    from factored_mwem.pipeline.manifest import Certificate, Manifest
+    from factored_mwem.pipeline.manifest import Manifest
 
 MOST_WARNINGS, MOST_LETTERS = 3, 160
 """Of a table with hundreds of columns a summary shows the worst; the manifest has them all."""
@@ -68,7 +69,7 @@ def promise(manifest: Manifest) -> list[str]:
 def expectation(manifest: Manifest) -> list[str]:
     """How far off the rows are expected to be, as far as public facts say."""
     if manifest.certificate is not None:
-        return _certified(manifest.certificate)
+        return certificate_text(manifest.certificate)
     found = _noise_of_columns(manifest)
     if not found:
         return []
@@ -79,28 +80,6 @@ def expectation(manifest: Manifest) -> list[str]:
         f"noise moves the share of one value of a column by about {_percent(mean)} of all rows{most}; "
         "several columns together are less sure"
     ]
-
-
-def _certified(certificate: Certificate) -> list[str]:
-    """A line for each order, for the worst column and the worst set; L1 distances, 0 to 2."""
-    sure = f"{certificate.confidence:.0%} sure"
-    columns = [e for e in certificate.errors if e.what == "column"]
-    chosen = [e for e in certificate.errors if e.what == "mean"]
-    chosen += sorted(columns, key=lambda e: -e.estimate)[:1]
-    chosen += [e for e in certificate.errors if e.what == "worst"]
-    lines = []
-    for e in chosen:
-        names = piece(some_names(e.attributes))
-        what = {
-            "mean": f"marginals of {e.order}",
-            "column": f"worst column, {names}",
-            "worst": f"worst, {names}",
-        }
-        lines.append(f"{what[e.what]}: off by {e.estimate:.3g} ({e.low:.3g} to {e.high:.3g}, {sure}; 0 to 2)")
-    if certificate.criteria:
-        met = piece(", ".join(certificate.criteria))
-        lines.append(f"accepted by {met}, at try {certificate.tried} of at most {certificate.tries}")
-    return lines
 
 
 def _noise_of_columns(manifest: Manifest) -> dict[str, float]:

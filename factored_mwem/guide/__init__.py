@@ -18,6 +18,7 @@ TOPICS = {
     "learning": "a table that nobody described: what is found out, at what cost, and once for many releases",
     "workloads": "what must come out right: marginals, labels, cubes, ranges, parities",
     "planning": "epsilons side by side before any is spent, and the epsilon of an error",
+    "certificate": "how far off the released rows are, measured inside the budget, and what is refused",
     "ledger": "one budget for all releases of a table, and runs that pay once",
     "reach": "tables of any size where they are: streams, standard input, databases",
     "spark": "tables that a Spark cluster reads, and rows that it draws",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from factored_mwem.errors import COMPLETE, Changed, FmwemError, InputError, Lost, ResourceError
+from factored_mwem.errors import COMPLETE, Changed, FmwemError, InputError, Lost, NotAccepted, ResourceError
 
 GOES_ON = {
     True: "run the same command again: it goes on from what was measured",
@@ -43,6 +43,8 @@ def outlook(
         return False, STAYS_SPENT
     if not journaled:
         return False, PAYS_AGAIN
+    if isinstance(error, NotAccepted):  # from the journal it would be so again
+        return False, STAYS_SPENT
     too_large = drawing and isinstance(error, ResourceError) and not error.retryable
     if isinstance(error, MemoryError) or too_large:
         return False, MAY_BEAR

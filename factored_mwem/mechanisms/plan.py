@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,6 +15,7 @@ from factored_mwem.backends.source import Source, Spill
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError, ResourceError
+from factored_mwem.mechanisms.certify import check_certificate, extent_of
 from factored_mwem.mechanisms.first_domain import OTHER
 from factored_mwem.mechanisms.learn import Learnt
 from factored_mwem.mechanisms.limits import (
@@ -39,6 +41,11 @@ from factored_mwem.tables.derive import check_rules as check_types
 from factored_mwem.tables.kinds import kind_of
 from factored_mwem.workload.candidates import Candidates
 from factored_mwem.workload.workload import Workload
+
+BYTES_A_CERTIFIED_CELL = 32.0
+"""Counts of the private and of the released rows, of a batch of these, and in grains."""
+MAX_CERTIFIED_CELLS = 2.0**27
+"""Of all marginals that are certified: 4 GB with what counting takes beside them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,10 +96,17 @@ class Scope:
         workload.check(names)
         if not self.visible.text:
             workload.check_kinds({name: kind_of(self.visible.schema.field(name)) for name in names})
+        for criterion in self.request.policy.criteria:
+            if criterion.column is not None and criterion.column not in names:
+                raise InputError(f"--accept {criterion.text.strip()!r}: there is no such column")
         if names and not workload.asked:
             fixed = {"categories": [OTHER], "constraints": {"required": True}}
             least = Domain(Attribute.model_validate({"name": name, **fixed}) for name in names)
-            fitting(workload, least, self.request.policy, self.machine)
+            candidates, _, _ = fitting(workload, least, self.request.policy, self.machine)
+            for criterion in self.request.policy.criteria:
+                if criterion.what == "mean" and not (candidates.orders == criterion.order).any():
+                    what = f"no marginals of {criterion.order} columns are asked for"
+                    raise InputError(f"--accept {criterion.text.strip()!r}: {what}")
 
     def bounded(self) -> Source:
         """The private table with at most `contributions` rows of each person, where a column names them.
@@ -139,11 +153,28 @@ class Plan:
         queries = None
         if policy.engine == "mwem" and request.workload.asked:
             queries = Queries.of(request.workload, candidates)
-        return cls(request, domain, schema, candidates, left_out, limits, queries, learning)
+        plan = cls(request, domain, schema, candidates, left_out, limits, queries, learning)
+        if policy.certificate is not None:
+            plan._check_certificate()
+        return plan
+
+    def _check_certificate(self) -> None:
+        policy, budget = self.policy, self.request.budget
+        extent = extent_of(self.candidates, self.certified_cells, range(len(self.candidates)))
+        cost = self.request.certifying / policy.tries
+        check_certificate(extent, policy.criteria, cost, policy.unit, budget.composition)
 
     @property
     def policy(self) -> Policy:
         return self.request.policy
+
+    @property
+    def certified_cells(self) -> float:
+        """Cells of marginals that a certificate counts at most, by the memory that rounds may take for
+        theirs.
+        """
+        memory = self.limits.memory if self.limits is not None else math.inf
+        return min(memory / BYTES_A_CERTIFIED_CELL, MAX_CERTIFIED_CELLS)
 
     @property
     def measured(self) -> tuple[Measurement, ...]:
@@ -161,7 +192,7 @@ class Plan:
 
     def course(self, total: Total) -> Course:
         """What can be decided only once the number of rows is known, be it public, noisy or assumed."""
-        policy, budget, candidates = self.policy, self.request.budget, self.candidates
+        policy, budget, candidates = self.policy, self.request.fitting, self.candidates
         if self.limits is None:
             questions = len(self.queries) if self.queries is not None else None
             return choose_rounds(candidates, policy, budget, total.records, questions=questions)

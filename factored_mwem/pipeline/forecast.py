@@ -18,6 +18,7 @@ from factored_mwem.mechanisms.shares import TOTAL_SHARE, discovery_share, initia
 from factored_mwem.mechanisms.sweep import NO_SWEEP, choose_sweep
 from factored_mwem.mechanisms.total import Total
 from factored_mwem.mechanisms.tree import hierarchies
+from factored_mwem.pipeline.attempts import CertificateForecast, forecast_certificate
 from factored_mwem.policy import TUNED
 from factored_mwem.privacy.counts import bytes_of
 from factored_mwem.privacy.discover import value_threshold
@@ -46,6 +47,7 @@ class Forecast:
     swept: int
     predicted_error: float | None
     warning: str | None
+    certificate: CertificateForecast | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,8 @@ class LearningForecast:
 
 def forecast_learning(scope: Scope, rows: int) -> LearningForecast:
     """The forecast where no domain is declared, for a table of about `rows` rows."""
-    policy, budget, visible = scope.request.policy, scope.request.budget, scope.visible
+    policy, visible = scope.request.policy, scope.visible
+    budget = scope.request.fitting_all
     if not budget.delta:
         raise InputError("no domain is declared and --delta is 0: see `fmwem domain draft`")
     names = [name for name in visible.schema.names if scope.columns is None or name in scope.columns]
@@ -76,7 +79,7 @@ def forecast_learning(scope: Scope, rows: int) -> LearningForecast:
 
 def forecast(plan: Plan, rows: int) -> Forecast:
     """The forecast for a table of about `rows` rows (a guess: a release goes on from a noisy count)."""
-    policy, domain, candidates, budget = plan.policy, plan.domain, plan.candidates, plan.request.budget
+    policy, domain, candidates, budget = plan.policy, plan.domain, plan.candidates, plan.request.fitting
     unit, composition = policy.unit, budget.composition
     course = plan.course(Total.assumed(float(rows), unit))
     left = budget.amount * (1 if unit.total_is_public else 1 - TOTAL_SHARE)
@@ -109,6 +112,7 @@ def forecast(plan: Plan, rows: int) -> Forecast:
         swept=len(sweep.views),
         predicted_error=alone[-1] if alone else None,
         warning=plan.late,
+        certificate=forecast_certificate(plan, float(rows)),
     )
 
 

@@ -126,13 +126,24 @@ class MeasuredQuestion(_Part):
 
 class CertifiedError(_Part):
     """An error of the released rows, measured afresh with noise of its own: the L1 distance of shares, from 0
-    to 2, of all marginals asked for of an `order` ("mean"), of a "column", or of the "worst" of them all.
-    `low` and `high` hold it with the certificate's confidence.
+    to 2, between a marginal of the private table and of the released rows, both in the codes of the domain.
+    Of the marginals asked for of an `order` (the "mean"), of a "column", or of the "worst" of them all, whose
+    columns a noisy maximum has named.
+
+    All `low` and `high` of a certificate hold their errors at once with its confidence, whatever the model
+    did; those of the worst hold the largest error there is, and that of the columns named. `stderr` is of
+    `estimate`.
     """
 
     what: Literal["mean", "column", "worst"]
     order: int
     attributes: tuple[str, ...] = ()
+    sets: int = 1
+    """How many marginals it is the mean, or the worst, of;"""
+    asked: int = 1
+    """and how many there would have been: where they take too much memory, those counted are a public random
+    sample, and the statement is about these.
+    """
     estimate: float
     stderr: float
     low: float
@@ -141,7 +152,8 @@ class CertifiedError(_Part):
 
 class Certificate(_Part):
     """Errors of the release, paid for with a `share` of the budget. With `criteria`, the release is the first
-    of up to `tries` that met them, this one being number `tried`.
+    of up to `tries` that met them, this one being number `tried`: no upper bound is above what was asked. The
+    bounds of all tries hold at once with the `confidence`, so choosing among them changes nothing.
     """
 
     share: float

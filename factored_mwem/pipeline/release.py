@@ -12,18 +12,18 @@ from factored_mwem.accounting.accountant import Accountant
 from factored_mwem.backends.source import Source
 from factored_mwem.crashpoints import reach
 from factored_mwem.domain.domain import Domain
-from factored_mwem.errors import NothingLearnt
+from factored_mwem.errors import NotAccepted, NothingLearnt
 from factored_mwem.kernels.warmup import warm_up
 from factored_mwem.ledger.run import Booking, Run
 from factored_mwem.mechanisms.learn import learn
 from factored_mwem.mechanisms.limits import Machine
 from factored_mwem.mechanisms.plan import Plan, Scope
-from factored_mwem.mechanisms.registry import MECHANISMS
 from factored_mwem.mechanisms.result import Progress, Report
+from factored_mwem.pipeline.attempts import first_accepted, number_of_rows
 from factored_mwem.pipeline.describe import describe
 from factored_mwem.pipeline.manifest import today, versions
 from factored_mwem.pipeline.result import Release
-from factored_mwem.policy import DEFAULT_MAX_ROWS, Choices, Policy
+from factored_mwem.policy import Choices, Policy
 from factored_mwem.privacy.noise import Noise, OpenDPNoise
 from factored_mwem.privacy.session import Session
 from factored_mwem.request import Request
@@ -99,7 +99,10 @@ def make(
     noise = run.noise(noise or OpenDPNoise(request.budget.composition), accountant)
     # Public facts: what can be refused is refused here.
     scope = Scope.of(request, Machine(*pinned["machine"]))
-    session = Session(accountant, policy.unit, noise, spill=scope.spill)
+    paying = accountant  # what is kept for the certificate, nothing else can spend
+    if policy.certificate is not None:
+        paying = accountant.part(request.fitting_all.amount)
+    session = Session(paying, policy.unit, noise, spill=scope.spill)
     plan = Plan.of(scope, scope.domain) if scope.domain is not None else None
     if policy.engine == "tree":
         warm_up()
@@ -109,13 +112,18 @@ def make(
     else:
         session, plan = _learnt(session, table, scope, run)
     session = session.foresee(plan.candidates)
-    fitted = MECHANISMS[policy.engine](session, plan, _noted(report))  # ---- ... to here
+    try:
+        attempt = first_accepted(session, plan, _noted(report), pinned["seed"])  # ---- ... to here
+    except NotAccepted:
+        run.drawn(accountant)
+        raise
     run.drawn(accountant)
     reach("after fit")
+    fitted = attempt.fitted
     manifest = describe(plan, fitted, accountant, run, created=pinned["created"])
+    manifest = manifest.model_copy(update={"certificate": attempt.certificate})
     spent = manifest.guarantee.spent_epsilon
     log.info("measured in %d rounds; spent epsilon %.6g of %g", fitted.rounds, spent, policy.epsilon)
-    rows = min(round(fitted.model.total), DEFAULT_MAX_ROWS) if request.rows is None else request.rows
     return Release(
         plan.domain,
         fitted.model,
@@ -123,7 +131,7 @@ def make(
         fitted.measurements,
         fitted.residuals,
         manifest,
-        rows=rows,
+        rows=number_of_rows(request, fitted.model),
         seed=pinned["seed"],
     )
 
@@ -144,10 +152,11 @@ def _learnt(session: Session, table: Source, scope: Scope, run: Run) -> tuple[Se
     """
     workload, policy = scope.request.workload, scope.request.policy
     try:
-        learnt = learn(session, table, scope.columns, policy, needed=workload.columns)
+        needed = workload.columns | {c.column for c in policy.criteria if c.column is not None}
+        learnt = learn(session, table, scope.columns, policy, needed=needed)
         log.info("learnt the domain of %d columns, left out %r", len(learnt.domain), [*learnt.dropped])
         return learnt.session, Plan.of(scope, learnt.domain, learnt)
     except NothingLearnt:
         if run.charged:
-            run.drawn(session.accountant)
+            run.drawn(session.accountant.root)
         raise

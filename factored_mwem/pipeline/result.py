@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,9 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from factored_mwem.crashpoints import reach
+from factored_mwem.domain.domain import Domain
 from factored_mwem.domain.levels import View
 from factored_mwem.errors import InputError
 from factored_mwem.files import IfExists
+from factored_mwem.model.forest import Forest
 from factored_mwem.model.sampling import Batches, aims_of
 from factored_mwem.pipeline import model_file
 from factored_mwem.pipeline.manifest import Manifest
@@ -36,6 +38,18 @@ def generator(seed: int, batch: int) -> np.random.Generator:
     2^32 would be the first batch of seed + 2^32 * b.
     """
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(batch,)))
+
+
+def aims_for(
+    workload: Workload, domain: Domain, model: Forest, rows: int, policy: Mapping[str, Any]
+) -> list[View]:
+    """The marginals asked for, which rows are refined towards; engine mwem leaves them as drawn. `policy`: as
+    a manifest holds it.
+    """
+    if policy["engine"] == "mwem":
+        return []
+    limit = policy["max_memory"]
+    return aims_of(workload.candidates(domain), model, rows, float(limit) if limit else math.inf)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -76,18 +90,9 @@ class Release(Contents):
     def drawn(self, rows: int | None = None, seed: int | None = None) -> Batches:
         """The release's own rows, or others, as yet to be drawn."""
         rows, seed = self.rows if rows is None else rows, self.seed if seed is None else seed
-        made = (self.model, self.domain, self.schema, rows, partial(generator, seed))
-        return Batches(*made, self._aims(rows))
-
-    def _aims(self, rows: int) -> list[View]:
-        """The marginals asked for, which rows are refined towards; engine mwem leaves them as drawn."""
-        if self.manifest.policy["engine"] == "mwem":
-            return []
-        workload = Workload.from_dict(self.manifest.workload)
-        limit = self.manifest.policy["max_memory"]
-        return aims_of(
-            workload.candidates(self.domain), self.model, rows, float(limit) if limit else math.inf
-        )
+        policy, workload = self.manifest.policy, Workload.from_dict(self.manifest.workload)
+        aims = aims_for(workload, self.domain, self.model, rows, policy)
+        return Batches(self.model, self.domain, self.schema, rows, partial(generator, seed), aims)
 
     def sample(self, rows: int, *, seed: int | None = None) -> pa.Table:
         """`rows` fresh rows; the same ones for the same `seed`."""

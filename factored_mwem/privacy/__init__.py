@@ -75,6 +75,14 @@ the table. It moves by no more than the answers behind it: k or
 2 k for a marginal; where questions of several kinds compete, the largest of their kinds counts for all. A
 public weight of at most 1 makes a score move less, never more.
 
+Certifying. The rows that will be released are public before they are: a model made of noisy answers, and a
+seed. `PrivateRows.compare` seals the distances of the private marginals to those of these rows;
+`Session.measure` and `Session.select` read them as they read everything. distances.py has their sensitivity.
+The certificate's part of the budget is an accountant of its own (`Accountant.part`), and so is the fit's:
+neither can spend what is the other's, and the charges of both are charges of the one that the ledger knows.
+Up to r tries are r such pairs of parts, all within the budget that was reserved; which of them is released,
+and that none is, follows from noisy numbers that were charged for.
+
 Learning a domain. `discover` reads each column through its profile, how often each value comes, which is
 sealed in the statement that makes it. A row has one value, and by it alone one kind, one key at most (its
 number, moment or text) and one cell at most of a public grid: so votes, counts of values and cells are

@@ -26,14 +26,11 @@ from factored_mwem.domain.levels import Levels, View, padded
 from factored_mwem.errors import ResourceError
 from factored_mwem.kernels.counting import MAX_COUNT
 from factored_mwem.kernels.scoring import Answers, Coarser, Counts, distances
+from factored_mwem.privacy.distances import SCORE_GRID, Distances, Reference, sensitivity_of
 from factored_mwem.tables.source import Private
 from factored_mwem.workload.candidates import Candidates
 from factored_mwem.workload.queries.base import Questions
 
-SCORE_GRID = 2**20
-"""Scores count records in units of 2^-20, so that model answers become integers and the sensitivity stays
-exact.
-"""
 SCORE_CUTOFF = 2.0**40
 """A model's total and a penalty are cut off here before they become scores: beyond 2^42 they would overflow,
 and the sensitivity with them.
@@ -326,6 +323,12 @@ class PrivateRows(Sealed):
         """The same rows' answers to all questions of these kinds, still sealed."""
         return PrivateAnswers(self._contents, domain, kinds)
 
+    def compare(self, reference: Reference) -> PrivateErrors:
+        """The distances of the same rows to public tables over the levels of the domain itself, still
+        sealed. At most one pass.
+        """
+        return PrivateErrors(Distances(self._contents, reference), self.names, reference)
+
     def public_total(self, unit: Unit) -> int | None:
         """The number of rows where all neighbouring tables share it; else None."""
         return int(self._contents.marginal(())[0]) if unit.total_is_public else None
@@ -356,6 +359,41 @@ class PrivateCounts(PrivateRows):
 
     def score_sensitivity(self, unit: Unit) -> int:
         """How far a score moves (records) between neighbours: the model's side of it is public."""
+        return unit.l1_of_score
+
+
+class PrivateErrors(Sealed):
+    """The distances of the private marginals to public tables, see distances.py.
+
+    What can be measured: ("columns", 0), the distance of every column; ("mean", k), the mean over the
+    candidates of k attributes; ("set", i), the distance of what `scores` lists at i. Answers are in grains.
+    """
+
+    __slots__ = ("_asked", "_candidates", "names")
+
+    def __init__(self, distances: Distances, names: Sequence[str], reference: Reference) -> None:
+        super().__init__(distances)
+        self.names = tuple(names)
+        self._candidates, self._asked = reference.candidates, reference.asked
+
+    def positions(self, what: tuple[str, int]) -> tuple[int, ...]:
+        """The attributes that a measurement is about."""
+        kind, number = what
+        if kind != "set":
+            return tuple(range(len(self.names)))
+        sets = len(self._candidates)
+        return self._candidates.positions(number) if number < sets else (self._asked[number - sets],)
+
+    def subject(self, what: tuple[str, int]) -> tuple[str, ...]:
+        """The names of the attributes that a measurement is about."""
+        return tuple(self.names[a] for a in self.positions(what))
+
+    def sensitivity(self, what: tuple[str, int], unit: Unit, composition: Composition) -> int:
+        """Squared L2 norm (pure: L1 norm) of what one person changes, see distances.py."""
+        return sensitivity_of(len(self.names) if what[0] == "columns" else 1, unit, composition)
+
+    def score_sensitivity(self, unit: Unit) -> int:
+        """How far a distance moves (records) between neighbours: the other side of it is public."""
         return unit.l1_of_score
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -19,14 +19,18 @@ from factored_mwem.domain.domain import Domain
 from factored_mwem.kernels.scoring import Answers
 from factored_mwem.privacy.counts import (
     SCORE_CUTOFF,
-    SCORE_GRID,
     PrivateAnswers,
     PrivateCounts,
+    PrivateErrors,
     PrivateRows,
     Sealed,
 )
+from factored_mwem.privacy.distances import SCORE_GRID
 from factored_mwem.privacy.noise import Noise
 from factored_mwem.workload.candidates import Candidates
+
+Stage = Literal["select", "measure", "certify"]
+"""What a charge was for, as the ledger's entries name it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +118,12 @@ class Session:
         """The same session, told which marginals may be counted: see `PrivateRows.foresee`."""
         return replace(self, _rows=self.rows.foresee(candidates))
 
+    def paid_by(self, accountant: Accountant) -> Session:
+        """The same session, paid by another part of the same budget."""
+        if accountant.root is not self.accountant.root:
+            raise AssertionError("an accountant of another release")
+        return replace(self, accountant=accountant)
+
     def recode(self, domain: Domain, codes: Mapping[str, np.ndarray]) -> Session:
         """The same session with its rows in another domain, of some of the columns: `codes[name]: int64[old
         code]` are the new ones.
@@ -149,11 +159,12 @@ class Session:
 
     def select(
         self,
-        sealed: PrivateCounts | PrivateAnswers,
-        answers: Answers | np.ndarray,
+        sealed: PrivateCounts | PrivateAnswers | PrivateErrors,
+        answers: Answers | np.ndarray | None,
         eligible: Eligible,
         *,
         cost: Fraction,
+        stage: Stage = "select",
     ) -> int:
         """The candidate among `eligible` that the model answers worst, by noisy maximum. Cost: `cost`.
 
@@ -165,16 +176,23 @@ class Session:
         mechanism = selecting(self.composition)
         sensitivity = sealed.score_sensitivity(self.unit) * SCORE_GRID
         scale = scale_for(mechanism, cost, sensitivity=sensitivity)
-        contents = self._unseal(sealed, Charge("select", mechanism, (), scale, sensitivity))
+        contents = self._unseal(sealed, Charge(stage, mechanism, (), scale, sensitivity))
         penalty = np.rint(np.minimum(eligible.penalty, SCORE_CUTOFF) * SCORE_GRID).astype(np.int64)
         scores = contents.scores(answers)[eligible.which] - penalty
         if eligible.weights is not None:
             scores = weighted(scores, eligible.weights)
         return int(eligible.which[self.noise.select(scores, scale=scale)])
 
-    def measure(self, sealed: PrivateRows | PrivateAnswers, what: Any, *, cost: Fraction) -> Measurement:
+    def measure(
+        self,
+        sealed: PrivateRows | PrivateAnswers | PrivateErrors,
+        what: Any,
+        *,
+        cost: Fraction,
+        stage: Stage = "measure",
+    ) -> Measurement:
         """Discrete noise on every true answer. Of rows, `what` is the variables of a marginal (none: the
-        number of rows); of answers, the number of a question. Cost: `cost`.
+        number of rows); of answers, the number of a question; of errors, see PrivateErrors. Cost: `cost`.
 
         Sensitivity: as `sealed` says; of a marginal L1 k (add-remove) or 2 k (replace), L2 k or sqrt(2) k,
         whatever the number of cells. Source: HLM12 Fig. 1 step 2(b) and section 3.3; noise: Canonne, Kamath,
@@ -182,7 +200,7 @@ class Session:
         """
         sensitivity = sealed.sensitivity(what, self.unit, self.composition)
         scale = noise_for(cost, sensitivity, self.composition)
-        charge = Charge("measure", additive(self.composition), sealed.subject(what), scale.value, sensitivity)
+        charge = Charge(stage, additive(self.composition), sealed.subject(what), scale.value, sensitivity)
         contents = self._unseal(sealed, charge)
         about = sealed.positions(what)
         return Measurement(about, self.noise.add(contents.exact(what), scale=scale.value), scale)

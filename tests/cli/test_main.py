@@ -455,7 +455,7 @@ def test_the_engine_is_chosen_by_flag_variable_or_file(here: Path, fmwem: Fmwem)
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("colour = 1", "unknown key 'colour'; known are columns"),
+        ("colour = 1", "unknown key 'colour'; known are accept"),
         ("[epsilon]\nx = 1", "epsilon=a dict"),
         ('marginals = "3"', "marginals = '3' must be a whole number"),
         ("marginals = true", "must be a whole number"),
@@ -494,7 +494,7 @@ def test_variables_nobody_knows_are_errors(here: Path, fmwem: Fmwem) -> None:
     ):  # none of them would have an effect
         done = fmwem("release", "t.csv", "--marginals", 1, **{name: "1"})
         assert done.code == 2
-        assert f"unknown environment variable {name}; known are FMWEM_COLUMNS" in done.err
+        assert f"unknown environment variable {name}; known are FMWEM_ACCEPT" in done.err
     assert fmwem("check", "t.csv", "--marginals", 1, FMWEM_EPSILON="much").code == 2
 
 

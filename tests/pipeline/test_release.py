@@ -417,7 +417,7 @@ def test_rows_that_are_not_drawn_are_said(
     assert not any(
         "--rows" in warning for warning in release(table, 1, domain=domain, epsilon=5.0).manifest.warnings
     )
-    for module in ("release", "describe"):
+    for module in ("attempts", "describe"):
         monkeypatch.setattr(f"factored_mwem.pipeline.{module}.DEFAULT_MAX_ROWS", ROWS // 2)
     made = release(table, 1, domain=domain, epsilon=5.0)
     assert made.rows == ROWS // 2

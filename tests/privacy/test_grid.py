@@ -42,14 +42,22 @@ PARAMETERS = {
     "select_share",
     "initial_share",
     "time_budget",
+    "certificate",
+    "confidence",
+    "estimate",
+    "stderr",
+    "low",
+    "high",
 }
 """Where a manifest may hold a number that is not whole: what a person chose, what follows from the price, and
-bounds, which are looked at below; shares of noisy counts.
+bounds, which are looked at below; shares of noisy counts; a certificate's errors, which are noisy whole
+numbers of grains over a noisy whole number of rows.
 """
 CASES: dict[str, dict[str, Any]] = {
     "at once": {},
     "in rounds": {"rounds": 5, "max_cells": 200},
     "pure": {"delta": 0.0},
+    "certificate": {"certificate": 0.1, "accept": ["worst <= 1.9"]},
     "replace": {"neighbours": "replace", "contributions": 2},
     "mwem": {"engine": "mwem", "rounds": 4},
     "histogram": {"engine": "mwem", "rounds": 2, "initial": "histogram"},

@@ -25,6 +25,7 @@ from audit.verify.matrix import (
     Configuration,
     Person,
     at_once,
+    certified,
     configuration,
     crowded,
     domain_of,
@@ -82,6 +83,7 @@ QUICK = (
     (configuration("mwem", Person("add-remove", 3), "quoted csv", learnt=True), ("discover kind",)),
     (at_once("replace", 1, "arrow"), ("measure 2 attributes",)),
     (at_once("add-remove", 3, "arrow", delta=0.0), ("measure total", "measure 2 attributes")),
+    (certified("mwem", Person("add-remove", 1), "csv", delta=0.0), ()),
     *((made, ()) for made in crowded()),
 )
 """Configurations, and the stages that must come close to what was charged for them: a check that never does

@@ -219,7 +219,16 @@ def matrix() -> list[Configuration]:
             found.append(
                 configuration("tree", person, source, workload, delta=delta, rounds=None, epsilon=8.0)
             )
+    for engine, relation, delta in itertools.product(("tree", "mwem"), RELATIONS, (1e-9, 0.0)):
+        found.append(certified(engine, Person(relation, 3), next(sources), delta=delta))
+    found.append(certified("tree", Person("add-remove", 3, by_id=True), "csv", learnt=True))
     return [*found, *crowded()]
+
+
+def certified(engine: str, person: Person, source: str, **more: Any) -> Configuration:
+    """With a certificate of the released rows."""
+    made = configuration(engine, person, source, certificate=0.2, **more)
+    return replace(made, name=f"{made.name}, certified")
 
 
 def at_once(relation: str, k: int, source: str, *, delta: float = 1e-9) -> Configuration:

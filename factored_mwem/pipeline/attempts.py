@@ -1,0 +1,129 @@
+"""Attempts: models fitted and rows drawn until one meets what was asked of it; without criteria, once.
+
+Tries are paid for by plain composition: each gets an equal part of the budget beforehand, and what was
+released is chosen by noisy numbers that all were paid for, which is post-processing. Private selection (Liu
+and Talwar 2019; Papernot and Steinke 2022) lets a try of pure differential privacy cost half the budget
+however many there are, if it stops at random: worse than composition for one try, the same for two, and from
+three on the noise is 2 / r of composition's r-fold. Under zCDP, the default, r tries make the noise sqrt(r)
+times as large; there is no such theorem for rho, and selection by way of pure epsilon would price every
+Gaussian as Laplace. A random stop would also refuse releases that meet what was asked. So composition it is,
+exact in fractions.
+
+A domain that is learnt is learnt once, for all tries; each try is everything after that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from factored_mwem.errors import NotAccepted
+from factored_mwem.mechanisms.certify import CONFIDENCE, Extent, Prices, extent_of, widths_of
+from factored_mwem.mechanisms.plan import Plan
+from factored_mwem.mechanisms.registry import MECHANISMS
+from factored_mwem.mechanisms.result import Fitted, Report
+from factored_mwem.model.forest import Forest
+from factored_mwem.model.sampling import Batches
+from factored_mwem.pipeline.certificate import make_certificate, unmet
+from factored_mwem.pipeline.manifest import Certificate
+from factored_mwem.pipeline.result import aims_for, generator
+from factored_mwem.policy import DEFAULT_MAX_ROWS
+from factored_mwem.privacy.session import Session
+from factored_mwem.request import Request
+
+SAMPLE = 2**32
+"""The number of the generator that draws which marginals are certified: no batch of rows has it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Attempt:
+    """What is released."""
+
+    fitted: Fitted
+    certificate: Certificate | None = None
+
+
+def first_accepted(session: Session, plan: Plan, report: Report, seed: int) -> Attempt:
+    """The first attempt that meets what the policy accepts. `session` may spend what all fits cost together.
+
+    NotAccepted, in words that were paid for, where none does.
+    """
+    policy, request = plan.policy, plan.request
+    fit = MECHANISMS[policy.engine]
+    if policy.certificate is None:
+        return Attempt(fit(session, plan, report))
+    extent = certified(plan, seed)
+    each = session.left / policy.tries
+    missing: list[str] = []
+    for number in range(1, policy.tries + 1):
+        paying = session if policy.tries == 1 else session.paid_by(session.accountant.part(each))
+        fitted = fit(paying, plan, report)
+        apart = session.paid_by(session.accountant.root.part(request.certifying / policy.tries))
+        rows = rows_of(plan, fitted.model, seed)
+        certificate = make_certificate(apart, extent, rows, policy, plan.modelled, number)
+        missing = unmet(policy.criteria, certificate)
+        if not missing:
+            return Attempt(fitted, certificate)
+    tries = "the release" if policy.tries == 1 else f"none of {policy.tries} tries"
+    verb = "does not meet" if policy.tries == 1 else "met what was asked; the last failed"
+    raise NotAccepted(f"{tries} {verb} {'; '.join(missing)}; nothing was written")
+
+
+def certified(plan: Plan, seed: int = 0) -> Extent:
+    """What is certified under a plan: public, and the same for every attempt of a run."""
+    most = plan.certified_cells
+    everything = extent_of(plan.candidates, most)
+    if everything.complete:
+        return everything
+    return extent_of(
+        plan.candidates, most, generator(seed, SAMPLE).permutation(len(plan.candidates)).tolist()
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateForecast:
+    """What certificates will cost, all tries together, and how wide the bounds of one will be, about, for
+    small errors: of the mean of each order, of a column, of the worst (below and above it). `each`: the share
+    of the budget that a try's model has; `marginals`: those that are counted of those `asked` for.
+    """
+
+    share: float
+    tries: int
+    each: float
+    means: dict[int, float]
+    column: float
+    worst: tuple[float, float]
+    marginals: int
+    asked: int
+
+
+def forecast_certificate(plan: Plan, rows: float) -> CertificateForecast | None:
+    """The forecast for a table of about so many rows; None where no certificate is asked for."""
+    policy, budget = plan.policy, plan.request.budget
+    if policy.certificate is None:
+        return None
+    extent = certified(plan)
+    prices = Prices.of(plan.request.certifying / policy.tries, extent, policy.unit, budget.composition)
+    widths = widths_of(prices, extent, policy.unit, budget.composition, rows, (1 - CONFIDENCE) / policy.tries)
+    return CertificateForecast(
+        share=policy.certificate,
+        tries=policy.tries,
+        each=(1 - policy.certificate) / policy.tries,
+        means=widths.means,
+        column=widths.column,
+        worst=widths.worst,
+        marginals=len(extent.candidates) + len(extent.asked),
+        asked=sum(extent.wanted.values()),
+    )
+
+
+def rows_of(plan: Plan, model: Forest, seed: int) -> Batches:
+    """The rows that a release of this model writes."""
+    rows, policy = number_of_rows(plan.request, model), plan.policy.model_dump(mode="json")
+    aims = aims_for(plan.request.workload, plan.domain, model, rows, policy)
+    return Batches(model, plan.domain, plan.schema, rows, partial(generator, seed), aims)
+
+
+def number_of_rows(request: Request, model: Forest) -> int:
+    """How many rows are released: as many as asked, else the noisy count."""
+    return min(round(model.total), DEFAULT_MAX_ROWS) if request.rows is None else request.rows

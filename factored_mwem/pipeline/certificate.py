@@ -1,0 +1,91 @@
+"""Certificate: the released rows drawn and counted as they will be written, their errors measured, and what
+that says of the criteria for a release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from factored_mwem.backends.codes import Codes
+from factored_mwem.backends.datavectors import Axis
+from factored_mwem.criteria import Criterion
+from factored_mwem.domain.domain import Domain
+from factored_mwem.mechanisms.certify import CONFIDENCE, Error, Extent, Released, certify
+from factored_mwem.model.sampling import Batches
+from factored_mwem.pipeline.manifest import Certificate, CertifiedError
+from factored_mwem.policy import Policy
+from factored_mwem.privacy.session import Session
+from factored_mwem.tables.codec import encode
+
+
+def count_rows(rows: Batches, modelled: Domain, extent: Extent) -> Released:
+    """How often each cell comes in the rows, read back from the values that are written, by the rules that
+    the private table was read by. A batch is in memory at a time.
+    """
+    candidates = extent.candidates
+    axes = [Axis(a, None, size) for a, size in enumerate(modelled.shape)]
+    columns = [np.zeros(size, dtype=np.int64) for size in modelled.shape]
+    tables = np.zeros(int(candidates.offsets[-1]), dtype=np.int64)
+    for batch in rows:
+        codes = [encode(attribute, batch.column(attribute.name)) for attribute in modelled]
+        for a, size in enumerate(modelled.shape):
+            columns[a] += np.bincount(codes[a], minlength=size)
+        if len(candidates):
+            held = Codes(codes, modelled.shape)
+            tables += held.exact_counts(axes, candidates.members, candidates.offsets)
+    return Released(rows.rows, tuple(columns), tables)
+
+
+def make_certificate(
+    session: Session, extent: Extent, rows: Batches, policy: Policy, modelled: Domain, tried: int
+) -> Certificate:
+    """The certificate of these rows, for all that the session may spend: that of try number `tried`.
+
+    With several tries the bounds of all of them hold together, so those of the one that is released do.
+    """
+    assert policy.certificate is not None  # as of every release that is certified
+    failure = (1 - CONFIDENCE) / policy.tries
+    found = certify(session, extent, count_rows(rows, modelled, extent), failure)
+    return Certificate(
+        share=policy.certificate,
+        confidence=CONFIDENCE,
+        errors=tuple(_stated(error, extent, modelled.names) for error in found),
+        criteria=policy.accept,
+        tries=policy.tries,
+        tried=tried,
+    )
+
+
+def _stated(error: Error, extent: Extent, names: Sequence[str]) -> CertifiedError:
+    wanted = extent.wanted.get(error.order, 0) if error.what == "mean" else sum(extent.wanted.values())
+    return CertifiedError(
+        what=error.what,
+        order=error.order,
+        attributes=tuple(names[a] for a in error.attributes),
+        sets=error.sets,
+        asked=1 if error.what == "column" else wanted,
+        estimate=error.estimate,
+        stderr=error.stderr,
+        low=error.low,
+        high=error.high,
+    )
+
+
+def unmet(criteria: Sequence[Criterion], certificate: Certificate) -> list[str]:
+    """What fails, in words: the criteria whose error may be larger, as far as the certificate knows."""
+    found = []
+    for criterion in criteria:
+        error = next(e for e in certificate.errors if _is_of(e, criterion))
+        if not error.high <= criterion.most:
+            found.append(f"{criterion.text.strip()} (it is {error.estimate:.3g}, at most {error.high:.3g})")
+    return found
+
+
+def _is_of(error: CertifiedError, criterion: Criterion) -> bool:
+    if error.what != criterion.what:
+        return False
+    if criterion.what == "column":
+        return error.attributes == (criterion.column,)
+    return criterion.what == "worst" or error.order == criterion.order

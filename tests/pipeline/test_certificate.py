@@ -1,0 +1,381 @@
+"""Certificates of whole releases: what they are about, what they cost, what they refuse, and that a run which
+goes on says the same.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from support.commands import Fmwem
+from support.fakes import FakeNoise
+from support.runs import died, entries, go, state
+
+from factored_mwem import InputError, NotAccepted, Policy, Workload, evaluate, verify
+from factored_mwem.accounting.cap import Cap
+from factored_mwem.accounting.conversion import Composition
+from factored_mwem.accounting.unit import Neighbours
+from factored_mwem.backends import source as sources
+from factored_mwem.backends.codes import Codes
+from factored_mwem.ledger.file import LedgerFile
+from factored_mwem.mechanisms.certify import Released
+from factored_mwem.pipeline import attempts, certificate
+from factored_mwem.pipeline.manifest import Certificate
+from factored_mwem.pipeline.release import make
+from factored_mwem.pipeline.result import Release
+from factored_mwem.privacy import distances, session
+from factored_mwem.request import Request
+
+CODES = {"a": 4, "b": 3, "c": 5, "d": 2}
+
+
+def table(rows: int = 600) -> pa.Table:
+    rng = np.random.default_rng(8)
+    a = rng.integers(0, 4, rows)
+    values = {"a": a, "b": (a + rng.integers(0, 2, rows)) % 3, "c": rng.integers(0, 5, rows), "d": a // 2}
+    return pa.table(values)
+
+
+def made_of(noise: FakeNoise | None = None, source: Any = None, workload: Any = 3, **choices: Any) -> Release:
+    source = table() if source is None else source
+    given: dict[str, Any] = {"domain": CODES, "certificate": 0.1, "sample_seed": 3, **choices}
+    return make(Request.of(source, workload, **given), noise=noise or FakeNoise())
+
+
+def certificate_of(made: Release) -> Certificate:
+    found = made.manifest.certificate
+    assert found is not None
+    return found
+
+
+CASES: dict[str, dict[str, Any]] = {
+    "at once": {},
+    "rounds": {"rounds": 5, "max_cells": 60},
+    "mwem": {"engine": "mwem", "rounds": 4},
+    "replace": {"neighbours": "replace"},
+    "few rows": {"rows": 37},
+    "many rows": {"rows": 140_000, "rounds": 2},
+    "singles": {"workload": 1},
+    "label": {"workload": Workload.label("d") + Workload.of([("a", "b", "c")])},
+    "cube, mwem": {"workload": Workload.cube("a", "b", "c", order=2), "engine": "mwem", "rounds": 3},
+}
+
+
+def check_says_the_truth(case: str) -> None:
+    """Without noise every estimate is the error that evaluate finds in the rows."""
+    made = made_of(**CASES[case])
+    rows = made.to_arrow()
+    candidates = Workload.from_dict(made.manifest.workload).candidates(made.domain)
+    errors = {}
+    for c in range(len(candidates)):
+        names = candidates.clique(c)
+        known = evaluate(
+            table().select(names), rows.select(names), len(names), domain=made.domain, columns=[*names]
+        )
+        errors[tuple(sorted(names))] = known.by_order[len(names)][1]
+    found = certificate_of(made)
+    for error in found.errors:
+        names = tuple(sorted(error.attributes))
+        if error.what == "mean":
+            expected = np.mean([e for axes, e in errors.items() if len(axes) == error.order])
+        elif error.what == "worst":
+            expected = max(errors.values())
+            assert errors[names] == pytest.approx(expected, abs=1e-5)
+        else:
+            expected = evaluate(table(), rows, 1, domain=made.domain, columns=[*names]).by_order[1][1]
+        assert error.estimate == pytest.approx(expected, abs=1e-5), error
+        assert error.low <= error.estimate <= error.high
+    assert {e.attributes[0] for e in found.errors if e.what == "column"} == {*CODES}
+
+
+@pytest.mark.parametrize("case", list(CASES))
+def test_a_certificate_says_the_truth_of_the_rows(case: str) -> None:
+    check_says_the_truth(case)
+
+
+def test_one_of_the_model_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """37 rows are far from the model that they were drawn from."""
+
+    def of_model(rows: Any, modelled: Any, extent: Any) -> Released:
+        tables = rows.model.marginals([extent.candidates.positions(c) for c in range(len(extent.candidates))])
+        singles = tuple(rows.model.marginal((a,)) for a in range(len(modelled)))
+        return Released(round(rows.model.total), singles, np.concatenate([*tables]))
+
+    monkeypatch.setattr(certificate, "count_rows", of_model)
+    with pytest.raises(AssertionError):
+        check_says_the_truth("few rows")
+
+
+def test_of_a_learnt_domain_too() -> None:
+    rows = pa.table({"name": ["x", "y", "z"] * 2000, "age": [*range(20, 80)] * 100})
+    made = made_of(source=rows, workload=2, domain=None, epsilon=5.0)
+    known = evaluate(rows, made.to_arrow(), 2, domain=made.domain).by_order
+    found = {e.order: e.estimate for e in certificate_of(made).errors if e.what == "mean"}
+    assert found == {k: pytest.approx(mean, abs=1e-5) for k, (mean, _) in known.items()}
+
+
+def certified_share(made: Release) -> float:
+    return sum(stage.share for stage in made.manifest.stages if stage.stage == "certify")
+
+
+def check_shares(share: float, **choices: Any) -> None:
+    made = made_of(certificate=share, **choices)
+    assert certified_share(made) == pytest.approx(share, abs=1e-9)
+    others = sum(stage.share for stage in made.manifest.stages if stage.stage != "certify")
+    assert others <= 1 - share + 1e-12
+    assert made.manifest.recompute() == made.manifest.guarantee.spent_epsilon <= 1
+
+
+@pytest.mark.parametrize("case", ["at once", "rounds", "mwem", "replace", "singles"])
+@pytest.mark.parametrize("delta", [0.0, 1e-9])
+def test_the_share_is_kept_and_nothing_else_can_have_it(case: str, delta: float) -> None:
+    """Charges of the certificate come last, are its share of the budget, and the fit does with the rest."""
+    composition = Composition.ZCDP if delta else Composition.PURE
+    check_shares(0.07, noise=FakeNoise(composition), delta=delta, **CASES[case])
+
+
+def test_rounds_that_eat_the_reserve_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a mistake in a mechanism would take, the accountant refuses, before a certificate is drawn."""
+    left = session.Session.left.fget
+    assert left is not None
+    monkeypatch.setattr(session.Session, "left", property(lambda self: self.accountant.root.left))
+    with pytest.raises(Exception, match="of the budget is left"):
+        made_of()
+
+
+def test_a_certificate_is_none_unless_asked_for() -> None:
+    made = made_of(certificate=None)
+    assert made.manifest.certificate is None and certified_share(made) == 0
+
+
+REFUSED = [
+    ({"accept": ["mean2 <= 0.1"], "certificate": None}, "accept needs a certificate"),
+    ({"tries": 2}, "without accept the first try would do"),
+    ({"accept": ["mean2 < 0.1"]}, "--accept 'mean2 < 0.1': write mean1"),
+    ({"accept": ["median <= 0.1"]}, "write mean1"),
+    ({"accept": ["mean2 <= 2"]}, "below 2"),
+    ({"accept": ["mean2 <= 1e"]}, "write mean1"),
+    ({"accept": ["mean2 <= 0.1"], "tries": 0}, "tries=0"),
+    ({"certificate": 0.6}, "certificate=0.6"),
+    ({"certificate": 0.0}, "certificate=0.0"),
+    ({"accept": ["mean4 <= 0.1"]}, "no marginals of 4 columns are asked for"),
+    ({"accept": ["column e <= 0.1"]}, "the release models no such column"),
+    ({"accept": ["column e <= 0.1"], "domain": None}, "there is no such column"),
+    ({"accept": ["mean5 <= 0.1"], "domain": None}, "no marginals of 5 columns are asked for"),
+    ({"epsilon": 1e-12}, "would be of no use"),
+]
+
+
+@pytest.mark.parametrize(("choices", "why"), REFUSED, ids=[str(n) for n in range(len(REFUSED))])
+def test_what_makes_no_sense_is_refused_before_anything_is_spent(choices: Any, why: str) -> None:
+    fake = FakeNoise()
+    with pytest.raises(Exception, match=why) as refused:
+        made_of(fake, **choices)
+    assert not fake.calls
+    assert "\n" not in str(refused.value)
+
+
+def worse(first: int) -> FakeNoise:
+    """Noise that makes the first so many means of pairs look as bad as can be."""
+    seen = [0]
+
+    def offset(values: np.ndarray, scale: float) -> np.ndarray:
+        if len(values) == 1 and values[0] > 10**6:  # grains: a mean, or the worst
+            seen[0] += 1
+            return values + (2**30 if seen[0] <= first else 0)
+        return values
+
+    return FakeNoise(offset=offset)
+
+
+EASY = {
+    "epsilon": 50.0,
+    "accept": ["mean2 <= 0.5", " column a <= .9"],
+    "rounds": 3,
+    "max_cells": 60,
+    "rows": 600,
+}
+
+
+def test_the_first_try_that_will_do_is_released() -> None:
+    first = certificate_of(made_of(worse(0), **EASY, tries=3))
+    assert (first.tried, first.tries, first.criteria) == (1, 3, ("mean2 <= 0.5", " column a <= .9"))
+    made = made_of(worse(1), **EASY, tries=3)
+    found = certificate_of(made)
+    assert found.tried == 2
+    assert made.manifest.stages[-1].stage == "certify"
+    assert certified_share(made) == pytest.approx(0.1 * 2 / 3, abs=1e-9)  # of two tries
+    others = sum(stage.share for stage in made.manifest.stages if stage.stage != "certify")
+    assert others == pytest.approx(0.9 * 2 / 3, abs=1e-3)
+
+
+def test_bounds_of_several_tries_are_wider() -> None:
+    """The same certificate, at the same price, must be surer of itself where there may be three of them."""
+    alone = certificate_of(made_of(**EASY | {"accept": ["mean2 <= 1.5"]}))
+    of_three = certificate_of(made_of(**EASY | {"accept": ["mean2 <= 1.5"]}, tries=3, certificate=0.3))
+    for one, other in zip(alone.errors, of_three.errors, strict=True):
+        assert other.high - other.estimate > one.high - one.estimate
+
+
+def test_none_that_will_do_is_refused_with_what_was_paid_for() -> None:
+    with pytest.raises(NotAccepted, match="none of 2 tries met what was asked") as refused:
+        made_of(worse(99), **EASY, tries=2)
+    assert refused.value.exit_code == 3 and "mean2 <= 0.5 (it is" in str(refused.value)
+    with pytest.raises(NotAccepted, match=r"the release does not meet mean3 <= \.0001"):
+        made_of(accept=["mean3 <= .0001"])
+
+
+def test_the_upper_bound_is_what_counts() -> None:
+    high = next(e.high for e in certificate_of(made_of()).errors if (e.what, e.order) == ("mean", 2))
+    assert certificate_of(made_of(accept=[f"mean2 <= {high + 1e-6}"])).tried == 1
+    with pytest.raises(NotAccepted):
+        made_of(accept=[f"mean2 <= {high - 1e-6}"])
+
+
+def books(folder: Path) -> Path:
+    path = folder / "ledger"
+    LedgerFile.create(path).add("t", Cap.of(2.0, 1e-9), Neighbours.ADD_REMOVE, 1)
+    return path
+
+
+@pytest.mark.parametrize("nth", [2, 9, 13])
+def test_a_run_that_died_goes_on_to_the_same_certificate(tmp_path: Path, nth: int) -> None:
+    kept = books(tmp_path)
+    died(kept, "after journal", nth, certificate=0.1, sample_seed=3)
+    made, run, noise = go(kept, certificate=0.1, sample_seed=3)
+    assert run.resumed > 0 and state(kept) == ["finished"]
+    (tmp_path / "other").mkdir()
+    whole, _, once = go(books(tmp_path / "other"), certificate=0.1, sample_seed=3)
+    assert certificate_of(made) == certificate_of(whole)
+    assert len(noise.calls) + run.resumed == len(once.calls)
+
+
+def test_a_refused_run_stays_spent_and_is_refused_again_for_nothing(tmp_path: Path) -> None:
+    kept, asked = books(tmp_path), {"certificate": 0.1, "accept": ["mean2 <= 0.0001"], "sample_seed": 3}
+    again = FakeNoise(offset=lambda values, _: values + np.arange(len(values)) % 3)
+    for noise in (None, again):
+        with pytest.raises(NotAccepted) as refused:
+            go(kept, noise=noise, **asked)
+        assert refused.value.budget_spent and not refused.value.retryable
+        assert "stays spent" in str(refused.value.advice)
+    assert not again.calls
+    (entry,) = entries(kept)
+    assert entry.state == "failed" and entry.spent is not None
+    assert entry.spent.amount == pytest.approx(Policy.of(epsilon=1.0).budget(learn_domain=False).amount)
+
+
+def test_the_command_line_says_it(here: Path, fmwem: Fmwem) -> None:
+    asked = ("release", "t.csv", "--marginals", 2, "--certificate", 0.2)
+    told = fmwem(*asked)
+    assert told.code == 0 and "mean error of" in told.err and "all bounds hold at 95%" in told.err
+    told = fmwem(*asked, "--accept", "mean2 <= 0.0001", "--tries", 2, "-o", "new.parquet")
+    assert told.code == 3 and "none of 2 tries" in told.err and "budget was spent" in told.err
+    assert not [*here.glob("new*")]
+    told = fmwem(
+        "check", "t.csv", "--marginals", 2, "--certificate", 0.2, "--accept", "worst <= 1", "--tries", 2
+    )
+    assert told.code == 0 and "up to 2 tries, each with 40.0% of the budget" in told.out
+    (here / "c.toml").write_text('certificate = 0.2\naccept = ["mean2 <= 0.0001"]\n')
+    assert fmwem("release", "t.csv", "--marginals", 2, "--config", "c.toml", "--overwrite").code == 3
+
+
+def test_what_check_predicts_comes_true() -> None:
+    request = Request.of(table(), 3, domain=CODES, certificate=0.2, epsilon=30.0)
+    from factored_mwem.mechanisms.limits import Machine
+    from factored_mwem.mechanisms.plan import Plan, Scope
+
+    scope = Scope.of(request, Machine.of(request.policy))
+    assert scope.domain is not None
+    predicted = attempts.forecast_certificate(Plan.of(scope, scope.domain), 600.0)
+    assert predicted is not None
+    found = certificate_of(made_of(certificate=0.2, epsilon=30.0))
+    for error in found.errors:
+        wide = error.high - error.estimate
+        if error.what == "mean":
+            assert wide == pytest.approx(predicted.means[error.order], rel=0.3)
+        elif error.what == "column":
+            assert wide == pytest.approx(predicted.column, rel=0.3)
+        else:
+            assert wide == pytest.approx(predicted.worst[1], rel=0.3)
+
+
+def seen_by_verify(**choices: Any) -> Any:
+    return verify(table(120), 2, domain=CODES, certificate=0.2, rounds=2, pairs=20, seed=2, **choices)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-9])
+def test_neighbours_do_not_move_it_by_more_than_was_charged(delta: float) -> None:
+    found = seen_by_verify(delta=delta, neighbours="replace", contributions=2)
+    (stage,) = [stage for stage in found.stages if stage.name == "certify"]
+    assert found.holds, found.failures
+    assert 0 < stage.worst <= 1 + 1e-9
+
+
+def test_verify_does_not_mind_what_would_be_refused() -> None:
+    """Criteria are met or not by chance: that is no finding."""
+    found = seen_by_verify(epsilon=50.0, accept=["mean2 <= 1e-6"], tries=2)
+    assert found.holds, found.failures
+    assert "certify" in {stage.name for stage in found.stages}
+
+
+def test_verify_sees_a_planted_bug(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sum that is charged as a mean; smaller mistakes are for all neighbours of tiny tables to show."""
+    monkeypatch.setattr(distances, "mean", lambda found: int(found.sum()))
+    found = seen_by_verify(delta=0.0, neighbours="replace", contributions=2)
+    assert {failure.stage for failure in found.failures} == {"certify"}
+
+
+def test_a_table_that_is_dear_to_read_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a pass is dear, all marginals asked for are counted ahead, and with them the certificate's."""
+    passes = []
+
+    class Dear(Codes):
+        dear = True
+
+        def exact_counts(self, *given: Any) -> np.ndarray:
+            passes.append(given)
+            return super().exact_counts(*given)
+
+    real = sources.encode_table
+
+    def encode(*given: Any) -> Codes:
+        codes = real(*given)
+        return Dear(codes.columns, codes.sizes)
+
+    monkeypatch.setattr(sources, "encode_table", encode)
+    made_of(**CASES["rounds"], certificate=None)
+    without = len(passes)
+    passes.clear()
+    made_of(**CASES["rounds"])
+    assert len(passes) == without > 0
+
+
+def test_what_memory_does_not_hold_is_a_sample_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    from factored_mwem.mechanisms import plan
+
+    monkeypatch.setattr(plan, "MAX_CERTIFIED_CELLS", 250.0)
+    one, other = (certificate_of(made_of(sample_seed=seed)) for seed in (3, 3))
+    assert one == other
+    triples = next(e for e in one.errors if (e.what, e.order) == ("worst", e.order))
+    assert triples.sets < triples.asked == 14
+    means = {e.order: (e.sets, e.asked) for e in one.errors if e.what == "mean"}
+    assert means[1] == (4, 4) and means[2][1] == 6
+
+
+def test_nobody_asks_for_a_certificate_of_a_domain() -> None:
+    with pytest.raises(InputError):
+        Request.of(table(), 2, certificate="much")  # type: ignore[arg-type]
+
+
+def test_a_manifest_keeps_it(tmp_path: Path) -> None:
+    made = made_of()
+    made.save(tmp_path / "m.fmwem")
+    stated = made.write(tmp_path / "m.parquet")
+    assert (
+        stated.certificate
+        == made.manifest.certificate
+        == Release.load(tmp_path / "m.fmwem").manifest.certificate
+    )
