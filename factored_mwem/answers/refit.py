@@ -4,19 +4,23 @@ measure: the same tree, all measurements inside it at once.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Protocol
 
 import numpy as np
 
 from factored_mwem.domain.levels import View
-from factored_mwem.kernels.tree import CELLS, Beliefs, Pace, Targets, descend, rebuild
+from factored_mwem.kernels.tree import CELLS, CLIQUE, FEWEST, Beliefs, Pace, Targets, descend, rebuild, tilt
 from factored_mwem.model.dense import Factor
 from factored_mwem.model.estimation import MAX_FINAL_STEPS, MIN_FINAL_GAIN, from_histogram
 from factored_mwem.model.forest import Component
 from factored_mwem.model.layout import lay_out
 from factored_mwem.privacy.session import Measurement
+
+MAX_WORK, COLD_STEPS = 400_000_000, 150
+"""Cells that a fit may pass over, about a second; steps that one from single attributes needs at least. From
+the model 40 steps do, where answers are many and noise is small.
+"""
 
 
 class Refit(Protocol):
@@ -35,7 +39,8 @@ class Refit(Protocol):
 class TreeRefit:
     """A component of a clique tree: log-linear in what was measured inside it.
 
-    A fit begins as a release does, from the noisy single attributes, and ends where it does.
+    A fit begins as a release does, from the noisy single attributes, and ends where it does; one that would
+    take too long begins from the release's own model and makes a few steps.
     """
 
     def __init__(
@@ -43,7 +48,6 @@ class TreeRefit:
         part: Component,
         measured: Mapping[int, Measurement],
         zeros: Mapping[View, np.ndarray],
-        total: float,
     ) -> None:
         """`measured`: those that lie inside `part`, by number; `zeros`: the cells that rules leave empty, for
         views inside it.
@@ -55,15 +59,22 @@ class TreeRefit:
         self._ruled = np.concatenate([np.zeros(0), *(np.where(c, -np.inf, 0.0) for c in zeros.values())])
         self._separators = int(layout.edges[:, CELLS].sum())
         self.parameters = sum(len(m.noisy) for m in measured.values())
+        passed = 4 * sum(part.tree.cells) + 2 * sum(
+            part.tree.cells[k] for k in self._layout.tables[:, CLIQUE]
+        )
+        affordable = MAX_WORK // max(passed, 1)
+        self.cold = affordable >= COLD_STEPS
+        self._steps = MAX_FINAL_STEPS if self.cold else max(affordable, FEWEST)
 
     def fit(self, noisy: Mapping[int, np.ndarray], total: float) -> np.ndarray:
-        theta = np.concatenate([np.zeros(0), *self._begin(noisy)])
+        begin = self._begin(noisy) if self.cold else [np.zeros(self.parameters)]
+        theta = np.concatenate([np.zeros(0), *begin])
         if len(self._measured) < 2 and not len(self._ruled):
             return theta  # the histogram itself, as in a release
         beliefs = self._beliefs(theta)
         weights = np.array([(total / m.stddev) ** 2 for m in self._measured.values()])
         targets = Targets(np.concatenate([noisy[i] for i in self._measured]) / total, weights)
-        pace = Pace(8 / float(weights.max()), MAX_FINAL_STEPS, MIN_FINAL_GAIN * len(theta))
+        pace = Pace(8 / float(weights.max()), self._steps, MIN_FINAL_GAIN * len(theta))
         descend(beliefs, self._layout, targets, theta, pace)
         return theta
 
@@ -83,6 +94,10 @@ class TreeRefit:
         return found
 
     def _beliefs(self, theta: np.ndarray) -> Beliefs:
+        if not self.cold:
+            beliefs = Beliefs(*(cells.copy() for cells in self._part.beliefs))
+            tilt(beliefs, self._layout, theta)
+            return beliefs
         beliefs = Beliefs(np.zeros(sum(self._part.tree.cells)), np.zeros(self._separators))
         rebuild(beliefs, self._whole, np.concatenate([theta, self._ruled]))
         return beliefs

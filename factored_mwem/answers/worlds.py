@@ -10,22 +10,25 @@ from dataclasses import dataclass
 import numpy as np
 
 from factored_mwem.accounting.conversion import Composition
-from factored_mwem.answers.evidence import Evidence
 from factored_mwem.domain.levels import Levels, View
 from factored_mwem.model.drawing import Drawing
+from factored_mwem.model.forest import Forest
 from factored_mwem.privacy.session import NoiseScale
 
 MAX_DRAWN, MAX_CODES = 2**14, 2**26
-"""Most rows drawn for a world, and codes of all worlds together: what more rows there are is added by scale."""
+"""Most rows drawn for a world, and codes of all worlds together: more rows are told by scale."""
 MIN_DRAWN = 2**10
 
+Chance = np.random.Generator
+"""What a world and what is measured of it are drawn with."""
 
-def generator(seed: int, *key: int) -> np.random.Generator:
+
+def generator(seed: int, *key: int) -> Chance:
     """What the world of this key is drawn with: the same whoever draws it, and when."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
 
-def simulated_noise(rng: np.random.Generator, scale: NoiseScale, size: int) -> np.ndarray:
+def simulated_noise(rng: Chance, scale: NoiseScale, size: int) -> np.ndarray:
     """float64[size]: noise of the kind and scale of a measurement's, but continuous: for statistics alone."""
     if scale.composition is Composition.ZCDP:
         return rng.normal(0.0, scale.value, size)
@@ -52,41 +55,29 @@ class World:
     codes: Sequence[np.ndarray]
     records: float
 
-    @property
-    def rows(self) -> int:
-        return len(self.codes[0]) if self.codes else 0
-
-    def counts(self, view: View, expected: np.ndarray) -> np.ndarray:
-        """float64[cells]: the marginal over `view` of all records; `expected: float64[cells]`, in records,
-        is the model's.
+    def counts(self, view: View, drawn: np.ndarray, expected: np.ndarray) -> np.ndarray:
+        """float64[cells]: the marginal over `view` of all records. `drawn`, `expected: float64[cells]`, in
+        records: what the rows were drawn from, and what the model says, which differ where corrections lie
+        beyond what rows can be drawn from.
         """
-        return self.scaled(np.bincount(self.cells(view), minlength=len(expected)), expected)
-
-    def scaled(self, counts: np.ndarray, expected: np.ndarray) -> np.ndarray:
-        """`counts` of the rows, taken for all records: see above."""
-        rows = max(self.rows, 1)
-        return expected + (self.records / rows) ** 0.5 * (counts - expected * (rows / self.records))
-
-    def cells(self, view: View) -> np.ndarray:
-        """int64[row]: the cell of each row in the marginal over `view`."""
-        cells = np.zeros(self.rows, dtype=np.int64)
+        cells = np.zeros(len(self.codes[0]), dtype=np.int64)
         for v in view:
             cells *= int(self.levels.sizes[v])
             cells += self.levels.groups[v][self.codes[self.levels.attribute[v]]]
-        return cells
+        return expected + fluctuation(
+            np.bincount(cells, minlength=len(drawn)), drawn, self.records, len(cells)
+        )
 
 
-class Worlds:
-    """The worlds of `evidence`, by their number: world b is the same for the same `seed`."""
+def fluctuation(counts: np.ndarray, drawn: np.ndarray, records: float, rows: int) -> np.ndarray:
+    """How far `counts` of `rows` rows are from their mean, as of `records` rows; `drawn`: the mean, in
+    records.
+    """
+    return (records / rows) ** 0.5 * (counts - drawn * (rows / records))
 
-    def __init__(self, evidence: Evidence, seed: int, rows: int) -> None:
-        self.evidence, self.seed, self.rows = evidence, seed, rows
-        self._drawing = Drawing(evidence.model)
 
-    def world(self, number: int) -> tuple[World, np.random.Generator]:
-        """A world, and the generator of what is measured of it."""
-        model, rng = self.evidence.model, generator(self.seed, number)
-        codes = self._drawing.independent(self.rows, rng)
-        kinds = [np.min_scalar_type(size - 1) for size in model.levels.shape]
-        small = [code.astype(kind) for code, kind in zip(codes, kinds, strict=True)]
-        return World(model.levels, small, model.total), rng
+def world_of(drawing: Drawing, model: Forest, rows: int, rng: Chance) -> World:
+    """A world of `rows` rows, their codes in as few bytes as their sizes need."""
+    codes = drawing.independent(rows, rng)
+    kinds = [np.min_scalar_type(size - 1) for size in model.levels.shape]
+    return World(model.levels, [c.astype(kind) for c, kind in zip(codes, kinds, strict=True)], model.total)

@@ -48,9 +48,10 @@ class Drawing:
         return codes
 
     def independent(self, rows: int, rng: np.random.Generator) -> list[np.ndarray]:
-        """int64[row] per attribute: the codes of rows drawn independently of each other, as a sample of people
-        is. Their counts scatter as multinomial ones do, where those of `codes` hardly scatter: what asks how
-        far a table may be from where it comes from needs these.
+        """int64[row] per attribute: the codes of rows drawn independently of each other, as a sample is.
+
+        Their counts scatter as multinomial ones do, where those of `codes` hardly scatter: what asks how far
+        a table may be from where it comes from needs these.
         """
         codes: list[np.ndarray] = [np.empty(0, dtype=np.int64)] * len(self._levels.shape)
         for attributes, steps in self._trees:
