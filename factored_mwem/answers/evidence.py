@@ -16,8 +16,9 @@ class Evidence:
     """The whole `domain`, the `model` over its modelled attributes, and every noisy answer it was fitted to.
 
     `public_total`: whether the number of rows is public, and `model.total` it exactly. `engine`: what fitted
-    the model, "tree" or "mwem". `counted`: the noise of a count of all records that entered `model.total` and
-    is not among `measurements`, or None.
+    the model, "tree" or "mwem". `settled`: measurements, by number, that decided what a learnt attribute's
+    codes are; their counts lack the values that were then merged into others. `counted`: the noise of a count
+    of all records that entered `model.total` and is not among `measurements`, or None.
     """
 
     domain: Domain
@@ -26,4 +27,5 @@ class Evidence:
     residuals: Sequence[Residuals]
     public_total: bool
     engine: str
+    settled: frozenset[int] = frozenset()
     counted: NoiseScale | None = None
