@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,8 +19,7 @@ MIN_STDDEV, MAX_STDDEV = 1e-6, 1e15
 """Of noise, in records: a stranger's file may say anything, and squares of these are finite."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Look:
+class Look(NamedTuple):
     """Measurement number `index` as seen from some attributes: over `variables`, one each at most, a cell is
     the sum of `summed` noisy answers. `precision`: one over the variance of a cell's noise.
     """
