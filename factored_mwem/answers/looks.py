@@ -20,11 +20,11 @@ MIN_STDDEV, MAX_STDDEV = 1e-6, 1e15
 
 
 class Look(NamedTuple):
-    """Measurement number `index` as seen from some attributes: over `variables`, one each at most, a cell is
+    """Measurement `number` as seen from some attributes: over `variables`, one each at most, a cell is
     the sum of `summed` noisy answers. `precision`: one over the variance of a cell's noise.
     """
 
-    index: int
+    number: int
     variables: View
     summed: int
     precision: float
@@ -118,9 +118,9 @@ class Noisy:
 
     def table(self, look: Look) -> np.ndarray:
         """float64[codes, ...]: the noisy sums of a look, an axis for each of its variables."""
-        m = self.measured[look.index]
+        m = self.measured[look.number]
         if not look.variables:
-            return np.array(self.sums[look.index])
+            return np.array(self.sums[look.number])
         table = m.noisy.reshape([int(self.levels.sizes[v]) for v in m.positions])
         out = tuple(i for i, v in enumerate(m.positions) if v not in look.variables)
         return table.sum(axis=out, dtype=np.float64)
