@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from factored_mwem.answers.evidence import Evidence
+from factored_mwem.answers.terms import MAX_CELLS
 from factored_mwem.answers.worlds import World, generator, simulated_noise
 from factored_mwem.domain.levels import View
 from factored_mwem.model.clique_tree import grid
@@ -32,8 +33,8 @@ class Correcting:
     def of(cls, evidence: Evidence, support: View) -> Correcting | None:
         """None where none lies inside."""
         model, levels = evidence.model, evidence.model.levels
-        if not model.corrections:
-            return None
+        if not model.corrections or (len(support) < len(levels.shape) and levels.cells(support) > MAX_CELLS):
+            return None  # as terms have it
         inside = [
             i
             for i, m in enumerate(evidence.measurements)

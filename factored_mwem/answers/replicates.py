@@ -44,34 +44,41 @@ class Drawn:
     codes: Sequence[np.ndarray]
 
 
-def replicate(
-    evidence: Evidence, seed: int, count: int = COUNT, told: Callable[[int], None] = lambda _: None
-) -> Drawn:
-    """Make `count` replicates; `told(done)` is called after each. InputError where a model is not fitted by
-    likelihood.
-
-    The same for the same seed, by any number of threads.
+class Bootstrap:
+    """What makes replicates of `evidence` from a `seed`, up to `count`: the same for the same seed,
+    by any number of threads. InputError for a model that no likelihood was fitted to.
     """
-    refits, drawing = Refits(evidence), Drawing(evidence.model)
-    rows = drawn_rows(evidence.model.total, len(evidence.model.levels.shape), count)
-    done = 0
 
-    def one(number: int) -> tuple[World, float, list[np.ndarray]]:
-        nonlocal done
-        rng = generator(seed, number)
-        world = world_of(drawing, evidence.model, rows, rng)
-        total, thetas = refits.of(world, rng)
-        done += 1
-        told(done)
+    def __init__(self, evidence: Evidence, seed: int, count: int) -> None:
+        self._refits, self._drawing = Refits(evidence), Drawing(evidence.model)
+        self._evidence, self._seed, self._count = evidence, seed, count
+        self._rows = drawn_rows(evidence.model.total, len(evidence.model.levels.shape), count)
+
+    def one(self, number: int) -> tuple[World, float, list[np.ndarray]]:
+        """(the table drawn, the number of records found of it, float32[parameters] of each component)."""
+        rng = generator(self._seed, number)
+        world = world_of(self._drawing, self._evidence.model, self._rows, rng)
+        total, thetas = self._refits.of(world, rng)
         return world, total, [theta.astype(np.float32) for theta in thetas]
 
-    with ThreadPoolExecutor(max_workers=2) as pool:
-        made = list(pool.map(one, range(count)))
+    def all(self, told: Callable[[int], None] = lambda _: None) -> Drawn:
+        """All of them, by two threads; `told(done)` is called after each."""
+        made = []
+        with ThreadPoolExecutor(max_workers=2) as pool:
+            for found in pool.map(self.one, range(self._count)):
+                made.append(found)
+                told(len(made))
+        return drawn_of(self._seed, made)
+
+
+def drawn_of(seed: int, made: Sequence[tuple[World, float, list[np.ndarray]]]) -> Drawn:
+    """What is kept of replicates as `Bootstrap.one` makes them."""
+    thetas, codes = [found[2] for found in made], [found[0].codes for found in made]
     return Drawn(
         seed,
-        np.array([total for _, total, _ in made]),
-        [np.stack(thetas) for thetas in zip(*(thetas for _, _, thetas in made), strict=True)],
-        [np.stack(codes) for codes in zip(*(world.codes for world, _, _ in made), strict=True)],
+        np.array([found[1] for found in made]),
+        [np.stack(each) for each in zip(*thetas, strict=True)],
+        [np.stack(each) for each in zip(*codes, strict=True)],
     )
 
 
@@ -98,13 +105,13 @@ class Replicates:
         counts = self._counts(terms)
         return answers - fluctuation(counts, terms.of_forest(self._bare), whole.total, self.rows)
 
-    def forest(self, number: int) -> Forest:
-        """A replicate's model, with what measurements beyond its trees correct."""
+    def forest(self, number: int, *, corrected: bool = True) -> Forest:
+        """A replicate's model; `corrected` by what would have been measured beyond its trees."""
         model = self.evidence.model
         parts = list(self._refits.components([thetas[number] for thetas in self.drawn.thetas]))
         forest = Forest(model.levels, parts, float(self.drawn.totals[number]))
         views = tuple(range(len(model.levels.shape)))
-        correcting = Correcting.of(self.evidence, views) if model.corrections else None
+        correcting = Correcting.of(self.evidence, views) if corrected else None
         if correcting is not None:
             forest.correct(correcting.remeasured(self.world(number), self.drawn.seed, number))
         return forest

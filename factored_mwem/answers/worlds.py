@@ -18,14 +18,18 @@ from factored_mwem.privacy.session import NoiseScale
 MAX_DRAWN, MAX_CODES = 2**14, 2**26
 """Most rows drawn for a world, and codes of all worlds together: more rows are told by scale."""
 MIN_DRAWN = 2**10
+OWN = 0x776F726C
+"""A spawn key that no batch of rows has."""
 
 Chance = np.random.Generator
 """What a world and what is measured of it are drawn with."""
 
 
 def generator(seed: int, *key: int) -> Chance:
-    """What the world of this key is drawn with: the same whoever draws it, and when."""
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
+    """What the world of this key is drawn with: the same whoever draws it, and when. Not what the rows of a
+    release with this seed are drawn with.
+    """
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(OWN, *key)))
 
 
 def simulated_noise(rng: Chance, scale: NoiseScale, size: int) -> np.ndarray:

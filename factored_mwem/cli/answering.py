@@ -26,13 +26,25 @@ def answer(
         bool,
         typer.Option("--population", help="Errors about those whom the rows are a sample of, too."),
     ] = False,
+    replicates: Annotated[
+        int,
+        typer.Option(
+            min=2,
+            help="For what only the model answers: how many times the release is repeated on tables drawn "
+            "from the model. They are kept beside the model file, as MODEL.replicates.",
+        ),
+    ] = 100,
     json_only: Json = False,
 ) -> None:
     """Answer queries from a saved model with 95 % intervals, at no privacy cost."""
+    from factored_mwem.pipeline.progress import show_count
     from factored_mwem.pipeline.result import Release
 
     made = Release.load(model)
-    found = [made.answer(asked, population=population) for asked in query]
+    with show_count("repeating the release on drawn tables") as told:
+        found = [
+            made.answer(asked, population=population, replicates=replicates, told=told) for asked in query
+        ]
     if json_only:
         print(json.dumps({"answers": [each.to_dict() for each in found]}))
     else:
