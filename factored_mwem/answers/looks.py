@@ -11,6 +11,7 @@ import numpy as np
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.answers.evidence import Evidence
 from factored_mwem.domain.levels import Levels, View
+from factored_mwem.errors import InputError
 from factored_mwem.privacy.residuals import Residuals
 from factored_mwem.privacy.session import Measurement
 from factored_mwem.workload.residual_basis import Transform
@@ -86,6 +87,8 @@ class Noisy:
             gaussian = r.scale.composition is Composition.ZCDP
             masks = Transform(self.levels.shape, r.order, gaussian=gaussian).masks
             masks = masks[r.weights[masks] > 0]
+            if len(masks) != len(r.noisy):
+                raise InputError("the model file's residuals are not as many as their weights say")
             order = np.argsort(masks, kind="stable")
             each, first = np.unique(masks[order], return_index=True)
             ends = [*first[1:].tolist(), len(masks)]
