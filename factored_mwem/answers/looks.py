@@ -11,13 +11,9 @@ import numpy as np
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.answers.evidence import Evidence
 from factored_mwem.domain.levels import Levels, View
-from factored_mwem.errors import InputError
 from factored_mwem.privacy.residuals import Residuals
 from factored_mwem.privacy.session import Measurement
 from factored_mwem.workload.residual_basis import Transform
-
-MIN_STDDEV, MAX_STDDEV = 1e-6, 1e15
-"""Of noise, in records: a stranger's file may say anything, and squares of these are finite."""
 
 
 class Look(NamedTuple):
@@ -68,7 +64,7 @@ class Noisy:
     @cached_property
     def variances(self) -> np.ndarray:
         """float64[measurement]: of an answer's noise."""
-        return np.array([variance_of(m.stddev) for m in self.measured])
+        return np.array([m.stddev**2 for m in self.measured])
 
     @cached_property
     def subsets(self) -> list[list[tuple[int, int, int]]]:
@@ -87,8 +83,6 @@ class Noisy:
             gaussian = r.scale.composition is Composition.ZCDP
             masks = Transform(self.levels.shape, r.order, gaussian=gaussian).masks
             masks = masks[r.weights[masks] > 0]
-            if len(masks) != len(r.noisy):
-                raise InputError("the model file's residuals are not as many as their weights say")
             order = np.argsort(masks, kind="stable")
             each, first = np.unique(masks[order], return_index=True)
             ends = [*first[1:].tolist(), len(masks)]
@@ -139,7 +133,3 @@ class Noisy:
         """Whether all noise is wide enough, at least one record, to be treated as continuous."""
         scales = [m.scale.value for m in self.measured] + [r.scale.value for r in self.residuals]
         return all(scale >= 1 for scale in scales)
-
-
-def variance_of(stddev: float) -> float:
-    return min(max(stddev, MIN_STDDEV), MAX_STDDEV) ** 2

@@ -156,7 +156,7 @@ def place_of(attribute: Attribute, value: Value) -> float:
         ) from None
 
 
-def _step(attribute: Attribute) -> float | None:
+def step_of(attribute: Attribute) -> float | None:
     """The distance of neighbouring values in the unit of the cuts; None where numbers have no grid."""
     if attribute.type == "number":
         return None if attribute.decimals is None else 10.0**-attribute.decimals
@@ -220,7 +220,7 @@ def _share_of_bin(attribute: Attribute, asked: _Asked, low: float, high: float) 
     """Of the values of a bin from `low` to `high`, those that meet what is asked."""
     if low == high:
         return float(_point(asked, low))
-    step = _step(attribute)
+    step = step_of(attribute)
     specials = attribute.specials[(attribute.specials >= low) & (attribute.specials <= high)].tolist()
     if step is None:
         if asked.among and any(low <= value <= high for value in asked.among[0]):
