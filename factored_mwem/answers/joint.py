@@ -5,12 +5,13 @@ tree that holds and joins them alone.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 
 from factored_mwem.domain.levels import View
-from factored_mwem.kernels.copies import joined, summed
+from factored_mwem.kernels.copies import joined, passed, summed
 from factored_mwem.model.clique_tree import CliqueTree, grid, split
 
 
@@ -93,6 +94,12 @@ class Joint:
 
     def tables(self, beliefs: np.ndarray) -> np.ndarray:
         """float64[copy, *shape]: the tables, each of sum 1; `beliefs: float[copy, cells of all cliques]`."""
+        if len(beliefs) < 2:
+            return self._tables(beliefs)
+        with ThreadPoolExecutor(max_workers=2) as pool:
+            return np.concatenate(list(pool.map(self._tables, np.array_split(beliefs, 2))))
+
+    def _tables(self, beliefs: np.ndarray) -> np.ndarray:
         made: list[np.ndarray] = []
         for step in self._steps:
             made.append(self._passed(step, beliefs, made))
@@ -100,18 +107,21 @@ class Joint:
 
     def _passed(self, step: Step, beliefs: np.ndarray, made: Sequence[np.ndarray]) -> np.ndarray:
         """float64[copy, separator's cells, cells beyond]: given the separator, or at the root joint."""
-        copies = len(beliefs)
-        table = np.zeros((copies, step.reduced))
-        summed(beliefs, step.start, step.head, step.tail, table)
-        left, none = table[:, :, None], np.zeros(step.reduced, dtype=np.int64)
-        alone = np.arange(step.reduced)
-        for number, (sender, at) in enumerate(step.senders or ((-1, none),)):
-            given = made[sender] if sender >= 0 else np.ones((copies, 1, 1))
-            last = number + 1 >= len(step.senders)
-            shape = (copies, step.rows if last else step.reduced, left.shape[2], given.shape[2])
-            out = np.zeros(shape)
-            joined(left, given, at, step.row if last else alone, out)
-            left = out.reshape(copies, shape[1], -1)
+        copies, none = len(beliefs), np.zeros(step.reduced, dtype=np.int64)
+        *first, (sender, at) = step.senders or ((-1, none),)
+        given = made[sender] if sender >= 0 else np.ones((copies, 1, 1))
+        if not first:
+            left = np.zeros((copies, step.rows, given.shape[2]))
+            passed(beliefs, step.start, step.head, step.tail, given, at, step.row, left)
+        else:
+            table = np.zeros((copies, step.reduced, 1))
+            summed(beliefs, step.start, step.head, step.tail, table[:, :, 0])
+            for sent, each in first:
+                wider = np.zeros((copies, step.reduced, table.shape[2] * made[sent].shape[2]))
+                joined(table, made[sent], each, np.arange(step.reduced), wider)
+                table = wider
+            left = np.zeros((copies, step.rows, table.shape[2] * given.shape[2]))
+            joined(table, given, at, step.row, left)
         left = left.reshape(copies, step.separator, -1)
         if step is self._steps[-1]:
             return left

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from factored_mwem.kernels import compiled
 from factored_mwem.kernels.dense import marginal_into
 
@@ -17,12 +19,28 @@ def summed(tables, start, head, tail, out):
 
 
 @compiled
-def joined(left, given, at, row, out):
-    """Add left[b, u, w] * given[b, at[u], x] to out[b, row[u], w, x], for all of copies, u, w and x."""
+def passed(tables, start, head, tail, given, at, row, out):
+    """`summed` and `joined` in one, copy after copy: what is summed stays in the processor's cache."""
+    cells, width, reduced = len(head) * len(tail), given.shape[2], np.empty(len(at))
     for b in range(len(out)):
+        reduced[:] = 0.0
+        marginal_into(tables[b, start : start + cells], head, tail, reduced)
+        other, sink = given[b], out[b]
         for u in range(len(at)):
-            source, sink = given[b, at[u]], out[b, row[u]]
-            for w in range(left.shape[2]):
-                weight, target = left[b, u, w], sink[w]
-                for x in range(len(source)):
-                    target[x] += weight * source[x]
+            r, s, weight = np.uint64(row[u]), np.uint64(at[u]), reduced[u]  # unsigned: none is from the end
+            for x in range(width):
+                sink[r, x] += weight * other[s, x]
+
+
+@compiled
+def joined(left, given, at, row, out):
+    """Add left[b, u, w] * given[b, at[u], x] to out[b, row[u], w * len(x) + x], for all copies b, u, w, x."""
+    wide, width = left.shape[2], given.shape[2]
+    for b in range(len(out)):
+        source, other, sink = left[b], given[b], out[b]
+        for u in range(len(at)):
+            r, s = np.uint64(row[u]), np.uint64(at[u])  # unsigned: no check for an index from the end
+            for w in range(wide):
+                weight = source[u, w]
+                for x in range(width):
+                    sink[r, w * width + x] += weight * other[s, x]
