@@ -79,7 +79,8 @@ __all__ = [
     "Ambiguous", "Answer", "Attribute", "BudgetExceeded", "Busy", "Cap", "Changed", "Domain", "Errors",
     "FmwemError", "InputError", "LedgerFile", "Lost", "Manifest", "Marginal", "Neighbours", "NothingLearnt",
     "Policy", "Progress", "Release", "ResourceError", "RolledBack", "Verified", "Workload", "combine",
-    "create_ledger", "draft", "evaluate", "learn", "open_ledger", "push_down", "release", "show_progress", "verify",
+    "create_ledger", "draft", "evaluate", "learn", "open_ledger", "push_down", "release", "show_progress",
+    "verify",
 ]  # fmt: skip
 _HOME = {
     "Answer": "answers.answer",
