@@ -24,6 +24,7 @@ from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
 
 LAPLACE = "Laplace noise: intervals follow the kurtosis of its sums (Cornish-Fisher)"
+UNSURE = "how sure the model is of this is not known: it was not fitted by likelihood (engine mwem)"
 SURE = 4.0
 """Standard errors that the records of a group are at least, for a ratio to them to be about normal."""
 ROUGH = "some groups are hardly larger than their noise: the figures of these are rough"
@@ -131,6 +132,8 @@ class Answering:
         notes: tuple[str, ...] | None = None,
     ) -> Answer:
         said = list(asked.notes if notes is None else notes)
+        if isinstance(basis, Believed) and basis.errors is None:
+            said.append(UNSURE)
         if basis.basis == "measured" and not self.noisy.gaussian:
             said.append(LAPLACE)
         if basis.basis == "measured" and not self.noisy.continuous:

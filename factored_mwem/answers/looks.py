@@ -101,6 +101,11 @@ class Noisy:
         others[list(about)] = False
         return np.flatnonzero(others)
 
+    def of_sums(self, measurements: np.ndarray) -> tuple[float, float]:
+        """(the precision with which their sums say the number of records, that times what they say)."""
+        precisions = 1 / (self.variances[measurements] * self.cells[measurements])
+        return float(precisions.sum()), float(precisions @ self.sums[measurements])
+
     def variable(self, index: int, attribute: int) -> int | None:
         """The variable at which a measurement holds an attribute, if it does."""
         return next(
