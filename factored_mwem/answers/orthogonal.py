@@ -19,7 +19,7 @@ import numpy as np
 
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.answers.linear import Influence, Linear
-from factored_mwem.answers.looks import Noisy, variance_of
+from factored_mwem.answers.looks import Noisy
 from factored_mwem.answers.terms import Terms, fixes, of_groups
 from factored_mwem.domain.levels import View
 from factored_mwem.workload.residual_basis import question
@@ -230,7 +230,7 @@ def _of_residuals(noisy: Noisy, number: int, view: View) -> Iterator[Part]:
     measured, shape = noisy.residuals[number], noisy.levels.shape
     wide = [a for a, codes in enumerate(shape) if codes > 1]
     gaussian = measured.scale.composition is Composition.ZCDP
-    variance = variance_of(measured.stddev)
+    variance = measured.stddev**2
     counted = {a for a in wide if shape[a] > 2 and not gaussian}
     for mask, start, end in noisy.subsets[number]:
         subset = [a for bit, a in enumerate(wide) if mask >> bit & 1]

@@ -139,8 +139,8 @@ class Refined(Linear):
                 weights = np.moveaxis(np.tensordot(weights, of, axes=(j + 1, 0)), -1, j + 1)
             weights = weights.squeeze(axis=tuple(j + 1 for j, v in enumerate(kept) if v is None))
             axes = tuple(a for a, v in zip(self.support, kept, strict=True) if v is not None)
-            variance = float(self.noisy.variances[look.index])
-            yield Influence((look.index, 0), axes, weights * look.precision, look.summed, variance)
+            variance = float(self.noisy.variances[look.number])
+            yield Influence((look.number, 0), axes, weights * look.precision, look.summed, variance)
         for i in self._beside.tolist():
             summed, variance = int(self.noisy.cells[i]), float(self.noisy.variances[i])
             whole = tables.reshape(len(rows), -1).sum(axis=1) / (variance * summed)
