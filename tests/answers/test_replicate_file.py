@@ -27,7 +27,8 @@ def folder(tmp_path_factory) -> Path:
     a = rng.integers(0, 4, 300)
     table = pa.table({"a": a, "b": (a + rng.integers(0, 2, 300)) % 3})
     folder = tmp_path_factory.mktemp("models")
-    made = release(table, 1, domain={"a": 4, "b": 3}, epsilon=4.0, sample_seed=1)
+    made = release(table, 1, domain={"a": 4, "b": 3}, epsilon=4.0, rounds=1, sample_seed=1)
+    assert not made.residuals
     made.save(folder / "x.fmwem")
     Release.load(folder / "x.fmwem").answer(QUERY, replicates=COUNT)
     return folder
@@ -121,7 +122,9 @@ def test_what_does_not_fit_is_made_anew(bad: str, model: Path, monkeypatch) -> N
 
 
 def test_parameters_beyond_all_numbers_are_refused(model: Path) -> None:
-    edited("theta_0", lambda a: np.where(np.arange(len(a)) % 4, -2000, 2000).astype(np.float32))(beside(model))
+    edited("theta_0", lambda a: np.where(np.arange(len(a)) % 4, -2000, 2000).astype(np.float32))(
+        beside(model)
+    )
     made = Release.load(model)
     assert kept(model, made.evidence, made.seed, COUNT) is not None
     try:
