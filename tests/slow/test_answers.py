@@ -29,6 +29,7 @@ TABLE = np.random.default_rng(5).integers(40, 400, (4, 3, 6))
 DESIGN = [((A,), 6.0), ((A2, B, C3), 9.0), ((B, C), 5.0), ((A, B), 14.0), ((C3,), 4.0)]
 QUERIES = {
     "count where a = 2": TABLE[2].sum(),
+    "count where b = 1": TABLE[:, 1].sum(),
     "count where a = 2 and b = 1": TABLE[2, 1].sum(),
     "count where b = 1 and c >= 3": TABLE[:, 1, 3:].sum(),
     "count where a <= 1 and b = 2 and c >= 4": TABLE[:2, 2, 4:].sum(),
@@ -97,5 +98,5 @@ def test_a_variance_that_forgets_summed_cells_is_seen(monkeypatch) -> None:
         return look._replace(summed=1, precision=look.precision * look.summed)
 
     monkeypatch.setattr(looks.Noisy, "look", forgetful)
-    text = "count where b = 1 and c >= 3"
+    text = "count where b = 1"  # of which every measurement is summed over other columns
     assert not happens(covered(text, Composition.ZCDP, public=False), DRAWS, 0.95, [0.8])
