@@ -7,9 +7,11 @@
     Workload, Domain, Attribute    what must come out right; what may appear in a table, column by column
     Policy, Neighbours             the promise: epsilon, delta, whom it protects; and how it is kept
     Release, Marginal, Manifest    what is released: rows, files, counts, and the statement of its cost
+    Answer                         what a release says to a query, with error bars
     show_progress, Progress        a bar for `report`; what it is given after every round
     LedgerFile, Cap                what all releases of a dataset have cost together, and may cost
     open_ledger, create_ledger     a ledger by its place: a file, or a database that workers share
+    combine                        a figure with its error, from replicate tables of a release
     draft, evaluate, Errors        NOT PRIVATE: a first domain for review; how far off a release is
     verify, Verified               NOT PRIVATE: whether the promise holds on the owner's own table
     FmwemError                     any refusal: InputError (Ambiguous, Changed, Lost, RolledBack),
@@ -40,6 +42,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from factored_mwem.accounting.cap import Cap
     from factored_mwem.accounting.unit import Neighbours
+    from factored_mwem.answers.answer import Answer
+    from factored_mwem.answers.combining import combine
     from factored_mwem.backends.warehouse import push_down
     from factored_mwem.domain.attribute import Attribute
     from factored_mwem.domain.domain import Domain
@@ -75,19 +79,20 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
-    "Ambiguous", "Attribute", "BudgetExceeded", "Busy", "Cap", "Changed", "Domain", "Errors", "FmwemError",
-    "InputError", "LedgerFile", "Lost", "Manifest", "Marginal", "Neighbours", "NotAccepted", "NothingLearnt",
-    "Planned", "Policy", "Progress", "Release", "ResourceError", "RolledBack", "Verified", "Workload",
-    "create_ledger", "draft", "evaluate", "learn", "open_ledger", "plan", "push_down", "release",
-    "show_progress", "verify",
+    "Ambiguous", "Answer", "Attribute", "BudgetExceeded", "Busy", "Cap", "Changed", "Domain", "Errors",
+    "FmwemError", "InputError", "LedgerFile", "Lost", "Manifest", "Marginal", "Neighbours", "NotAccepted",
+    "NothingLearnt", "Planned", "Policy", "Progress", "Release", "ResourceError", "RolledBack", "Verified",
+    "Workload", "combine", "create_ledger", "draft", "evaluate", "learn", "open_ledger", "plan", "push_down",
+    "release", "show_progress", "verify",
 ]  # fmt: skip
 _HOME = {
+    "Answer": "answers.answer",
     "Attribute": "domain.attribute", "Cap": "accounting.cap", "Domain": "domain.domain",
     "Errors": "pipeline.evaluate", "LedgerFile": "ledger.file", "Manifest": "pipeline.manifest",
     "Marginal": "pipeline.marginal", "Neighbours": "accounting.unit", "Policy": "policy",
     "Progress": "mechanisms.result", "Release": "pipeline.result", "Verified": "verifier.verify",
     "Workload": "workload.workload", "draft": "tables.draft", "evaluate": "pipeline.evaluate",
-    "create_ledger": "ledger.opening", "open_ledger": "ledger.opening",
+    "combine": "answers.combining", "create_ledger": "ledger.opening", "open_ledger": "ledger.opening",
     "learn": "pipeline.learn_domain", "release": "pipeline.release", "verify": "verifier.verify",
     "Planned": "pipeline.planning", "plan": "pipeline.planning",
     "push_down": "backends.warehouse", "show_progress": "pipeline.progress",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from factored_mwem.domain.domain import Domain
 from factored_mwem.model.forest import Forest
 from factored_mwem.privacy.residuals import Residuals
-from factored_mwem.privacy.session import Measurement
+from factored_mwem.privacy.session import Measurement, NoiseScale
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -16,7 +16,9 @@ class Evidence:
     """The whole `domain`, the `model` over its modelled attributes, and every noisy answer it was fitted to.
 
     `public_total`: whether the number of rows is public, and `model.total` it exactly. `engine`: what fitted
-    the model, "tree" or "mwem".
+    the model, "tree" or "mwem". `settled`: measurements, by number, that decided what a learnt attribute's
+    codes are; their counts lack the values that were then merged into others. `counted`: the noise of a count
+    of all records that entered `model.total` and is not among `measurements`, or None.
     """
 
     domain: Domain
@@ -25,3 +27,5 @@ class Evidence:
     residuals: Sequence[Residuals]
     public_total: bool
     engine: str
+    settled: frozenset[int] = frozenset()
+    counted: NoiseScale | None = None

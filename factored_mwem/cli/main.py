@@ -15,6 +15,7 @@ from typing import Annotated, Optional
 import typer
 
 from factored_mwem.cli.admin import domain_app, ledger_app, workload_app
+from factored_mwem.cli.answering import answer
 from factored_mwem.cli.carding import card
 from factored_mwem.cli.completing import answer_shells, completion
 from factored_mwem.cli.exits import run, unsaid
@@ -171,6 +172,9 @@ def sample(
     facts = job.draw(model, n, output or f"{model.stem}.sample.parquet", settings)
     said = f"{facts['rows']:,} rows in {console.piece(facts['output'])}; nothing was spent"
     console.closing(facts, said, as_json=json_only)
+
+
+app.command(rich_help_panel=AFTER)(answer)
 
 
 @app.command(rich_help_panel=OWNER, short_help="How far a synthetic table is from the real one.")

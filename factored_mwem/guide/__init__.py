@@ -19,6 +19,7 @@ TOPICS = {
     "workloads": "what must come out right: marginals, labels, cubes, ranges, parities",
     "planning": "epsilons side by side before any is spent, and the epsilon of an error",
     "certificate": "how far off the released rows are, measured inside the budget, and what is refused",
+    "answers": "queries of a release, with error bars: free, from the model file alone",
     "ledger": "one budget for all releases of a table, and runs that pay once",
     "reach": "tables of any size where they are: streams, standard input, databases",
     "spark": "tables that a Spark cluster reads, and rows that it draws",

@@ -39,6 +39,7 @@ MADE = {
     "learning": "people.synthetic.parquet people.domain.json",
     "workloads": "answers.parquet workload.schema.json paper.parquet",
     "certificate": "certified.parquet",
+    "answers": "adult.fmwem",
     "ledger": "monday.parquet books.json",
     "inputs": "people.synthetic.parquet again.parquet shop.synthetic.parquet",
     "how-it-works": "half.fmwem more.parquet",
@@ -54,6 +55,7 @@ SAID = {
     "ledger": ["refused: 3", '"reused": true'],
     "domain": ["refused: 2"],
     "card": ["asked: 2", "adult_deployment.yaml"],
+    "answers": ["95% intervals", "measured:"],
     "guarantee": ["54.4 %", "73.2 %"],
 }
 """What they must print."""
