@@ -14,7 +14,7 @@ from support.commands import Fmwem
 from support.fakes import FakeNoise
 from support.runs import died, entries, go, state
 
-from factored_mwem import InputError, NotAccepted, Policy, Workload, evaluate, verify
+from factored_mwem import InputError, NotAccepted, Policy, Workload, evaluate, learn, verify
 from factored_mwem.accounting.cap import Cap
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Neighbours
@@ -366,8 +366,8 @@ def test_what_memory_does_not_hold_is_a_sample_and_says_so(monkeypatch: pytest.M
 
 
 def test_nobody_asks_for_a_certificate_of_a_domain() -> None:
-    with pytest.raises(InputError):
-        Request.of(table(), 2, certificate="much")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="a certificate is of released rows"):
+        learn(table(), certificate=0.1)
 
 
 def test_a_manifest_keeps_it(tmp_path: Path) -> None:

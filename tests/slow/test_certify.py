@@ -79,11 +79,11 @@ def test_bounds_hold_as_often_as_they_say(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", ["gaussian", "laplace"])
-def test_those_of_a_third_of_the_noise_do_not(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_those_of_a_quarter_of_the_noise_do_not(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Half of it would be seen less surely: bounds hold together for all noises at their worst."""
 
-    def third(one: NoiseScale, draws: int, other: NoiseScale, failure: float) -> float:
-        return both_within(one, draws, other, failure) / 3
+    def quarter(one: NoiseScale, draws: int, other: NoiseScale, failure: float) -> float:
+        return both_within(one, draws, other, failure) / 4
 
-    monkeypatch.setattr(module, "both_within", third)
+    monkeypatch.setattr(module, "both_within", quarter)
     assert covered(**CASES[case]) < LEAST
