@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from factored_mwem.accounting.accountant import Charge
 from factored_mwem.accounting.conversion import Composition
-from factored_mwem.documents.wording import counted, figure, percent
+from factored_mwem.documents.wording import NOTHING, counted, figure, percent
 from factored_mwem.pipeline.manifest import ChargeRecord, Manifest
 
 WORDS = {
@@ -91,6 +91,8 @@ def _cells(charges: list[Charge], cost: float, share: float) -> tuple[str, ...]:
     low, high = figure(min(scales)), figure(max(scales))
     delta = float(sum((charge.delta for charge in charges), Fraction(0)))
     noise = low if low == high else f"{low} to {high}"
+    if all(charge.stage == "select" for charge in charges):  # of scores, which are no counts
+        noise = NOTHING
     return percent(share), figure(cost), figure(delta) if delta else "0", f"{len(charges):,}", noise
 
 

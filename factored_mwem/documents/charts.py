@@ -73,7 +73,7 @@ def across(labels: Sequence[str], series: Series) -> Chart:
     def x(share: float) -> float:
         return round(LABELS + room * float(np.clip(np.nan_to_num(share), 0, top)) / top, 1)
 
-    texts = [Mark(LABELS - 5, ROW * i + 12, plain(name, 18), "end") for i, name in enumerate(labels)]
+    texts = [Mark(LABELS - 5, ROW * i + 12, plain(name, 16), "end") for i, name in enumerate(labels)]
     grid = ""
     for share in _ticks(top):
         grid += f"M{x(share)} 0V{ROW * len(labels)}"
@@ -138,7 +138,9 @@ def _known(values: np.ndarray | None) -> list[float]:
 def _nice(top: float) -> float:
     """The end of a scale: a round number at or above `top`."""
     power = 10.0 ** np.floor(np.log10(max(top, 1e-6)))
-    return float(next(step * power for step in (1, 1.5, 2, 3, 4, 5, 6, 8, 10) if step * power >= top * (1 - 1e-9)))
+    return float(
+        next(step * power for step in (1, 1.5, 2, 3, 4, 5, 6, 8, 10) if step * power >= top * (1 - 1e-9))
+    )
 
 
 def _ticks(top: float) -> list[float]:

@@ -10,7 +10,7 @@ from factored_mwem.documents.wording import plain, rounded
 from factored_mwem.domain.attribute import Attribute
 from factored_mwem.pipeline.marginal import Label, labels_of
 
-MOST_BINS, MOST_VALUES = 32, 14
+MOST_BINS, MOST_VALUES = 32, 20
 """Bars of a column of bins, and of one of listed values."""
 
 
@@ -77,9 +77,7 @@ def _joined(first: str, last: str) -> str:
     return f"{low}{between}{high}"
 
 
-def _frequent(
-    labels: tuple[Label, ...], known: np.ndarray | None
-) -> tuple[list[str], np.ndarray, str]:
+def _frequent(labels: tuple[Label, ...], known: np.ndarray | None) -> tuple[list[str], np.ndarray, str]:
     """Listed values in their order; where they are many, the most frequent ones, and the others as one."""
     size = len(labels)
     if size <= MOST_VALUES:

@@ -46,6 +46,7 @@ class Ties:
     alone: tuple[str, ...]
     derived: tuple[str, ...]
     components: tuple[str, ...]
+    cliques: tuple[str, ...]
     pairs: tuple[int, int]
     """Pairs measured together, and all pairs."""
 
@@ -81,8 +82,11 @@ def ties_of(material: Material) -> Ties:
         alone=tuple(plain(names[at]) for at in order if not together[at].any()),
         derived=tuple(map(plain, material.domain.derived)),
         components=tuple(
-            listed([names[at] for at in sorted(p)]) for p in sorted(parts, key=len, reverse=True) if len(p) > 1
+            listed([names[at] for at in sorted(p)])
+            for p in sorted(parts, key=len, reverse=True)
+            if len(p) > 1
         ),
+        cliques=_cliques(manifest),
         pairs=(int(together.sum()) // 2, len(names) * (len(names) - 1) // 2),
     )
 
@@ -123,6 +127,13 @@ def _table(manifest: Manifest) -> list[tuple[str, ...]]:
     ]
 
 
+def _cliques(manifest: Manifest) -> tuple[str, ...]:
+    """The tables of the model that are over two columns or more."""
+    joint = [" × ".join(plain(name, 40) for name in c[:12]) for c in manifest.cliques if len(c) > 1]
+    more = len(joint) - MOST_SETS
+    return (*joint[:MOST_SETS], *([f"and {more:,} more, in the manifest"] if more > 0 else []))
+
+
 def _picture(kinds: np.ndarray, names: Sequence[str]) -> Picture:
     """The lower triangle, a path for each kind; neighbours of a kind are one rectangle."""
     count, few = len(kinds), len(names) <= NAMED
@@ -140,11 +151,8 @@ def _picture(kinds: np.ndarray, names: Sequence[str]) -> Picture:
     texts, size = [], min(step - 1.5, 11.0)
     if few:
         texts = [
-            Mark(left - 5, round(step * (i + 0.78), 2), plain(name, 20), "end") for i, name in enumerate(names)
-        ]
-        texts += [
-            Mark(round(left + step * i + 2, 2), round(step * (i + 0.78), 2), plain(name, 8))
-            for i, name in enumerate(names[:0])
+            Mark(left - 5, round(step * (i + 0.78), 2), plain(name, 20), "end")
+            for i, name in enumerate(names)
         ]
     else:
         size = 11.0
@@ -153,4 +161,6 @@ def _picture(kinds: np.ndarray, names: Sequence[str]) -> Picture:
             for i in range(count)
             if (i + 1) % 10 == 0 or i == 0
         ]
-    return Picture(round(left + edge + 2, 2), edge + 2, paths[TOGETHER], paths[THROUGH], frame, tuple(texts), size)
+    return Picture(
+        round(left + edge + 2, 2), edge + 2, paths[TOGETHER], paths[THROUGH], frame, tuple(texts), size
+    )
