@@ -6,10 +6,12 @@
     Workload, Domain, Attribute    what must come out right; what may appear in a table, column by column
     Policy, Neighbours             the promise: epsilon, delta, whom it protects; and how it is kept
     Release, Marginal, Manifest    what is released: rows, files, counts, and the statement of its cost
+    report                         a page about a release that anybody may see
     show_progress, Progress        a bar for `report`; what it is given after every round
     LedgerFile, Cap                what all releases of a dataset have cost together, and may cost
     open_ledger, create_ledger     a ledger by its place: a file, or a database that workers share
     draft, evaluate, Errors        NOT PRIVATE: a first domain for review; how far off a release is
+    private_report                 NOT PRIVATE: a page with its errors, beside the real table
     verify, Verified               NOT PRIVATE: whether the promise holds on the owner's own table
     FmwemError                     any refusal: InputError (Ambiguous, Changed, Lost, RolledBack),
                                    BudgetExceeded, NothingLearnt, ResourceError (Busy)
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
     from factored_mwem.accounting.cap import Cap
     from factored_mwem.accounting.unit import Neighbours
     from factored_mwem.backends.warehouse import push_down
+    from factored_mwem.documents.private_report import private_report
+    from factored_mwem.documents.report import report
     from factored_mwem.domain.attribute import Attribute
     from factored_mwem.domain.domain import Domain
     from factored_mwem.errors import (
@@ -75,7 +79,8 @@ __all__ = [
     "Ambiguous", "Attribute", "BudgetExceeded", "Busy", "Cap", "Changed", "Domain", "Errors", "FmwemError",
     "InputError", "LedgerFile", "Lost", "Manifest", "Marginal", "Neighbours", "NothingLearnt", "Policy",
     "Progress", "Release", "ResourceError", "RolledBack", "Verified", "Workload", "create_ledger", "draft",
-    "evaluate", "learn", "open_ledger", "push_down", "release", "show_progress", "verify",
+    "evaluate", "learn", "open_ledger", "private_report", "push_down", "release", "report", "show_progress",
+    "verify",
 ]  # fmt: skip
 _HOME = {
     "Attribute": "domain.attribute", "Cap": "accounting.cap", "Domain": "domain.domain",
@@ -85,6 +90,7 @@ _HOME = {
     "Workload": "workload.workload", "draft": "tables.draft", "evaluate": "pipeline.evaluate",
     "create_ledger": "ledger.opening", "open_ledger": "ledger.opening",
     "learn": "pipeline.learn_domain", "release": "pipeline.release", "verify": "verifier.verify",
+    "private_report": "documents.private_report", "report": "documents.report",
     "push_down": "backends.warehouse", "show_progress": "pipeline.progress",
 }  # fmt: skip
 """Modules of the public names; the others are errors."""

@@ -30,14 +30,14 @@ from factored_mwem.mechanisms.plan import Plan, Scope
 from factored_mwem.mechanisms.result import Progress
 from factored_mwem.pipeline.forecast import Forecast, LearningForecast, forecast, forecast_learning
 from factored_mwem.pipeline.manifest import Manifest, versions
-from factored_mwem.pipeline.publish import load_manifest, publish
+from factored_mwem.pipeline.publish import Writing, load_manifest, publish
 from factored_mwem.pipeline.result import Release
 from factored_mwem.pipeline.writing import drawn_ahead, workers_of, write_release
 from factored_mwem.request import Request
 from factored_mwem.tables.formats import output_of, write_batches
 from factored_mwem.tables.parts import Folder
 from factored_mwem.tables.piped import STANDARD_INPUT
-from factored_mwem.tables.release_files import ReleaseFiles, manifest_of
+from factored_mwem.tables.release_files import ReleaseFiles, manifest_of, report_of
 from factored_mwem.tables.targets import Destination, target_of, write_text
 from factored_mwem.workload.queries import KINDS
 from factored_mwem.workload.workload import Workload
@@ -65,14 +65,13 @@ class Done:
 def run(table: Given, settings: ReleaseSettings, report: Callable[[Progress], None]) -> Done:
     """Release `table` and write its files. What can be refused is so before a row is read."""
     policy, workload = settings.policy, workload_from(settings)
-    files = _files(settings.output or f"{title(table)}.synthetic.parquet", settings.model)
-    workers, path = workers_of(settings.workers), domain_path(table, settings.domain)
+    files = _files(settings.output or f"{title(table)}.synthetic.parquet", settings)
+    how, path = _writing(settings), domain_path(table, settings.domain)
     booking = Booking(settings.ledger, settings.dataset, settings.run_id)
     read = [*read_paths(table), *addresses(table), path, settings.workload, _ledger_file(settings)]
     _check_paths(files.all, read, patterns(table))
-    exists = IfExists(settings.overwrite)
     if booking == Booking():
-        files.check(exists)
+        files.check(how.exists)
     request = Request.of(
         _staying(table, settings),
         workload,
@@ -85,10 +84,7 @@ def run(table: Given, settings: ReleaseSettings, report: Callable[[Progress], No
     )
     with Run.begin(request, booking, version=versions()) as held:
         reused = held.reusable(files)
-        if reused:
-            manifest = load_manifest(files.manifest)
-        else:
-            manifest = publish(request, held, files, exists, report, workers=workers)
+        manifest = load_manifest(files.manifest) if reused else publish(request, held, files, how, report)
         facts = _facts(manifest, files, path)
         if booking.ledger:
             facts |= {"dataset": booking.dataset, "run_id": booking.run_id, "reused": reused}
@@ -104,6 +100,7 @@ def _facts(manifest: Manifest, files: ReleaseFiles, domain: Path | None) -> dict
         "output": str(files.data),
         "manifest": str(files.manifest),
         "model": str(files.model) if files.model is not None else None,
+        **({"report": str(files.report)} if files.report is not None else {}),
         "rows": manifest.output.rows,
         "epsilon": manifest.guarantee.epsilon,
         "delta": manifest.guarantee.delta,
@@ -124,10 +121,22 @@ def _ledger_file(settings: ReleaseSettings) -> Path | None:
     return None if settings.ledger is None else settings.ledger.path
 
 
-def _files(output: str, model: str | None) -> ReleaseFiles:
+def _writing(settings: ReleaseSettings) -> Writing:
+    """How the files of a release are written. What makes a page is loaded now, while nothing is spent."""
+    exists, workers = IfExists(settings.overwrite), workers_of(settings.workers)
+    if not settings.report:
+        return Writing(exists, workers)
+    from factored_mwem.documents.report import page_of
+
+    return Writing(exists, workers, page_of)
+
+
+def _files(output: str, settings: ReleaseSettings) -> ReleaseFiles:
     """Where all files of a release go."""
-    where = output_of(output)
-    files = ReleaseFiles(where, manifest_of(where), target_of(model) if model else None)
+    where, model = output_of(output), settings.model
+    manifest = manifest_of(where)
+    report = report_of(manifest) if settings.report else None
+    files = ReleaseFiles(where, manifest, target_of(model) if model else None, report)
     if isinstance(where, Folder) and files.model and where.file(files.model.name).key == files.model.key:
         raise InputError("the model would lie among the parts of the rows; choose another path for it")
     return files
@@ -139,7 +148,7 @@ def _check_paths(
     """InputError where an output is an input, or would be one of the next release."""
     keys = [target_of(output).key for output in outputs if not isinstance(output, Folder)]
     if len(set(keys)) < len(keys):
-        raise InputError("the output, its manifest and the model need three different paths")
+        raise InputError("the output, its manifest, the model and the report need different paths")
     taken = {target_of(i).key if isinstance(i, str) else os.path.realpath(i) for i in inputs if i}
     for output in outputs:
         key = output.place.key if isinstance(output, Folder) else target_of(output).key
@@ -233,6 +242,25 @@ def compare(real: Given, synthetic: Path, order: int, settings: ReleaseSettings)
         domain=settings.domain,
         columns=settings.columns,
         workload=workload_from(settings, order),
+        records=settings.policy.records,
+        dialect=settings.policy.dialect,
+    )
+
+
+def private_page(
+    manifest: Path, table: Given, output: str | None, settings: ReleaseSettings, *, overwrite: bool
+) -> str:
+    """NOT PRIVATE: write the page with the errors of a release against the real table; where it went."""
+    from factored_mwem.documents.private_report import private_report
+
+    if output is not None:
+        _check_paths([target_of(output)], [*read_paths(table), *addresses(table), manifest], patterns(table))
+    return private_report(
+        manifest,
+        table,
+        output,
+        columns=settings.columns,
+        overwrite=overwrite,
         records=settings.policy.records,
         dialect=settings.policy.dialect,
     )

@@ -14,6 +14,7 @@ from typing import Annotated, Optional
 
 import typer
 
+from factored_mwem.cli import report as of_reports
 from factored_mwem.cli.admin import domain_app, ledger_app, workload_app
 from factored_mwem.cli.exits import run, unsaid
 from factored_mwem.cli.inputs import source_of
@@ -28,6 +29,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     help="Differentially private synthetic tables.",
 )
+app.command("report")(of_reports.report)
 app.add_typer(domain_app, name="domain")
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(workload_app, name="workload")

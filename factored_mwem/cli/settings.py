@@ -136,6 +136,10 @@ class ReleaseSettings(BaseModel):
         OptionalPlace,
         Flag(Group.OUTPUT, str, "Also save the model here.", words="a path or a URI in quotes"),
     ] = None
+    report: Annotated[
+        StrictBool,
+        Flag(Group.OUTPUT, bool, "Also write NAME.report.html, a page to look at, beside the manifest."),
+    ] = False
     workers: Annotated[
         StrictInt | None,
         Flag(

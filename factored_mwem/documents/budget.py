@@ -63,7 +63,7 @@ def budget_of(manifest: Manifest) -> Budget:
     spent = sum(costs.values(), Fraction(0))
     used = min(sum(stage.share for stage in manifest.stages), 1.0) if spent else 0.0
     parts, at = [], 0.0
-    for kind in sorted(kinds, key=lambda kind: _order(kind)):
+    for kind in sorted(kinds, key=_order):
         share = float(costs[kind] / spent) * used
         parts.append(Part(kind, share, _cells(kinds[kind], float(costs[kind]), share), 100 * at))
         at += share

@@ -33,8 +33,8 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """What is drawn of a group: `bars`, and `dots` with whiskers from `low` to `high`; shares, float64[group].
-    None where it is not known.
+    """What is drawn of every group, in shares, float64[group]: `bars`, and `dots` with whiskers from `low` to
+    `high`; None where it is not known.
     """
 
     bars: np.ndarray | None

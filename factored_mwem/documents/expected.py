@@ -54,7 +54,7 @@ def _certified(manifest: Manifest) -> Certified | None:
 
 def _what(error: CertifiedError) -> str:
     if error.what == "column":
-        return f"column {' × '.join(plain(name) for name in error.attributes)}"
+        return f"column {' x '.join(plain(name) for name in error.attributes)}"
     if error.what == "worst":
-        return f"the worst of all sets asked for: {' × '.join(plain(name) for name in error.attributes)}"
+        return f"the worst of all sets asked for: {' x '.join(plain(name) for name in error.attributes)}"
     return "mean over single columns" if error.order == 1 else f"mean over sets of {error.order} columns"

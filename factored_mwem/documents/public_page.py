@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from factored_mwem.documents.budget import budget_of
 from factored_mwem.documents.columns import columns_of
 from factored_mwem.documents.expected import errors_of

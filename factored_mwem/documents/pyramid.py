@@ -41,7 +41,7 @@ def layers_of(manifest: Manifest, guess: str) -> list[Layer]:
             "Epsilon and the unit of privacy",
             top,
             (
-                f"Epsilon {figure(g.epsilon)}, delta {figure(g.delta)}; spent: epsilon {figure(g.spent_epsilon, 6)}.",
+                f"Epsilon {figure(g.epsilon)}, delta {figure(g.delta)}; spent: {figure(g.spent_epsilon, 6)}.",
                 f"What is protected: {unit}, {change}. A guess of membership is right at most {guess}.",
             ),
             kept,
@@ -80,11 +80,12 @@ def _algorithm(manifest: Manifest) -> Layer:
     stated, found = manifest.guarantee.spent_epsilon, manifest.recompute()
     agrees = math.isclose(found, stated, rel_tol=1e-9)
     said = "which is what the manifest states" if agrees else f"but the manifest states {figure(stated, 6)}"
+    used, library = ", ".join(mechanisms_of(charges_of(manifest))), plain(manifest.noise_library)
     return Layer(
         "Algorithms and their correctness",
         "partly covered" if agrees else "not covered",
         (
-            f"Mechanisms: {', '.join(mechanisms_of(charges_of(manifest)))}; noise by {plain(manifest.noise_library)}.",
+            f"Mechanisms: {used}; noise by {library}.",
             f"For this page the charges were added up again: epsilon {figure(found, 6)}, {said}.",
         ),
         (),

@@ -123,13 +123,13 @@ def _table(manifest: Manifest) -> list[tuple[str, ...]]:
     sets = [m for m in manifest.measurements if len(m.attributes) > 1]
     sets.sort(key=lambda m: (len(m.attributes), m.scale))
     return [
-        (" × ".join(plain(name, 40) for name in m.attributes), f"{m.cells:,}", figure(m.scale)) for m in sets
+        (" x ".join(plain(name, 40) for name in m.attributes), f"{m.cells:,}", figure(m.scale)) for m in sets
     ]
 
 
 def _cliques(manifest: Manifest) -> tuple[str, ...]:
     """The tables of the model that are over two columns or more."""
-    joint = [" × ".join(plain(name, 40) for name in c[:12]) for c in manifest.cliques if len(c) > 1]
+    joint = [" x ".join(plain(name, 40) for name in c[:12]) for c in manifest.cliques if len(c) > 1]
     more = len(joint) - MOST_SETS
     return (*joint[:MOST_SETS], *([f"and {more:,} more, in the manifest"] if more > 0 else []))
 

@@ -11,12 +11,12 @@ from factored_mwem.pipeline.progress import visible
 MOST_CHARACTERS = 60
 """Of a name or a value on a page."""
 LONG_FRACTION = re.compile(r"-?\d+\.\d{4,}(?:e[+-]?\d+)?")
-NOTHING = "–"
+NOTHING = "-"
 """In the place of a figure that nobody knows."""
 
 
 def plain(text: object, most: int = MOST_CHARACTERS) -> str:
-    """A text on one line, what would steer a screen spelt out (ends of lines, marks that turn the direction of
+    """A text on one line, what would steer a screen spelt out (line breaks, marks that turn the direction of
     writing), the rest left out beyond `most` characters. That it is no HTML, the template sees to.
     """
     whole = str(text)[: most + 1]
