@@ -98,11 +98,16 @@ def worst_pairs(pair: CodedPair) -> Iterator[Beside]:
         ]
         title = " x ".join(plain(pair.domain.names[p], 30) for p in (a, b))
         said = f"the {len(first)} cells that are the furthest off, of {cells:,}"
-        yield _beside(title, errors[a, b], said, labels, (shares[0][first], shares[1][first]), across)
+        yield _beside(title, errors[a, b], said, labels, (shares[0][first], shares[1][first]), _wide)
+
+
+def _wide(labels: Sequence[str], series: Series) -> Chart:
+    """With room for the values of two columns."""
+    return across(labels, series, 176)
 
 
 def _said(label: object) -> str:
-    return "missing" if label is None else plain(label, 24)
+    return "missing" if label is None else plain(label, 13)
 
 
 def _beside(

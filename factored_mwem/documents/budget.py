@@ -91,7 +91,7 @@ def _cells(charges: list[Charge], cost: float, share: float) -> tuple[str, ...]:
     low, high = figure(min(scales)), figure(max(scales))
     delta = float(sum((charge.delta for charge in charges), Fraction(0)))
     noise = low if low == high else f"{low} to {high}"
-    if all(charge.stage == "select" for charge in charges):  # of scores, which are no counts
+    if any(charge.stage not in ("measure", "discover") for charge in charges):  # of scores, not of counts
         noise = NOTHING
     return percent(share), figure(cost), figure(delta) if delta else "0", f"{len(charges):,}", noise
 

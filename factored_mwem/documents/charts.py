@@ -65,15 +65,15 @@ class Chart:
     texts: tuple[Mark, ...]
 
 
-def across(labels: Sequence[str], series: Series) -> Chart:
-    """A bar a row, its label at the left."""
-    top, room = _nice(series.top), WIDTH - LABELS - RIGHT
+def across(labels: Sequence[str], series: Series, left: int = LABELS) -> Chart:
+    """A bar a row, its label at the left, where there is room of `left`."""
+    top, room = _nice(series.top), WIDTH - left - RIGHT
     height = ROW * len(labels) + BELOW
 
     def x(share: float) -> float:
-        return round(LABELS + room * float(np.clip(np.nan_to_num(share), 0, top)) / top, 1)
+        return round(left + room * float(np.clip(np.nan_to_num(share), 0, top)) / top, 1)
 
-    texts = [Mark(LABELS - 5, ROW * i + 12, plain(name, 16), "end") for i, name in enumerate(labels)]
+    texts = [Mark(left - 5, ROW * i + 12, plain(name, left // 7), "end") for i, name in enumerate(labels)]
     grid = ""
     for share in _ticks(top):
         grid += f"M{x(share)} 0V{ROW * len(labels)}"
@@ -81,11 +81,11 @@ def across(labels: Sequence[str], series: Series) -> Chart:
         texts.append(Mark(x(share), height - 6, _scale(share), anchor))
     halves = series.beside is not None
     bars = "".join(
-        f"M{LABELS} {ROW * i + 3}H{x(share)}v{5 if halves else 11}H{LABELS}z"
+        f"M{left} {ROW * i + 3}H{x(share)}v{5 if halves else 11}H{left}z"
         for i, share in enumerate(_known(series.bars))
     )
     beside = "".join(
-        f"M{LABELS} {ROW * i + 9}H{x(share)}v5H{LABELS}z" for i, share in enumerate(_known(series.beside))
+        f"M{left} {ROW * i + 9}H{x(share)}v5H{left}z" for i, share in enumerate(_known(series.beside))
     )
     dots = tuple((x(share), ROW * i + 8.5) for i, share in enumerate(_known(series.dots)))
     whiskers = "".join(
