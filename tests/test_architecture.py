@@ -350,7 +350,13 @@ WHO_SAYS = {
     },
     "bound_contributions": {"tables.contributions", "backends.source"},
     "OpenDPNoise": {"privacy.noise", "pipeline.release", "pipeline.learn_domain", "verifier.watch"},
-    "public_total": {"privacy.counts", "privacy.session", "mechanisms.total"},
+    "public_total": {
+        "privacy.counts",
+        "privacy.session",
+        "mechanisms.total",
+        "answers.evidence",  # a field of what was published, no reading
+        "answers.looks",
+    },
     "Rows": {
         "privacy.counts",
         "privacy.residuals",

@@ -16,7 +16,8 @@ class Evidence:
     """The whole `domain`, the `model` over its modelled attributes, and every noisy answer it was fitted to.
 
     `public_total`: whether the number of rows is public, and `model.total` it exactly. `engine`: what fitted
-    the model, "tree" or "mwem".
+    the model, "tree" or "mwem". `settled`: measurements, by number, that decided what a learnt attribute's
+    codes are; their counts lack the values that were then merged into others.
     """
 
     domain: Domain
@@ -25,3 +26,4 @@ class Evidence:
     residuals: Sequence[Residuals]
     public_total: bool
     engine: str
+    settled: frozenset[int] = frozenset()

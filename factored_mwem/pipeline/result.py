@@ -13,6 +13,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from factored_mwem.accounting.unit import Neighbours, Unit
+from factored_mwem.answers.answer import Answer
+from factored_mwem.answers.answering import Answering
+from factored_mwem.answers.evidence import Evidence
+from factored_mwem.answers.query import Query
 from factored_mwem.crashpoints import reach
 from factored_mwem.domain.levels import View
 from factored_mwem.errors import InputError
@@ -62,6 +67,27 @@ class Release(Contents):
         """The facts, and five rows drawn from the model in a moment, not refined as the release's own are."""
         rows = Batches(self.model, self.domain, self.schema, 5, partial(generator, self.seed))
         return in_html(facts_of(self), pa.Table.from_batches(rows, schema=self.schema))
+
+    @property
+    def evidence(self) -> Evidence:
+        """What answers rest on."""
+        learns = any(charge.stage == "discover" for charge in self.manifest.ledger)
+        learnt = [a for a, attribute in enumerate(self.domain.modelled) if learns and attribute.learnt]
+        first = {m.positions: i for i, m in reversed(list(enumerate(self.measurements)))}
+        settled = frozenset(first[(a,)] for a in learnt if (a,) in first)
+        promised, engine = self.manifest.guarantee, str(self.manifest.policy["engine"])
+        by_id = self.manifest.policy.get("privacy_id") is not None
+        unit = Unit(Neighbours(promised.neighbours), promised.contributions, by_id=by_id)
+        known = (self.domain, self.model, self.measurements, self.residuals)
+        return Evidence(*known, unit.total_is_public, engine, settled)
+
+    def answer(self, query: Query | str, *, population: bool = False) -> Answer:
+        """What the release says to a query, with error bars: free, from public facts alone.
+
+        `query`: of `factored_mwem.answers.query`, or its text: see `fmwem guide answers`. `population`: with
+        the error of the rows as a sample. InputError where it names what is not there.
+        """
+        return Answering(self.evidence).answer(query, population=population)
 
     def marginal(self, *names: str) -> Marginal:
         """The model's counts over these columns: less noisy than those of any synthetic rows, and free."""

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factored_mwem.domain.attribute import Attribute
-from factored_mwem.pipeline.marginal import labels_of
 from factored_mwem.tables.codec import encode
 from factored_mwem.tables.decode import decode, own_type
+from factored_mwem.tables.labels import labels_of
 
 
 def attribute(kind: str, edges: list[Any], specials: list[Any], **more: Any) -> Attribute:

@@ -1,0 +1,171 @@
+"""Answering: what a release says to a query, and how sure it is: by least squares where noisy answers fix the
+query, else by the model.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+
+from factored_mwem.answers.answer import Answer
+from factored_mwem.answers.bases import Basis, Believed, Errors, Measured, Spread, Sums, sampling_variance
+from factored_mwem.answers.evidence import Evidence
+from factored_mwem.answers.figures import computed, half_width, quantiles
+from factored_mwem.answers.grammar import parse, written
+from factored_mwem.answers.least_squares import least_squares
+from factored_mwem.answers.looks import Noisy
+from factored_mwem.answers.query import Difference, Query
+from factored_mwem.answers.resolve import Resolved, resolve
+from factored_mwem.answers.terms import Terms
+from factored_mwem.domain.domain import Domain
+from factored_mwem.errors import InputError
+
+LAPLACE = "Laplace noise: intervals follow the kurtosis of its sums (Cornish-Fisher)"
+NARROW = "noise below one record is discrete, and treated as continuous"
+
+
+class Answering:
+    """A release's model and noisy answers, from which queries are answered."""
+
+    def __init__(self, evidence: Evidence, errors: Callable[[], Errors] | None = None) -> None:
+        """`errors` gives those of the model's answers; it is called once they are needed."""
+        self.domain: Domain = evidence.domain
+        self.model, self.noisy, self._errors = evidence.model, Noisy.of(evidence), errors
+
+    def answer(self, query: Query | str, *, population: bool = False) -> Answer:
+        """The answer to a query, or to a text that asks one; InputError, in one line, where that cannot be.
+
+        `population`: about those of whom the table's rows are a sample, its error included.
+        """
+        asked = parse(query) if isinstance(query, str) else query
+        if isinstance(asked, Difference):
+            made = [self._difference(asked, population)]
+        else:
+            made = [self._one(part, population) for part in resolve(asked, self.domain)]
+        return joined(written(asked), made)
+
+    def _one(self, asked: Resolved, population: bool) -> Answer:
+        basis = self._basis([asked], population)
+        spread = self._spread(basis, asked.terms, population)
+        if asked.kind == "quantile":
+            return self._about(asked, basis, population, quantiles(asked, basis.values, spread))
+        values, sums = computed(asked, basis.values)
+        return self._about(asked, basis, population, self._interval(asked, values, spread(sums)))
+
+    def _difference(self, asked: Difference, population: bool) -> Answer:
+        sides = [resolve(side, self.domain) for side in (asked.first, asked.second)]
+        if any(len(side) != 1 or side[0].kind == "quantile" for side in sides):
+            raise InputError("`minus` stands between two counts, shares or means")
+        one, other = sides[0][0], sides[1][0]
+        if one.kind != other.kind or one.columns != other.columns:
+            raise InputError("`minus` stands between two answers of one kind, by the same columns")
+        basis, both = self._basis([one, other], population), together([one.terms, other.terms])
+        values, sums = computed(one, basis.values)
+        less, theirs = computed(other, basis.values, one.terms.count)
+        sums = Sums(
+            np.concatenate([sums.rows, theirs.rows], axis=1),
+            np.concatenate([sums.factors, -theirs.factors], axis=1),
+        )
+        errors = self._spread(basis, both, population)(sums)
+        notes = tuple(dict.fromkeys([*one.notes, *other.notes]))
+        found = self._interval(None, values - less, errors)
+        return self._about(one, basis, population, found, notes)
+
+    def _basis(self, asked: Sequence[Resolved], population: bool) -> Basis:
+        """Noisy answers alone where they fix all terms, together or one set by itself; else the model."""
+        both = together([each.terms for each in asked])
+        if all(each.exact for each in asked):
+            found = least_squares(self.noisy, both)
+            parts = [found] if found else [least_squares(self.noisy, each.terms) for each in asked]
+            known = [part for part in parts if part is not None]
+            if len(known) == len(parts):
+                return Measured(known)
+        errors = self._errors().errors(both, population) if self._errors is not None else None
+        return Believed(both.of_forest(self.model), errors)
+
+    def _spread(self, basis: Basis, terms: Terms, population: bool) -> Callable[[Sums], Spread]:
+        """What gives the errors of sums; those of sampling included, where asked for."""
+        return (
+            partial(self._with_sampling, basis, terms)
+            if population and basis.basis == "measured"
+            else basis.spread
+        )
+
+    def _with_sampling(self, basis: Basis, terms: Terms, sums: Sums) -> Spread:
+        bias, noise, kurtosis = basis.spread(sums)
+        whole = noise + sampling_variance(self.model, terms, sums)
+        share = np.divide(noise, whole, out=np.zeros_like(whole), where=whole > 0)
+        return Spread(bias, whole, kurtosis * share**2)
+
+    def _interval(self, asked: Resolved | None, values: np.ndarray, errors: Spread) -> np.ndarray:
+        """float64[4, group]: counts are cut at 0 and at a public number of rows, shares at 0 and 1."""
+        half, middle = half_width(errors), values - errors.bias
+        low, high = middle - half, middle + half
+        least, most = -np.inf, np.inf
+        if asked is not None and asked.kind == "count":
+            least, most = 0.0, np.inf if self.noisy.total is None else self.noisy.total
+        elif asked is not None and asked.proportion:
+            least, most = 0.0, 1.0
+        return np.stack(
+            [values, np.sqrt(errors.variance), np.clip(low, least, most), np.clip(high, least, most)]
+        )
+
+    def _about(
+        self,
+        asked: Resolved,
+        basis: Basis,
+        population: bool,
+        found: np.ndarray,
+        notes: tuple[str, ...] | None = None,
+    ) -> Answer:
+        said = list(asked.notes if notes is None else notes)
+        if basis.basis == "measured" and not self.noisy.gaussian:
+            said.append(LAPLACE)
+        if basis.basis == "measured" and not self.noisy.continuous:
+            said.append(NARROW)
+        estimate, stderr, low, high = found
+        of = (asked.columns, tuple(asked.groups), estimate, stderr, low, high)
+        return Answer("", *of, basis.basis, population, tuple(said))
+
+
+def together(terms: Sequence[Terms]) -> Terms:
+    """All queries, set after set, over the attributes of any."""
+    if len(terms) == 1:
+        return terms[0]
+    support = tuple(sorted({a for each in terms for a in each.support}))
+    weights = []
+    for a in support:
+        shape = next(each.weights[each.support.index(a)].shape[1] for each in terms if a in each.support)
+        weights.append(
+            np.concatenate(
+                [
+                    each.weights[each.support.index(a)] if a in each.support else np.ones((each.count, shape))
+                    for each in terms
+                ]
+            )
+        )
+    return Terms(support, tuple(weights), sum(each.count for each in terms))
+
+
+def joined(text: str, parts: Sequence[Answer]) -> Answer:
+    """The answers to the parts of a query as one; what any of them takes from the model, all are said to."""
+    first = parts[0]
+    estimate, stderr, low, high = (
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ("estimate", "stderr", "low", "high")
+    )
+    return Answer(
+        text,
+        first.columns,
+        tuple(itertools.chain.from_iterable(part.labels for part in parts)),
+        estimate,
+        stderr,
+        low,
+        high,
+        "measured" if all(part.basis == "measured" for part in parts) else "model",
+        first.population,
+        tuple(dict.fromkeys(note for part in parts for note in part.notes)),
+    )

@@ -1,0 +1,290 @@
+"""Grammar: queries as text, and back as one canonical text.
+
+    QUERY     := SINGLE ["minus" SINGLE]
+    SINGLE    := "count" [WHERE] [BY]
+               | "share" [WHERE] ["given" CONDITIONS] [BY]
+               | "mean" COLUMN [WHERE] [BY]
+               | "median" COLUMN [WHERE] [BY]
+               | "quantile" NUMBER COLUMN [WHERE] [BY]
+               | "marginal" COLUMNS              the same as "count by COLUMNS"
+               | "cube" COLUMNS [WHERE]          counts by every subset of the columns
+    WHERE     := "where" CONDITIONS
+    BY        := "by" COLUMNS
+    CONDITIONS:= CONDITION {"and" CONDITION}
+    CONDITION := COLUMN ("=" | "!=" | "<" | "<=" | ">" | ">=") VALUE
+               | COLUMN "between" VALUE "and" VALUE
+               | COLUMN ["not"] "in" "(" VALUE {"," VALUE} ")"
+               | COLUMN "is" ["not"] "missing"
+    COLUMNS   := COLUMN {"," COLUMN}
+
+A name or value is a word, or stands in quotes, ' or ", within which a backslash keeps the next character's
+meaning (\\n a new line). Words of the grammar, and texts with blanks, commas, brackets, quotes or comparison
+signs, need quotes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from factored_mwem.answers.query import (
+    Between,
+    Compare,
+    Comparison,
+    Condition,
+    Count,
+    Cube,
+    Difference,
+    Mean,
+    Missing,
+    OneOf,
+    Quantile,
+    Query,
+    Share,
+    Single,
+    Value,
+    Where,
+    median,
+)
+from factored_mwem.errors import InputError, shown
+
+MAX_LENGTH, MAX_TOKENS = 20_000, 4_000
+KINDS = ("count", "share", "mean", "median", "quantile", "marginal", "cube")
+WORDS = {*KINDS, "where", "given", "by", "and", "minus", "between", "in", "is", "not", "missing"}
+_TOKEN = re.compile(
+    r"""\s*(?:(?P<quoted>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?P<sign><=|>=|!=|==|[<>=(),])"""
+    r"""|(?P<word>[^\s<>=!(),"']+))""",
+    re.DOTALL,
+)
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_COMPARISONS: dict[str, Comparison] = {
+    "=": "=", "==": "=", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">=",
+}  # fmt: skip
+
+
+class Token(NamedTuple):
+    """A text, and whether it stood in quotes: then it is no word of the grammar."""
+
+    text: str
+    quoted: bool
+    at: int
+
+
+def parse(text: str) -> Query:
+    """The query that a text asks. InputError, in one line, where it is none."""
+    if len(text) > MAX_LENGTH:
+        raise InputError(f"a query of {len(text):,} characters is too long; {MAX_LENGTH:,} is the most")
+    return _Reader(text).query()
+
+
+def _tokens(text: str) -> list[Token]:
+    found, at = [], 0
+    text = text.rstrip()
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if match is None:
+            what = (
+                "a quote that is not closed"
+                if text[at:].lstrip()[:1] in ("'", '"')
+                else "a sign unknown here"
+            )
+            raise InputError(f"{what} in the query, at {shown(text[at:].strip()[:20])}")
+        quoted = match["quoted"]
+        inner = (
+            re.sub(r"\\(.)", lambda m: "\n" if m[1] == "n" else m[1], quoted[1:-1], flags=re.DOTALL)
+            if quoted
+            else ""
+        )
+        found.append(Token(inner if quoted else match[0].strip(), bool(quoted), match.start()))
+        at = match.end()
+        if len(found) > MAX_TOKENS:
+            raise InputError(f"a query of more than {MAX_TOKENS:,} words is too long")
+    return found
+
+
+class _Reader:
+    """Reads tokens from left to right."""
+
+    def __init__(self, text: str) -> None:
+        self.tokens, self.at = _tokens(text), 0
+
+    def query(self) -> Query:
+        first = self.single()
+        if self.takes("minus"):
+            found: Query = Difference(first, self.single())
+        else:
+            found = first
+        if self.at < len(self.tokens):
+            raise self.unexpected("the end of the query, `where`, `by` or `minus`")
+        return found
+
+    def single(self) -> Single:
+        kind = self.tokens[self.at].text if self.at < len(self.tokens) else ""
+        if kind not in KINDS or self.tokens[self.at].quoted:
+            raise self.unexpected(f"one of {', '.join(KINDS)}")
+        self.at += 1
+        if kind == "marginal":
+            return Count(by=self.columns())
+        if kind == "cube":
+            return Cube(self.columns(), self.conditions("where"))
+        if kind == "count":
+            return Count(self.conditions("where"), self.by())
+        if kind == "share":
+            return Share(self.conditions("where"), self.conditions("given"), self.by())
+        if kind == "mean":
+            return Mean(self.column(), self.conditions("where"), self.by())
+        at = 0.5 if kind == "median" else self.number()
+        column = self.column()
+        return Quantile(column, at, self.conditions("where"), self.by())
+
+    def conditions(self, word: str) -> Where:
+        if not self.takes(word):
+            return ()
+        found = [self.condition()]
+        while self.takes("and"):
+            found.append(self.condition())
+        return tuple(found)
+
+    def by(self) -> tuple[str, ...]:
+        return self.columns() if self.takes("by") else ()
+
+    def columns(self) -> tuple[str, ...]:
+        found = [self.column()]
+        while self.takes(","):
+            found.append(self.column())
+        return tuple(found)
+
+    def condition(self) -> Condition:
+        column = self.column()
+        if self.takes("between"):
+            low = self.value()
+            self.must("and")
+            return Between(column, low, self.value())
+        if self.takes("is"):
+            negated = self.takes("not")
+            self.must("missing")
+            return Missing(column, negated)
+        negated = self.takes("not")
+        if negated or (self.at < len(self.tokens) and self.is_word("in")):
+            self.must("in")
+            self.must("(")
+            values = [self.value()]
+            while self.takes(","):
+                values.append(self.value())
+            self.must(")")
+            return OneOf(column, tuple(values), negated)
+        sign = self.tokens[self.at].text if self.at < len(self.tokens) else ""
+        if sign not in _COMPARISONS or self.tokens[self.at].quoted:
+            raise self.unexpected("a comparison (= != < <= > >=), `between`, `in` or `is missing`")
+        self.at += 1
+        return Compare(column, _COMPARISONS[sign], self.value())
+
+    def column(self) -> str:
+        return self.name("a column").text
+
+    def value(self) -> Value:
+        return value_of(self.name("a value"))
+
+    def number(self) -> float:
+        token = self.name("a number")
+        if not _NUMBER.fullmatch(token.text) or len(token.text) > 40:
+            what = shown(token.text[:40])
+            raise InputError(f"{what} in the query is no number; a quantile is asked as `quantile 0.9 age`")
+        return float(token.text)
+
+    def name(self, what: str) -> Token:
+        if self.at >= len(self.tokens):
+            raise self.unexpected(what)
+        token = self.tokens[self.at]
+        if not token.quoted and (token.text in WORDS or token.text in "<=>=!==(),"):
+            raise self.unexpected(f"{what} (a word of the grammar needs quotes)")
+        self.at += 1
+        return token
+
+    def is_word(self, word: str) -> bool:
+        return (
+            self.at < len(self.tokens)
+            and self.tokens[self.at].text == word
+            and not self.tokens[self.at].quoted
+        )
+
+    def takes(self, word: str) -> bool:
+        found = self.is_word(word)
+        self.at += found
+        return found
+
+    def must(self, word: str) -> None:
+        if not self.takes(word):
+            raise self.unexpected(f"`{word}`")
+
+    def unexpected(self, expected: str) -> InputError:
+        if self.at < len(self.tokens):
+            return InputError(f"{shown(self.tokens[self.at].text[:40])} in the query: expected {expected}")
+        return InputError(f"the query ends too soon: expected {expected}")
+
+
+def value_of(token: Token) -> Value:
+    """A number where a word is one as Python writes it, else the text ("007" stays one): what that means, a
+    column decides.
+    """
+    if token.quoted or not _NUMBER.fullmatch(token.text) or len(token.text) > 40:
+        return token.text
+    for kind in (int, float):
+        try:
+            found = kind(token.text)
+        except ValueError:
+            continue
+        return found if str(found) == token.text else token.text
+    return token.text
+
+
+def written(query: Query) -> str:
+    """The canonical text, which `parse` reads back."""
+    if isinstance(query, Difference):
+        return f"{written(query.first)} minus {written(query.second)}"
+    if isinstance(query, Cube):
+        return f"cube {_names(query.columns)}{_where('where', query.where)}"
+    by = f" by {_names(query.by)}" if query.by else ""
+    if isinstance(query, Share):
+        return f"share{_where('where', query.where)}{_where('given', query.given)}{by}"
+    where = _where("where", query.where)
+    if isinstance(query, Mean):
+        return f"mean {_text(query.column)}{where}{by}"
+    if isinstance(query, Quantile):
+        kind = "median" if query == median(query.column, query.where, query.by) else f"quantile {query.at!r}"
+        return f"{kind} {_text(query.column)}{where}{by}"
+    return f"count{where}{by}"
+
+
+def _where(word: str, conditions: Where) -> str:
+    return f" {word} " + " and ".join(map(_condition, conditions)) if conditions else ""
+
+
+def _condition(condition: Condition) -> str:
+    column, negated = _text(condition.column), " not" if getattr(condition, "negated", False) else ""
+    if isinstance(condition, Compare):
+        return f"{column} {condition.by} {_value(condition.value)}"
+    if isinstance(condition, Between):
+        return f"{column} between {_value(condition.low)} and {_value(condition.high)}"
+    if isinstance(condition, OneOf):
+        return f"{column}{negated} in ({', '.join(map(_value, condition.values))})"
+    return f"{column} is{negated} missing"
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(map(_text, names))
+
+
+def _value(value: Value) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return _text(value) if isinstance(value, str) else repr(value)
+
+
+def _text(text: str) -> str:
+    """A word, in quotes where it would be read as something else."""
+    plain = re.fullmatch(r"""[^\s<>=!(),"'\\]+""", text) and text not in WORDS
+    if plain and not _NUMBER.fullmatch(text):
+        return text
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n") + "'"

@@ -1,0 +1,56 @@
+"""Least squares: queries answered from the noisy answers alone, with the variance of their errors.
+
+A query is *measured*, or follows linearly from what was, where noisy answers add up to it exactly whatever
+the table. The best such sum weighs every answer by its precision (generalised least squares, Aitken 1936):
+unbiased, and no trust in the model. Answers that hold more attributes than the query are summed over them
+first, which multiplies their variance by the cells that are summed; the noise of different cells stays
+independent.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from factored_mwem.answers.linear import Linear
+from factored_mwem.answers.looks import Noisy
+from factored_mwem.answers.orthogonal import best
+from factored_mwem.answers.refined import refined
+from factored_mwem.answers.terms import Terms
+
+
+def least_squares(noisy: Noisy, terms: Terms) -> Linear | None:
+    """The queries from noisy answers alone, or None where these do not fix them all."""
+    terms = without_constants(terms)
+    about = noisy.about(terms.support)
+    closed = best(noisy, terms, about)
+    if closed is None:
+        return None
+    if noisy.residuals or all(v in closed.view for i in about for v in _of_support(noisy, i, terms)):
+        return closed
+    mixed = refined(noisy, terms, about)
+    if mixed is None:
+        return closed
+    each = np.arange(terms.count)
+    return min((closed, mixed), key=lambda made: float(made.covariance(each, each).sum()))
+
+
+def _of_support(noisy: Noisy, index: int, terms: Terms) -> list[int]:
+    """The variables at which a measurement holds attributes of the support."""
+    found = (noisy.variable(index, a) for a in terms.support)
+    return [v for v in found if v is not None]
+
+
+def without_constants(terms: Terms) -> Terms:
+    """The same queries without attributes on which none puts a condition; constants go elsewhere."""
+    scale, kept = np.ones(terms.count), []
+    for j, own in enumerate(terms.weights):
+        if (own == own[:, :1]).all():
+            scale = scale * own[:, 0]
+        else:
+            kept.append(j)
+    if len(kept) == len(terms.support) or ((scale != 1).any() and not kept):
+        return terms
+    weights = tuple(
+        terms.weights[j] * scale[:, None] if n == 0 else terms.weights[j] for n, j in enumerate(kept)
+    )
+    return Terms(tuple(terms.support[j] for j in kept), weights, terms.count)

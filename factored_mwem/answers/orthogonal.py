@@ -1,0 +1,268 @@
+"""Orthogonal: least squares in closed form where every measurement has the attributes at the same levels.
+
+What the cells of S attributes hold is split into 2^S parts that are orthogonal to each other: for each subset
+what its marginal shows beyond every smaller one. A noisy marginal says of each part inside it, and says it
+with the same precision in all directions, so that least squares weighs each part by its summed precisions
+alone. Source: the residual decomposition of ResidualPlanner (Xiao, He, Zhang, Kifer 2023, arXiv 2305.08175)
+and ReM (arXiv 2410.01091).
+
+Arrays over subsets have an axis of two for each attribute: 0 without it, 1 with it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from factored_mwem.accounting.conversion import Composition
+from factored_mwem.answers.linear import Influence, Linear
+from factored_mwem.answers.looks import Noisy, variance_of
+from factored_mwem.answers.terms import Terms
+from factored_mwem.domain.levels import View
+from factored_mwem.workload.residual_basis import question
+
+MAX_ATTRIBUTES, MAX_PARTS = 12, 2**23
+"""Of a query; numbers of all parts together, and of queries times subsets."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """Noisy answers about some of a query's axes, `table: float64[...]`, each with noise of `variance` and
+    the sum of `summed` of their source's.
+
+    `questions`, for each axis: None where it is summed out, an array [answer, code] that asks contrasts of
+    its codes, "codes" where the answers are counts. `weight`: that of every answer.
+    """
+
+    source: tuple[int, int]
+    questions: tuple[np.ndarray | str | None, ...]
+    weight: float
+    summed: int
+    variance: float
+    table: np.ndarray
+
+    @property
+    def inside(self) -> tuple[int | slice, ...]:
+        """The subsets of which it says something, as an index."""
+        return tuple(0 if q is None else slice(None) if isinstance(q, str) else 1 for q in self.questions)
+
+    @property
+    def axes(self) -> list[int]:
+        return [j for j, q in enumerate(self.questions) if q is not None]
+
+    def precision(self, shape: Sequence[int]) -> float:
+        """Of what it says of a direction of unit length: an eigenvalue of A'A / variance."""
+        gain = self.weight**2 / (self.variance * self.summed)
+        for q, codes in zip(self.questions, shape, strict=True):
+            if q is None:
+                gain *= codes
+            elif not isinstance(q, str):
+                gain *= 2 if codes == 2 else codes**2
+        return gain
+
+    def asked(self, tables: np.ndarray) -> np.ndarray:
+        """float64[k, ...]: A g, what it asks of `tables: float64[k, codes, ...]`."""
+        for j in reversed(range(len(self.questions))):
+            q = self.questions[j]
+            if q is None:
+                tables = tables.sum(axis=j + 1)
+            elif not isinstance(q, str):
+                tables = np.moveaxis(np.tensordot(tables, q, axes=(j + 1, 1)), -1, j + 1)
+        return tables * self.weight
+
+    def back(self) -> np.ndarray:
+        """float64[codes, or 1 where summed out]: A'y."""
+        table = self.table * self.weight
+        for place, j in enumerate(self.axes):
+            q = self.questions[j]
+            if isinstance(q, np.ndarray):
+                table = np.moveaxis(np.tensordot(table, q, axes=(place, 0)), -1, place)
+        return np.expand_dims(table, tuple(j for j, q in enumerate(self.questions) if q is None))
+
+
+class Orthogonal(Linear):
+    """Queries about the variables `view`, one for each attribute of their support, which all fix their
+    weights: `weights[j]: float64[k, codes of view[j]]`.
+    """
+
+    def __init__(
+        self, noisy: Noisy, view: View, weights: Sequence[np.ndarray], count: int, parts: Sequence[Part]
+    ) -> None:
+        """`count`: how many queries."""
+        self.view, self.shape = view, tuple(int(noisy.levels.sizes[v]) for v in view)
+        self.parts, self.weights = list(parts), list(weights)
+        self.precision = self._precisions(total_known=noisy.total is not None)
+        values = Terms(tuple(range(len(view))), tuple(weights), count).of_table(self._table(noisy))
+        super().__init__(noisy, values)
+
+    def _precisions(self, *, total_known: bool) -> np.ndarray:
+        """float64[subset]: one over the variance of a part along a direction of unit length."""
+        found = np.zeros((2,) * len(self.view))
+        for part in self.parts:
+            found[part.inside] += part.precision(self.shape)
+        if total_known:
+            found[(0,) * len(self.view)] = np.inf
+        return found
+
+    def _table(self, noisy: Noisy) -> np.ndarray:
+        """float64[codes, ...]: the least squares table of the least norm."""
+        whole = np.zeros(self.shape)
+        for part in self.parts:
+            whole += part.back() / (part.variance * part.summed)
+        split = self._weighed(whole[None])[0]
+        if noisy.total is not None:
+            split += noisy.total / math.prod(self.shape)
+        return split
+
+    def _weighed(self, tables: np.ndarray) -> np.ndarray:
+        """float64[k, codes, ...]: each part divided by its precision; 0 where nothing is known of it."""
+        for j in range(len(self.shape)):
+            mean = tables.mean(axis=j + 1, keepdims=True)
+            tables = np.concatenate([mean, tables - mean], axis=j + 1)
+        share = np.divide(1.0, self.precision, out=np.zeros_like(self.precision), where=self.precision > 0)
+        place = [np.minimum(np.arange(codes + 1), 1) for codes in self.shape]
+        tables = tables * share[np.ix_(*place)]
+        for j in range(len(self.shape)):
+            mean, rest = np.split(tables, [1], axis=j + 1)
+            tables = mean + rest
+        return tables
+
+    def covariance(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
+        """float64: of the errors of queries `i` and `j`."""
+        share = np.divide(1.0, self.precision, out=np.zeros_like(self.precision), where=self.precision > 0)
+        return self._norms(i, j) @ share.ravel()
+
+    def unknown(self) -> bool:
+        """Whether a query needs a part of which nothing is known."""
+        each = np.arange(len(self.weights[0]) if self.weights else 1)
+        needed = np.abs(self._norms(each, each)).max(axis=0) > 0
+        return bool((self.precision.ravel()[needed] <= 0).any())
+
+    def _norms(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
+        """float64[..., subset]: the inner products of the parts of queries i and j."""
+        found = np.ones((*np.shape(i), 1))
+        for w in self.weights:
+            mean, codes = w.mean(axis=1), w.shape[1]
+            off = w - mean[:, None]
+            flat = codes * mean[i] * mean[j]
+            varied = np.einsum("...c,...c->...", off[i], off[j])
+            varied = np.where(np.isclose(off, 0, atol=1e-12).all(axis=1)[i], 0.0, varied)
+            found = (found[..., None] * np.stack([flat, varied], axis=-1)[..., None, :]).reshape(
+                *np.shape(i), -1
+            )
+        return found
+
+    @property
+    def width(self) -> int:
+        """Cells of the queries' own table."""
+        return math.prod(self.shape)
+
+    def influences(self, rows: Sequence[int]) -> Iterator[Influence]:
+        """The weights h = A g / variance, g the parts of each query divided by their precisions."""
+        letters = [w[list(rows)] for w in self.weights]
+        tables = np.ones((len(rows),) + (1,) * len(self.view))
+        for j, w in enumerate(letters):
+            tables = tables * np.expand_dims(w, [n + 1 for n in range(len(self.view)) if n != j])
+        tables = self._weighed(tables)
+        attributes = self.noisy.levels.attribute[list(self.view)].tolist()
+        for part in self.parts:
+            weights = part.asked(tables) / (part.variance * part.summed)
+            axes = tuple(attributes[j] for j in part.axes)
+            yield Influence(part.source, axes, weights, part.summed, part.variance)
+
+
+def best(noisy: Noisy, terms: Terms, about: Sequence[int]) -> Orthogonal | None:
+    """Queries by the levels at which they come out with the least variance; None where nothing fixes them.
+
+    Which levels is decided by what was measured, not by what came out.
+    """
+    found: list[tuple[float, Orthogonal]] = []
+    for view in _views(noisy, terms, about):
+        weights = [_of_groups(noisy, v, w) for v, w in zip(view, terms.weights, strict=True)]
+        shape = [w.shape[1] for w in weights]
+        size = max(math.prod(k + 1 for k in shape), terms.count << len(shape))
+        if len(shape) > MAX_ATTRIBUTES or size > MAX_PARTS:
+            continue
+        made = Orthogonal(noisy, view, weights, terms.count, list(_parts(noisy, view, about)))
+        if not made.unknown():
+            each = np.arange(terms.count)
+            found.append((float(made.covariance(each, each).sum()), made))
+    return min(found, key=lambda pair: pair[0])[1] if found else None
+
+
+def _views(noisy: Noisy, terms: Terms, about: Sequence[int]) -> list[View]:
+    """The levels to try: those of the measurements that hold all of the support, fixing all weights; of
+    residuals, the attributes as they are.
+    """
+    fixing = [
+        {v for v in noisy.levels.chains[a] if fixes(noisy, v, w)}
+        for a, w in zip(terms.support, terms.weights, strict=True)
+    ]
+    found: dict[View, None] = {}
+    for i in about:
+        view = tuple(v for v in (noisy.variable(i, a) for a in terms.support) if v is not None)
+        if len(view) == len(terms.support) and all(v in f for v, f in zip(view, fixing, strict=True)):
+            found[view] = None
+    if noisy.residuals or not terms.support:
+        found[terms.support] = None
+    return list(found)
+
+
+def fixes(noisy: Noisy, v: int, weights: np.ndarray) -> bool:
+    """Whether all codes of a group of variable v have the same weights."""
+    return v < len(noisy.levels.shape) or bool(
+        (_of_groups(noisy, v, weights)[:, noisy.levels.groups[v]] == weights).all()
+    )
+
+
+def _of_groups(noisy: Noisy, v: int, weights: np.ndarray) -> np.ndarray:
+    """float64[k, codes of v]: the weight of each group, that of its last code."""
+    found = np.zeros((len(weights), int(noisy.levels.sizes[v])))
+    found[:, noisy.levels.groups[v]] = weights
+    return found
+
+
+def _parts(noisy: Noisy, view: View, about: Sequence[int]) -> Iterator[Part]:
+    """All that is known at these levels; what a measurement has at another level is summed out."""
+    for i in about:
+        look = noisy.look(i, (v for v in noisy.measured[i].positions if v in view))
+        questions = tuple("codes" if v in look.variables else None for v in view)
+        yield Part((i, 0), questions, 1.0, look.summed, float(noisy.variances[i]), noisy.table(look))
+    none = (None,) * len(view)
+    for i in noisy.beside(about).tolist():
+        total = np.array(noisy.sums[i])
+        yield Part((i, 0), none, 1.0, int(noisy.cells[i]), float(noisy.variances[i]), total)
+    for number in range(len(noisy.residuals)):
+        yield from _of_residuals(noisy, number, view)
+
+
+def _of_residuals(noisy: Noisy, number: int, view: View) -> Iterator[Part]:
+    """The residuals that say something of the view, which has attributes as they are."""
+    measured, shape = noisy.residuals[number], noisy.levels.shape
+    wide = [a for a, codes in enumerate(shape) if codes > 1]
+    gaussian = measured.scale.composition is Composition.ZCDP
+    variance = variance_of(measured.stddev)
+    counted = {a for a in wide if shape[a] > 2 and not gaussian}
+    for mask, start, end in noisy.subsets[number]:
+        subset = [a for bit, a in enumerate(wide) if mask >> bit & 1]
+        outside = [a for a in subset if a not in view]
+        if any(a not in counted for a in outside):
+            continue  # contrasts of another attribute add up to nothing
+        table = noisy.residual_answers[number][start:end].reshape([_answers(shape[a]) for a in subset])
+        table = table.sum(axis=tuple(n for n, a in enumerate(subset) if a in outside), dtype=np.float64)
+        questions: list[np.ndarray | str | None] = []
+        for a in view:
+            asked = (
+                "codes" if a in counted else question(shape[a], gaussian=gaussian) if a in subset else None
+            )
+            questions.append(asked if a in subset else None)
+        summed = math.prod(shape[a] for a in outside)
+        source = (-1 - number, mask)
+        yield Part(source, tuple(questions), float(measured.weights[mask]), summed, variance, table)
+
+
+def _answers(codes: int) -> int:
+    return 1 if codes == 2 else codes

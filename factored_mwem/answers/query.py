@@ -1,0 +1,129 @@
+"""Queries: what can be asked of a release, as values; `grammar.py` reads and writes them as text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from factored_mwem.domain.attribute import Scalar
+from factored_mwem.errors import InputError
+
+Comparison = Literal["=", "!=", "<", "<=", ">", ">="]
+Value = Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """`column` compared with a value. No comparison holds of what is missing."""
+
+    column: str
+    by: Comparison
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """`column` from `low` to `high`, both of which belong to it."""
+
+    column: str
+    low: Value
+    high: Value
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """`column` among `values`, or (`negated`) none of them and not missing."""
+
+    column: str
+    values: tuple[Value, ...]
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """`column` is missing, or (`negated`) is not."""
+
+    column: str
+    negated: bool = False
+
+
+Condition = Compare | Between | OneOf | Missing
+Where = tuple[Condition, ...]
+"""Conditions that all hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """Records by the values of the columns `by`, that meet all of `where`."""
+
+    where: Where = ()
+    by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Of the records that meet all of `given`, the part that meets all of `where`, too: in each group of the
+    columns `by`. Without `where`, the part that each group is.
+    """
+
+    where: Where = ()
+    given: Where = ()
+    by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """The mean of a column of numbers, over records that meet `where` and have a number there."""
+
+    column: str
+    where: Where = ()
+    by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Quantile:
+    """The least value that at least a share of `at` of the records do not exceed, among those that meet
+    `where` and have a value there.
+    """
+
+    column: str
+    at: float
+    where: Where = ()
+    by: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 0 < self.at < 1:
+            raise InputError(f"quantile {self.at:g}: must lie between 0 and 1, such as 0.9")
+
+
+@dataclass(frozen=True, slots=True)
+class Cube:
+    """Counts by the values of every subset of the columns."""
+
+    columns: tuple[str, ...]
+    where: Where = ()
+
+
+Single = Count | Share | Mean | Quantile | Cube
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One answer less another, group by group."""
+
+    first: Single
+    second: Single
+
+
+Query = Single | Difference
+
+
+def median(column: str, where: Sequence[Condition] = (), by: Sequence[str] = ()) -> Quantile:
+    """The quantile in the middle."""
+    return Quantile(column, 0.5, tuple(where), tuple(by))
+
+
+def marginal(*columns: str) -> Count:
+    """Counts by the values of some columns."""
+    return Count(by=columns)

@@ -1,0 +1,172 @@
+"""Refined: least squares where measurements have the attributes at different levels, by the normal equations.
+
+Each attribute is cut into *atoms*: codes that neither the queries tell apart nor any measured level too
+coarse to answer them. A finer measurement is added up to atoms, whose noise then differs; a coarser one
+counts several atoms. The atoms are few, and every measurement's design is a Kronecker product of one small
+matrix an attribute.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from factored_mwem.answers.linear import Influence, Linear
+from factored_mwem.answers.looks import Look, Noisy
+from factored_mwem.answers.orthogonal import fixes
+from factored_mwem.answers.terms import Terms
+
+MAX_ATOMS = 400
+"""Of all attributes multiplied: the normal equations are solved in a few milliseconds. Beyond, levels that do
+not fix the queries are left out, and then those other than the best.
+"""
+TOLERANCE = 1e-6
+"""How far, relatively, A'h may be from q."""
+
+
+class Refined(Linear):
+    """Queries over atoms, `atoms[j]: int64[code]` of the j-th attribute of the support."""
+
+    def __init__(self, noisy: Noisy, terms: Terms, atoms: Sequence[np.ndarray], about: Sequence[int]) -> None:
+        self.noisy, self.support = noisy, terms.support
+        self.atoms, self.shape = list(atoms), tuple(int(of.max()) + 1 for of in atoms)
+        self._maps: dict[tuple[int, int | None], np.ndarray] = {}
+        self.looks = [self._look(i) for i in about]
+        self._beside = noisy.beside(about)
+        queries = np.ones((terms.count, 1))
+        for of, weights in zip(atoms, terms.weights, strict=True):
+            each = np.zeros((terms.count, int(of.max()) + 1))
+            each[:, of] = weights
+            queries = (queries[:, :, None] * each[:, None, :]).reshape(terms.count, -1)
+        self.queries = queries
+        self.unbiased = self._solve()
+        super().__init__(noisy, self._values())
+
+    def _look(self, index: int) -> tuple[Look, tuple[int | None, ...]]:
+        """A measurement, and its variable of each attribute of the support; None where it is summed out."""
+        variables = [self.noisy.variable(index, a) for a in self.support]
+        kept = tuple(v if self._map(j, v) is not None else None for j, v in enumerate(variables))
+        return self.noisy.look(index, kept), kept
+
+    def _map(self, j: int, v: int | None) -> np.ndarray | None:
+        """float64[atom, code of v]: what a noisy answer of each code counts in the normal equations' right
+        side, before precision; None where v crosses the atoms.
+        """
+        if v is None:
+            return np.ones((self.shape[j], 1))
+        if (j, v) not in self._maps:
+            group = self.noisy.levels.groups[v]
+            both = np.zeros((self.shape[j], int(self.noisy.levels.sizes[v])))
+            both[self.atoms[j], group] = 1.0
+            if (both.sum(axis=0) == 1).all():  # groups lie within atoms: an atom is a sum of several
+                both /= both.sum(axis=1, keepdims=True)
+            elif not (both.sum(axis=1) == 1).all():
+                both = np.zeros((0, 0))
+            self._maps[j, v] = both
+        found = self._maps[j, v]
+        return found if found.size else None
+
+    def _maps_of(self, kept: Sequence[int | None]) -> list[np.ndarray]:
+        maps = [self._map(j, v) for j, v in enumerate(kept)]
+        return [of for of in maps if of is not None]
+
+    def _solve(self) -> bool:
+        """The queries' solutions g of A'WA g = q, constrained where the number of rows is public; whether
+        they are unbiased.
+        """
+        cells = math.prod(self.shape)
+        precisions: dict[tuple[int | None, ...], float] = {}
+        for look, kept in self.looks:
+            precisions[kept] = precisions.get(kept, 0.0) + look.precision
+        normal = np.zeros((cells, cells))
+        for kept, precision in precisions.items():
+            designs = [of @ of.T for of in self._maps_of(kept)]
+            design = np.ones((1, 1))
+            for of in designs:
+                design = np.kron(design, of)
+            normal += precision * design
+        normal += float((1 / (self.noisy.variances * self.noisy.cells)[self._beside]).sum())
+        try:
+            self.inverse = np.linalg.inv(normal)
+        except np.linalg.LinAlgError:
+            self.inverse = np.zeros_like(normal)
+        if self.noisy.total is not None:
+            ones = self.inverse.sum(axis=1)
+            whole = float(ones.sum())
+            self.inverse -= np.outer(ones, ones) / whole if whole > 0 else 0.0
+            self.ones = ones / whole if whole > 0 else ones
+        self.solutions = self.queries @ self.inverse
+        back = self.solutions @ normal
+        if self.noisy.total is not None:
+            back += np.outer(self.queries @ self.ones, np.ones(cells))
+        scale = np.abs(self.queries).max(axis=1, keepdims=True)
+        return bool((np.abs(back - self.queries) <= TOLERANCE * scale).all())
+
+    def _values(self) -> np.ndarray:
+        right = np.zeros(self.shape)
+        for look, kept in self.looks:
+            table = self.noisy.table(look).reshape(
+                [1 if v is None else int(self.noisy.levels.sizes[v]) for v in kept]
+            )
+            for j, of in enumerate(self._maps_of(kept)):
+                table = np.moveaxis(np.tensordot(table, of, axes=(j, 1)), -1, j)
+            right = right + look.precision * table
+        beside = self._beside
+        right = right + float(
+            (self.noisy.sums[beside] / (self.noisy.variances * self.noisy.cells)[beside]).sum()
+        )
+        values = self.solutions @ right.ravel()
+        if self.noisy.total is not None:
+            values = values + self.noisy.total * (self.queries @ self.ones)
+        return values
+
+    def covariance(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
+        """float64: of the errors of queries `i` and `j`: q'(A'WA)^-1 q'."""
+        return np.einsum("...c,...c->...", self.solutions[i], self.queries[j])
+
+    @property
+    def width(self) -> int:
+        """Cells of the queries' own table."""
+        return math.prod(self.shape)
+
+    def influences(self, rows: Sequence[int]) -> Iterator[Influence]:
+        """The weights h = W A g of every noisy answer."""
+        tables = self.solutions[list(rows)].reshape(len(rows), *self.shape)
+        for look, kept in self.looks:
+            weights = tables
+            for j, of in enumerate(self._maps_of(kept)):
+                weights = np.moveaxis(np.tensordot(weights, of, axes=(j + 1, 0)), -1, j + 1)
+            weights = weights.squeeze(axis=tuple(j + 1 for j, v in enumerate(kept) if v is None))
+            axes = tuple(a for a, v in zip(self.support, kept, strict=True) if v is not None)
+            variance = float(self.noisy.variances[look.index])
+            yield Influence((look.index, 0), axes, weights * look.precision, look.summed, variance)
+        for i in self._beside.tolist():
+            summed, variance = int(self.noisy.cells[i]), float(self.noisy.variances[i])
+            whole = tables.reshape(len(rows), -1).sum(axis=1) / (variance * summed)
+            yield Influence((i, 0), (), whole, summed, variance)
+
+
+def refined(noisy: Noisy, terms: Terms, about: Sequence[int]) -> Refined | None:
+    """Queries by all that was measured about their attributes; None where that is too much, or does not fix
+    them.
+    """
+    for mixed in (True, False):
+        atoms = [
+            _atoms(noisy, a, w, about, mixed=mixed) for a, w in zip(terms.support, terms.weights, strict=True)
+        ]
+        if math.prod(int(of.max()) + 1 for of in atoms) <= MAX_ATOMS:
+            made = Refined(noisy, terms, atoms, about)
+            return made if made.unbiased else None
+    return None
+
+
+def _atoms(noisy: Noisy, a: int, weights: np.ndarray, about: Sequence[int], *, mixed: bool) -> np.ndarray:
+    """int64[code of attribute a]: codes of one weight in all queries and, where `mixed`, of one group of
+    every measured level that does not fix the weights.
+    """
+    kinds = [np.unique(weights, axis=1, return_inverse=True)[1].ravel()]
+    used = {noisy.variable(i, a) for i in about} - {None} if mixed else set()
+    kinds += [noisy.levels.groups[v] for v in used if v is not None and not fixes(noisy, v, weights)]
+    return np.unique(np.stack(kinds), axis=1, return_inverse=True)[1].ravel()

@@ -1,0 +1,225 @@
+"""Resolve: a query as linear queries of a domain's codes, and what is computed from their answers."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from factored_mwem.answers.query import Count, Cube, Mean, Quantile, Share, Single, Where
+from factored_mwem.answers.restriction import average_of_codes, share_of_codes
+from factored_mwem.answers.terms import Terms
+from factored_mwem.domain.conditions import intervals, placed
+from factored_mwem.domain.domain import Domain
+from factored_mwem.errors import InputError, shortened, some_names
+from factored_mwem.tables.labels import Label, labels_of
+
+MAX_GROUPS = 4096
+"""In one answer."""
+MAX_TERMS = 2**16
+"""Linear queries behind one answer: a quantile needs one for each value of its column, in each group."""
+MAX_WEIGHTS = 2**24
+"""Numbers that their weights are."""
+ALL = "(all)"
+"""The label of a column that a cube has summed out."""
+CUT = "the query cuts bins of {}: their rows are taken as spread evenly over the values in each"
+INNER = "{} is known by bins: their rows are taken as spread evenly over the values in each"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Resolved:
+    """`terms`, and the `kind` of what each of the `groups` makes of them.
+
+    "count": its term. "ratio": terms are first all numerators, then all denominators. "quantile": for each
+    group in turn the number of records, then those up to the end of each of `places: float64[code, 2]`, the
+    least and greatest value of a code of `column`, ascending; `at` is the share. `proportion`: a ratio from 0
+    to 1. `exact`: whether every code is wholly in
+    or out, so that the answer follows from counts of codes alone.
+    """
+
+    terms: Terms
+    kind: Literal["count", "ratio", "quantile"]
+    columns: tuple[str, ...]
+    groups: list[tuple[Label, ...]]
+    notes: tuple[str, ...]
+    exact: bool
+    at: float = 0.5
+    places: np.ndarray | None = None
+    column: str | None = None
+    proportion: bool = False
+
+
+class _Weights:
+    """Weights by modelled attribute while a query is taken apart."""
+
+    def __init__(self, domain: Domain) -> None:
+        self.domain, self.notes, self.exact = domain, dict[str, None](), True
+
+    def source(self, column: str) -> tuple[int, np.ndarray]:
+        """(the modelled attribute from which a column follows, int64[its code]: the column's)."""
+        column_of(self.domain, column)
+        try:
+            name, codes = self.domain.source_of(column)
+        except ValueError as error:
+            raise InputError(f"no answer by this model: {error}") from None
+        return self.domain.modelled.index(name), codes
+
+    def where(self, conditions: Where) -> dict[int, np.ndarray]:
+        """float64[codes] by attribute: conditions of one column are taken together."""
+        found: dict[int, np.ndarray] = {}
+        for column in dict.fromkeys(c.column for c in conditions):
+            a, codes = self.source(column)
+            shares = share_of_codes(self.domain[column], [c for c in conditions if c.column == column])
+            if ((shares > 0) & (shares < 1)).any():
+                self.exact = False
+                self.notes[CUT.format(repr(shortened(column)))] = None
+            found[a] = found.get(a, 1.0) * shares[codes]
+        return found
+
+    def groups(self, by: Sequence[str]) -> tuple[list[tuple[Label, ...]], dict[int, np.ndarray]]:
+        """(the labels of each group, float64[group, codes] by attribute: 1 where a code lies in it)."""
+        if len(set(by)) != len(by):
+            raise InputError("a column is named twice after `by`")
+        sources = [self.source(column) for column in by]
+        sizes = [self.domain[column].size for column in by]
+        check_groups(math.prod(sizes))
+        labels = list(itertools.product(*(labels_of(self.domain[column]) for column in by)))
+        cells = np.indices(sizes).reshape(len(sizes), math.prod(sizes))
+        found: dict[int, np.ndarray] = {}
+        for (a, codes), of_group in zip(sources, cells, strict=True):
+            inside = (codes[None, :] == of_group[:, None]).astype(np.float64)
+            found[a] = found[a] * inside if a in found else inside
+        return labels, found
+
+
+def check_groups(count: int) -> None:
+    """InputError where an answer would have too many groups."""
+    if count > MAX_GROUPS:
+        raise InputError(
+            f"an answer of {count:,} groups is too large; {MAX_GROUPS:,} is the most: name fewer columns"
+        )
+
+
+def column_of(domain: Domain, name: str) -> None:
+    """InputError, with the names there are, where a domain has no such column."""
+    if name not in domain:
+        raise InputError(f"no column {shortened(name)!r}; there are {some_names(domain.names)}")
+
+
+def terms_of(domain: Domain, parts: Sequence[tuple[dict[int, np.ndarray], int]]) -> Terms:
+    """Queries over the same attributes, part after part: each has weights float64[codes] or float64[count,
+    codes] by attribute, and how many queries it is.
+    """
+    support = tuple(sorted({a for weights, _ in parts for a in weights}))
+    count, shape = sum(count for _, count in parts), domain.modelled.shape
+    if count > MAX_TERMS or count * sum(shape[a] for a in support) > MAX_WEIGHTS:
+        raise InputError(
+            f"a query of {count:,} counts is too large; name fewer columns, or one with fewer values"
+        )
+    stacked = []
+    for a in support:
+        rows = [np.broadcast_to(weights.get(a, np.ones(1)), (k, shape[a])) for weights, k in parts]
+        stacked.append(np.ascontiguousarray(np.concatenate(rows)))
+    return Terms(support, tuple(stacked), count)
+
+
+def _times(*factors: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
+    found: dict[int, np.ndarray] = {}
+    for weights in factors:
+        for a, w in weights.items():
+            found[a] = found[a] * w if a in found else w
+    return found
+
+
+def resolve(query: Single, domain: Domain) -> list[Resolved]:
+    """What a query asks of a domain, one for each of its marginals where it is a cube. InputError, in one
+    line, where it names what is not there.
+    """
+    if isinstance(query, Cube):
+        return _cube(query, domain)
+    weights = _Weights(domain)
+    labels, groups = weights.groups(query.by)
+    where, k = weights.where(query.where), len(labels)
+    if isinstance(query, Count):
+        terms = terms_of(domain, [(_times(groups, where), k)])
+    elif isinstance(query, Share):
+        given = weights.where(query.given)
+        inside = given if not query.where else _times(groups, given)
+        parts = [(_times(groups, where, given), k), (inside, k)]
+        terms = terms_of(domain, parts)
+    elif isinstance(query, Mean):
+        terms = _mean(query, weights, _times(groups, where), k)
+    else:
+        return [_quantile(query, weights, _times(groups, where), labels)]
+    kind: Literal["count", "ratio"] = "count" if isinstance(query, Count) else "ratio"
+    made = Resolved(terms, kind, query.by, labels, tuple(weights.notes), weights.exact)
+    return [replace(made, proportion=isinstance(query, Share))]
+
+
+def _mean(query: Mean, weights: _Weights, inside: dict[int, np.ndarray], count: int) -> Terms:
+    a, codes = weights.source(query.column)
+    values, has, exact = average_of_codes(weights.domain[query.column])
+    if not exact:
+        weights.exact = False
+        weights.notes[INNER.format(repr(shortened(query.column)))] = None
+    present = _times(inside, {a: has[codes].astype(np.float64)})
+    return terms_of(weights.domain, [(_times(present, {a: values[codes]}), count), (present, count)])
+
+
+def _quantile(
+    query: Quantile, weights: _Weights, inside: dict[int, np.ndarray], labels: list[tuple[Label, ...]]
+) -> Resolved:
+    domain, attribute = weights.domain, weights.domain[query.column]
+    a, codes = weights.source(query.column)
+    ordered = placed(attribute)
+    if not ordered.any() or attribute.type in ("string", "boolean"):
+        raise InputError(
+            f"the values of {shortened(query.column)!r} are no numbers or dates: it has no quantiles"
+        )
+    low, high = (np.asarray(ends, dtype=np.float64) for ends in intervals(attribute))
+    order = np.flatnonzero(ordered)[np.argsort(low[ordered], kind="stable")]
+    rank = np.full(attribute.size, len(order))
+    rank[order] = np.arange(len(order))
+    upto = rank[codes][None, :] <= np.append(len(order) - 1, np.arange(len(order)))[:, None]
+    if (low[order] < high[order]).any():
+        weights.notes[INNER.format(repr(shortened(query.column)))] = None
+    each, k = len(order) + 1, len(labels)
+    if k * each > MAX_TERMS:
+        raise InputError(
+            f"quantiles of {k:,} groups over {len(order):,} values are too much; name fewer columns"
+        )
+    spread = {b: np.repeat(w, each, axis=0) if w.ndim == 2 else w for b, w in inside.items()}
+    terms = terms_of(domain, [(_times(spread, {a: np.tile(upto.astype(np.float64), (k, 1))}), k * each)])
+    places = np.stack([low[order], high[order]], axis=1)
+    return Resolved(
+        terms,
+        "quantile",
+        query.by,
+        labels,
+        tuple(weights.notes),
+        weights.exact,
+        query.at,
+        places,
+        query.column,
+    )
+
+
+def _cube(query: Cube, domain: Domain) -> list[Resolved]:
+    if len(set(query.columns)) != len(query.columns):
+        raise InputError("a column is named twice in a cube")
+    for column in query.columns:
+        column_of(domain, column)
+    check_groups(math.prod(domain[column].size + 1 for column in query.columns))
+    found = []
+    for order in range(len(query.columns) + 1):
+        for by in itertools.combinations(query.columns, order):
+            (made,) = resolve(Count(query.where, by), domain)
+            groups = [
+                tuple(group[by.index(c)] if c in by else ALL for c in query.columns) for group in made.groups
+            ]
+            found.append(replace(made, columns=query.columns, groups=groups))
+    return found

@@ -1,0 +1,265 @@
+"""Restriction: what conditions on one column, together, make of each of its codes: the share of a code's rows
+that meet them.
+
+Rows of a bin are taken as spread evenly over the values that it can hold, as synthetic rows are drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from factored_mwem.answers.query import Between, Compare, Condition, Missing, OneOf, Value
+from factored_mwem.domain.attribute import Attribute
+from factored_mwem.domain.conditions import STEPS, intervals, placed
+from factored_mwem.errors import InputError, shortened, shown, some_names
+
+TRUE, FALSE = ("true", "yes"), ("false", "no")
+
+
+@dataclass(slots=True)
+class _Asked:
+    """Conditions on one column: from `low` to `high`, places among its values; each of `among`; none of
+    `never`. Values are codes of a column of listed values and of texts beside bins, else places.
+    """
+
+    over: list[tuple[float, bool]] = field(default_factory=list)
+    under: list[tuple[float, bool]] = field(default_factory=list)
+    among: list[set[float]] = field(default_factory=list)
+    never: set[float] = field(default_factory=set)
+
+
+def share_of_codes(attribute: Attribute, conditions: Sequence[Condition]) -> np.ndarray:
+    """float64[code]: the share of a code's rows that meet all the conditions, 0 or 1 but for bins that they
+    cut. InputError, in one line, for values that the column does not have.
+    """
+    shares = np.ones(attribute.size)
+    present = [c for c in conditions if not isinstance(c, Missing)]
+    null = attribute.null_code
+    for each in conditions:
+        if isinstance(each, Missing):
+            if null is None and not each.negated:
+                raise InputError(f"{shortened(attribute.name)!r} is never missing")
+            is_null = np.arange(attribute.size) == (-1 if null is None else null)
+            shares *= is_null != each.negated
+    if present:
+        shares *= _listed(attribute, present) if attribute.categorical else _binned(attribute, present)
+        if null is not None:
+            shares[null] = 0.0
+    return shares
+
+
+def _listed(attribute: Attribute, conditions: Sequence[Condition]) -> np.ndarray:
+    """float64[code]: 0 or 1 for each listed value."""
+    shares = np.ones(attribute.size)
+    for each in conditions:
+        shares *= _holds(attribute, each)
+    return shares
+
+
+def _holds(attribute: Attribute, condition: Condition) -> np.ndarray:
+    """bool[code], for a column of listed values."""
+    found = np.zeros(attribute.size, dtype=bool)
+    if isinstance(condition, OneOf) or (isinstance(condition, Compare) and condition.by in ("=", "!=")):
+        values = condition.values if isinstance(condition, OneOf) else (condition.value,)
+        found[[listed_code(attribute, value) for value in values]] = True
+        negated = condition.negated if isinstance(condition, OneOf) else condition.by == "!="
+        return ~found if negated else found
+    ranks = _ranks(attribute)
+    assert isinstance(condition, Compare | Between)
+    if isinstance(condition, Between):
+        low, high = (_rank(attribute, ranks, value) for value in (condition.low, condition.high))
+        found[: len(ranks)] = (ranks >= low) & (ranks <= high)
+        return found
+    place = _rank(attribute, ranks, condition.value)
+    compare = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}[condition.by]
+    found[: len(ranks)] = compare(ranks, place)
+    return found
+
+
+def _ranks(attribute: Attribute) -> np.ndarray:
+    """Of each listed value, in its order."""
+    if not placed(attribute).any():
+        raise InputError(
+            f"the values of {shortened(attribute.name)!r} have no order; ask for some of them with `in (...)`"
+        )
+    if attribute.type in ("string", "boolean"):
+        return np.arange(len(attribute.values))
+    return attribute.units
+
+
+def _rank(attribute: Attribute, ranks: np.ndarray, value: Value) -> float:
+    if attribute.type in ("string", "boolean"):
+        return listed_code(attribute, value)
+    return place_of(attribute, value)
+
+
+def listed_code(attribute: Attribute, value: Value) -> int:
+    """The code of a listed value, as a query writes it."""
+    for code, listed in enumerate(attribute.values):
+        if isinstance(listed, bool):
+            same = value is listed or str(value).lower() in (TRUE if listed else FALSE)
+        elif isinstance(listed, str):
+            same = listed == (value if isinstance(value, str) else _as_text(value))
+        else:
+            same = not isinstance(value, bool) and _number(value) == listed
+        if same:
+            return code
+    if attribute.type in ("date", "datetime"):
+        place = place_of(attribute, value)
+        for code, unit in enumerate(attribute.units.tolist()):
+            if unit == place:
+                return code
+    names = some_names([str(v) for v in attribute.values])
+    raise InputError(f"{shortened(attribute.name)!r} has no value {shown(value)}; it has {names}")
+
+
+def _as_text(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _number(value: Value) -> float | int | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, str):
+        try:
+            return int(value) if value.lstrip("+-").isdecimal() and len(value) < 40 else float(value)
+        except ValueError:
+            return None
+    return value
+
+
+def place_of(attribute: Attribute, value: Value) -> float:
+    """A value's place among a column's, in the unit of its cuts; InputError where it is none of its type."""
+    moments = attribute.type in ("date", "datetime")
+    try:
+        given = value if moments else _number(value)
+        if (
+            given is None
+            or isinstance(given, bool)
+            or (isinstance(given, float) and not math.isfinite(given))
+        ):
+            raise ValueError
+        if not moments and attribute.type == "integer":
+            return float(given)  # a threshold of an integer may lie between two
+        return attribute._scalar(given)
+    except ValueError:
+        kind = {"date": "date such as 2024-01-31", "datetime": "moment such as 2024-01-31T12:00"}
+        what = kind.get(attribute.type, "number")
+        texts = f" (or {some_names(attribute.sentinels)})" if attribute.sentinels else ""
+        raise InputError(
+            f"{shown(value)} is no {what}, as {shortened(attribute.name)!r} has{texts}"
+        ) from None
+
+
+def _step(attribute: Attribute) -> float | None:
+    """The distance of neighbouring values in the unit of the cuts; None where numbers have no grid."""
+    if attribute.type == "number":
+        return None if attribute.decimals is None else 10.0**-attribute.decimals
+    return float(STEPS.get(attribute.resolution or "", 1))
+
+
+def _binned(attribute: Attribute, conditions: Sequence[Condition]) -> np.ndarray:
+    """float64[code] of a column with bins and special values: the share of each one's values."""
+    asked, texts = _Asked(), np.ones(len(attribute.sentinels))
+    for each in conditions:
+        texts *= _take(attribute, asked, each)
+    low, high = intervals(attribute)
+    shares = np.zeros(attribute.size)
+    for code in attribute.special_codes.tolist():
+        shares[code] = _point(asked, float(low[code]))
+    for code in attribute.bin_codes.tolist():
+        shares[code] = _share_of_bin(attribute, asked, float(low[code]), float(high[code]))
+    begin = len(attribute.cuts) - 1 + len(attribute.specials)
+    shares[begin : begin + len(texts)] = texts
+    return shares
+
+
+def _take(attribute: Attribute, asked: _Asked, condition: Condition) -> np.ndarray:
+    """Note a condition; float64[sentinel]: whether it holds of each text beside the bins."""
+    texts = np.zeros(len(attribute.sentinels))
+    if isinstance(condition, Between):
+        asked.over.append((place_of(attribute, condition.low), True))
+        asked.under.append((place_of(attribute, condition.high), True))
+        return texts
+    if isinstance(condition, Compare) and condition.by not in ("=", "!="):
+        bounds = asked.over if condition.by in (">", ">=") else asked.under
+        bounds.append((place_of(attribute, condition.value), "=" in condition.by))
+        return texts
+    assert isinstance(condition, OneOf | Compare)
+    values = condition.values if isinstance(condition, OneOf) else (condition.value,)
+    negated = condition.negated if isinstance(condition, OneOf) else condition.by == "!="
+    places: set[float] = set()
+    for value in values:
+        if isinstance(value, str) and value in attribute.sentinels:
+            texts[attribute.sentinels.index(value)] = 1.0
+        else:
+            places.add(place_of(attribute, value))
+    if negated:
+        asked.never |= places
+        return 1.0 - texts
+    asked.among.append(places)
+    return texts
+
+
+def _point(asked: _Asked, value: float) -> bool:
+    """Whether one value meets what is asked."""
+    return (
+        all(value > bound or (closed and value == bound) for bound, closed in asked.over)
+        and all(value < bound or (closed and value == bound) for bound, closed in asked.under)
+        and all(value in values for values in asked.among)
+        and value not in asked.never
+    )
+
+
+def _share_of_bin(attribute: Attribute, asked: _Asked, low: float, high: float) -> float:
+    """Of the values of a bin from `low` to `high`, those that meet what is asked."""
+    if low == high:
+        return float(_point(asked, low))
+    step = _step(attribute)
+    specials = attribute.specials[(attribute.specials >= low) & (attribute.specials <= high)].tolist()
+    if step is None:
+        if asked.among and any(low <= value <= high for value in asked.among[0]):
+            raise InputError(
+                f"no single number of {shortened(attribute.name)!r} has a count of its own; ask for a range"
+            )
+        if asked.among:
+            return 0.0
+        first = max([low, *(bound for bound, _ in asked.over)])
+        last = min([high, *(bound for bound, _ in asked.under)])
+        return max(last - first, 0.0) / (high - low)
+    count = round((high - low) / step) + 1 - len(specials)
+    if asked.among:
+        values = set.intersection(*asked.among) - set(specials)
+        inside = sum(low <= float(v) <= high and _point(asked, float(v)) for v in values)
+        return min(inside / max(count, 1), 1.0)
+    first, last = 0, round((high - low) / step)
+    for bound, closed in asked.over:
+        at = (bound - low) / step
+        first = max(first, math.ceil(at - 1e-6) if closed else math.floor(at + 1e-6) + 1)
+    for bound, closed in asked.under:
+        at = (bound - low) / step
+        last = min(last, math.floor(at + 1e-6) if closed else math.ceil(at - 1e-6) - 1)
+    left = [v for v in {*specials, *asked.never} if first <= (float(v) - low) / step <= last]
+    return min(max(last - first + 1 - len(left), 0) / max(count, 1), 1.0)
+
+
+def average_of_codes(attribute: Attribute) -> tuple[np.ndarray, np.ndarray, bool]:
+    """(float64[code]: a row's value on average, bool[code]: whether it has one, whether each code has a value
+    of its own). InputError for a column that has no mean.
+    """
+    values, has = np.zeros(attribute.size), np.zeros(attribute.size, dtype=bool)
+    if attribute.type == "boolean":
+        values[: len(attribute.values)] = [float(v) for v in attribute.values]
+        has[: len(attribute.values)] = True
+        return values, has, True
+    if attribute.type not in ("integer", "number"):
+        what = f"a column of type {attribute.type} has no mean"
+        raise InputError(f"{shortened(attribute.name)!r}: {what}; ask for counts by it, or for its median")
+    has = placed(attribute).copy()
+    low, high = (np.asarray(ends, dtype=np.float64) for ends in intervals(attribute))
+    values[has] = low[has] / 2 + high[has] / 2
+    return values, has, bool((low[has] == high[has]).all())
