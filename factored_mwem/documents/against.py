@@ -17,8 +17,8 @@ from factored_mwem.domain.dialect import Dialect
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
 from factored_mwem.pipeline.binned_errors import CodedPair
-from factored_mwem.pipeline.marginal import labels_of
 from factored_mwem.pipeline.readings import read_columns
+from factored_mwem.tables.labels import labels_of
 from factored_mwem.tables.source import open_table
 from factored_mwem.tables.spelling import respelt
 from factored_mwem.tables.text_form import Records

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from factored_mwem.answers.looks import Noisy
 from factored_mwem.documents.charts import Chart, Series, across, upright
 from factored_mwem.documents.groups import Groups, groups_of
 from factored_mwem.documents.material import Material
@@ -40,15 +41,16 @@ class ColumnFacts:
 
 def columns_of(material: Material) -> list[ColumnFacts]:
     """The facts of every column, in the order of the table."""
-    return [_column(material, facts) for facts in material.manifest.attributes]
+    noisy = None if material.made is None else Noisy.of(material.made.evidence)
+    return [_column(material, facts, noisy) for facts in material.manifest.attributes]
 
 
-def _column(material: Material, facts: AttributeFacts) -> ColumnFacts:
+def _column(material: Material, facts: AttributeFacts, answers: Noisy | None) -> ColumnFacts:
     attribute = material.domain[facts.name]
     counts = None if material.rows is None else material.rows.counts[facts.name]
     believed = _believed(material, facts.name)
     groups = groups_of(attribute, believed if believed is not None else counts)
-    noisy = _noisy(material, facts.name, groups)
+    noisy = None if answers is None else _noisy(material, facts.name, groups, answers)
     shares = None if counts is None else groups.added(counts) / max(int(counts.sum()), 1)
     series = Series(shares, *(noisy or (None, None, None)))
     fates = (facts.kept, facts.clipped, facts.other, facts.missing)
@@ -84,11 +86,11 @@ def _believed(material: Material, name: str) -> np.ndarray | None:
     return material.made.model.marginal((material.domain.modelled.names.index(name),))
 
 
-def _noisy(material: Material, name: str, groups: Groups) -> OneWay | None:
+def _noisy(material: Material, name: str, groups: Groups, answers: Noisy) -> OneWay | None:
     """Shares of all records, by the noisy answers."""
     if material.made is None or name in material.domain.derived:
         return None
-    found = one_way(material.made, name, groups)
+    found = one_way(answers, material.domain.modelled.names.index(name), groups)
     return None if found is None else OneWay(*(part / material.made.model.total for part in found))
 
 

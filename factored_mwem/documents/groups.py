@@ -8,7 +8,7 @@ import numpy as np
 
 from factored_mwem.documents.wording import plain, rounded
 from factored_mwem.domain.attribute import Attribute
-from factored_mwem.pipeline.marginal import Label, labels_of
+from factored_mwem.tables.labels import Label, labels_of
 
 MOST_BINS, MOST_VALUES = 32, 20
 """Bars of a column of bins, and of one of listed values."""

@@ -6,11 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from factored_mwem.answers.bases import Measured, Sums
+from factored_mwem.answers.figures import half_width
+from factored_mwem.answers.least_squares import least_squares
+from factored_mwem.answers.looks import Noisy
+from factored_mwem.answers.terms import Terms
 from factored_mwem.documents.groups import Groups
-from factored_mwem.pipeline.result import Release
-
-NORMAL_95 = 1.959964
-"""Standard deviations on either side that hold 95 % of a normal distribution."""
 
 
 class OneWay(NamedTuple):
@@ -21,13 +22,14 @@ class OneWay(NamedTuple):
     high: np.ndarray
 
 
-def one_way(made: Release, name: str, groups: Groups) -> OneWay | None:
-    """From the least noisy measurement of the column; None where it was not measured by itself."""
-    at = made.domain.modelled.names.index(name)
-    found = [m for m in made.measurements if m.positions == (at,)]
-    if not found:
+def one_way(noisy: Noisy, position: int, groups: Groups) -> OneWay | None:
+    """The best that all noisy answers together say of an attribute, by least squares, which trusts no model;
+    None where they do not fix its values.
+    """
+    count = len(groups)
+    found = least_squares(noisy, Terms((position,), (groups.weights,), count))
+    if found is None:
         return None
-    best = min(found, key=lambda m: m.stddev)
-    estimate = groups.added(best.noisy)
-    deviation = best.stddev * np.sqrt(groups.added(np.ones(len(best.noisy))))
-    return OneWay(estimate, estimate - NORMAL_95 * deviation, estimate + NORMAL_95 * deviation)
+    each = Sums(np.arange(count)[:, None], np.ones((count, 1)))
+    half = half_width(Measured([found]).spread(each))
+    return OneWay(found.values, found.values - half, found.values + half)

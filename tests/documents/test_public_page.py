@@ -29,11 +29,16 @@ PEOPLE = {
         {"name": "member", "type": "boolean", "constraints": {"required": True}},
     ]
 }
+SIDE = {"name": "side", "categories": ["up", "down", "left"]}
 VOID = {"meta", "br", "path", "circle", "rect"}
 ALLOWED = set(
-    "html head meta title style body header footer main nav section h1 h2 h3 p ul ol li dl dt dd a b strong em "
-    "span bdi br code pre div figure figcaption svg path g circle rect text table caption thead tbody tr th td "
-    "details summary".split()
+    re.findall(
+        r"\w+",
+        "html head meta title style body header footer main nav section h1 h2 h3 p ul ol li dl dt dd a b strong "
+        "em span bdi br code pre div figure figcaption svg path g circle rect text table caption thead tbody tr "
+        "th td details summary",
+    )
+)
 )
 
 
@@ -154,6 +159,17 @@ def test_what_it_shows_is_what_the_files_say(made: Release, tmp_path: Path) -> N
     assert sum(shares) == pytest.approx(100, abs=0.4)
 
 
+def test_the_noisy_shares_are_the_measurement_and_its_noise() -> None:
+    """Of a column that was measured once: nothing else is known of it."""
+    made = release(people(), Workload.of([("town",)]), domain=PEOPLE, columns=["town"], epsilon=1.0)
+    (measured,) = [m for m in made.measurements if m.positions]
+    page = check_page(page_of(made, made.manifest))
+    for label, noisy in zip(("north", "south", "west", "missing"), measured.noisy.tolist(), strict=True):
+        (row,) = [row for row in page.rows if row[0] == label and len(row) == 5]
+        whole, half = made.model.total, 1.959964 * measured.scale.value
+        assert row[2:] == [f"{100 * v / whole:,.2f}" for v in (noisy, noisy - half, noisy + half)]
+
+
 def _saved(made: Release, folder: Path) -> Path:
     made.save(folder / "people.fmwem")
     return folder / "people.manifest.json"
@@ -258,9 +274,14 @@ SHAPES: dict[str, Callable[[], Release]] = {
     ),
     "three rows a person": lambda: release(people(), 2, domain=PEOPLE, contributions=3),
     "rules": lambda: release(
-        people(),
+        people().append_column("side", pa.array(["up"] * 400)),
         2,
-        domain={**PEOPLE, "rules": [{"if": {"age": "0..9"}, "then": {"member": [False]}}]},
+        domain={
+            "fields": [*PEOPLE["fields"], SIDE],
+            "rules": [
+                {"derive": "side", "from": "town", "map": {"north": "up", "south": "down", "west": "left"}}
+            ],
+        },
     ),
     "a hundred columns": wide,
 }
