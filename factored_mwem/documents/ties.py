@@ -147,7 +147,9 @@ def _picture(kinds: np.ndarray, names: Sequence[str]) -> Picture:
                 x, width = round(left + step * cells[0], 2), round(step * len(cells) - 0.6, 2)
                 paths[kind] += f"M{x} {round(step * i, 2)}h{width}v{round(step - 0.6, 2)}h-{width}z"
     edge = round(step * count, 2)
-    frame = "".join(f"M{left} {round(step * i, 2)}h{round(step * i, 2)}v{step}" for i in range(1, count))
+    lines = range(1, count) if few else range(10, count, 10)
+    frame = f"M{left} 0L{round(left + edge, 2)} {edge}H{left}z" if not few else ""
+    frame += "".join(f"M{left} {round(step * i, 2)}h{round(step * i, 2)}v{step}" for i in lines)
     texts, size = [], min(step - 1.5, 11.0)
     if few:
         texts = [

@@ -38,6 +38,7 @@ MADE = {
     "rules": "staff.synthetic.parquet",
     "learning": "people.synthetic.parquet people.domain.json",
     "workloads": "answers.parquet workload.schema.json paper.parquet",
+    "report": "adult.report.html again.html from_memory.html adult.NOT-PRIVATE.html",
     "ledger": "monday.parquet books.json",
     "inputs": "people.synthetic.parquet again.parquet shop.synthetic.parquet",
     "how-it-works": "half.fmwem more.parquet",
