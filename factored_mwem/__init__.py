@@ -10,6 +10,7 @@
     show_progress, Progress        a bar for `report`; what it is given after every round
     LedgerFile, Cap                what all releases of a dataset have cost together, and may cost
     open_ledger, create_ledger     a ledger by its place: a file, or a database that workers share
+    combine                        a figure with its error, from replicate tables of a release
     draft, evaluate, Errors        NOT PRIVATE: a first domain for review; how far off a release is
     private_report                 NOT PRIVATE: a page with its errors, beside the real table
     verify, Verified               NOT PRIVATE: whether the promise holds on the owner's own table
@@ -41,6 +42,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from factored_mwem.accounting.cap import Cap
     from factored_mwem.accounting.unit import Neighbours
+    from factored_mwem.answers.combining import combine
     from factored_mwem.backends.warehouse import push_down
     from factored_mwem.documents.private_report import private_report
     from factored_mwem.documents.report import report
@@ -78,9 +80,9 @@ if TYPE_CHECKING:
 __all__ = [
     "Ambiguous", "Attribute", "BudgetExceeded", "Busy", "Cap", "Changed", "Domain", "Errors", "FmwemError",
     "InputError", "LedgerFile", "Lost", "Manifest", "Marginal", "Neighbours", "NothingLearnt", "Policy",
-    "Progress", "Release", "ResourceError", "RolledBack", "Verified", "Workload", "create_ledger", "draft",
-    "evaluate", "learn", "open_ledger", "private_report", "push_down", "release", "report", "show_progress",
-    "verify",
+    "Progress", "Release", "ResourceError", "RolledBack", "Verified", "Workload", "combine", "create_ledger",
+    "draft", "evaluate", "learn", "open_ledger", "private_report", "push_down", "release", "report",
+    "show_progress", "verify",
 ]  # fmt: skip
 _HOME = {
     "Attribute": "domain.attribute", "Cap": "accounting.cap", "Domain": "domain.domain",
@@ -88,7 +90,7 @@ _HOME = {
     "Marginal": "pipeline.marginal", "Neighbours": "accounting.unit", "Policy": "policy",
     "Progress": "mechanisms.result", "Release": "pipeline.result", "Verified": "verifier.verify",
     "Workload": "workload.workload", "draft": "tables.draft", "evaluate": "pipeline.evaluate",
-    "create_ledger": "ledger.opening", "open_ledger": "ledger.opening",
+    "combine": "answers.combining", "create_ledger": "ledger.opening", "open_ledger": "ledger.opening",
     "learn": "pipeline.learn_domain", "release": "pipeline.release", "verify": "verifier.verify",
     "private_report": "documents.private_report", "report": "documents.report",
     "push_down": "backends.warehouse", "show_progress": "pipeline.progress",

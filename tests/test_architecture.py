@@ -356,6 +356,8 @@ WHO_SAYS = {
         "mechanisms.total",
         "answers.evidence",  # a field of what was published, no reading
         "answers.looks",
+        "answers.refits",
+        "answers.dense_refit",
     },
     "Rows": {
         "privacy.counts",
@@ -450,9 +452,10 @@ def _unlike_an_opener(function: ast.AST) -> Iterator[str]:
             yield "says something after a reading"
 
 
-SEEDED = ("pipeline.result", "workload.queries.ranges", "verifier.verify")
-"""Where a generator is made: for sampling, for public workloads of random boxes, and for the neighbours of a
-table that is verified.
+SEEDED = ("answers.worlds", "pipeline.result", "workload.queries.ranges", "verifier.verify")
+"""Where a generator is made: for sampling and for worlds drawn from a public model, with a simulation of the
+noise that was drawn long ago, for public workloads of random boxes, and for the neighbours of a table that is
+verified.
 """
 
 

@@ -10,7 +10,7 @@ from functools import partial
 
 import numpy as np
 
-from factored_mwem.answers.answer import Answer
+from factored_mwem.answers.answer import Answer, in_dates
 from factored_mwem.answers.bases import Basis, Believed, Errors, Measured, Spread, Sums, sampling_variance
 from factored_mwem.answers.evidence import Evidence
 from factored_mwem.answers.figures import computed, half_width, quantiles
@@ -51,9 +51,13 @@ class Answering:
         basis = self._basis([asked], population)
         spread = self._spread(basis, asked.terms, population)
         if asked.kind == "quantile":
-            return self._about(asked, basis, population, quantiles(asked, basis.values, spread))
+            assert asked.column is not None
+            found: Sequence[np.ndarray] = list(quantiles(asked, basis.values, spread))
+            if (type_ := self.domain[asked.column].type) in ("date", "datetime"):
+                found = in_dates(found, type_)
+            return self._about(asked, basis, population, found)
         values, sums = computed(asked, basis.values)
-        return self._about(asked, basis, population, self._interval(asked, values, spread(sums)))
+        return self._about(asked, basis, population, list(self._interval(asked, values, spread(sums))))
 
     def _difference(self, asked: Difference, population: bool) -> Answer:
         sides = [resolve(side, self.domain) for side in (asked.first, asked.second)]
@@ -71,7 +75,7 @@ class Answering:
         )
         errors = self._spread(basis, both, population)(sums)
         notes = tuple(dict.fromkeys([*one.notes, *other.notes]))
-        found = self._interval(None, values - less, errors)
+        found = list(self._interval(None, values - less, errors))
         return self._about(one, basis, population, found, notes)
 
     def _basis(self, asked: Sequence[Resolved], population: bool) -> Basis:
@@ -118,7 +122,7 @@ class Answering:
         asked: Resolved,
         basis: Basis,
         population: bool,
-        found: np.ndarray,
+        found: Sequence[np.ndarray],
         notes: tuple[str, ...] | None = None,
     ) -> Answer:
         said = list(asked.notes if notes is None else notes)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from factored_mwem.domain.domain import Domain
 from factored_mwem.model.forest import Forest
 from factored_mwem.privacy.residuals import Residuals
-from factored_mwem.privacy.session import Measurement
+from factored_mwem.privacy.session import Measurement, NoiseScale
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -17,7 +17,8 @@ class Evidence:
 
     `public_total`: whether the number of rows is public, and `model.total` it exactly. `engine`: what fitted
     the model, "tree" or "mwem". `settled`: measurements, by number, that decided what a learnt attribute's
-    codes are; their counts lack the values that were then merged into others.
+    codes are; their counts lack the values that were then merged into others. `counted`: the noise of a count
+    of all records that entered `model.total` and is not among `measurements`, or None.
     """
 
     domain: Domain
@@ -27,3 +28,4 @@ class Evidence:
     public_total: bool
     engine: str
     settled: frozenset[int] = frozenset()
+    counted: NoiseScale | None = None

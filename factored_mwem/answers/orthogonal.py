@@ -20,7 +20,7 @@ import numpy as np
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.answers.linear import Influence, Linear
 from factored_mwem.answers.looks import Noisy, variance_of
-from factored_mwem.answers.terms import Terms
+from factored_mwem.answers.terms import Terms, fixes, of_groups
 from factored_mwem.domain.levels import View
 from factored_mwem.workload.residual_basis import question
 
@@ -181,7 +181,7 @@ def best(noisy: Noisy, terms: Terms, about: Sequence[int]) -> Orthogonal | None:
     """
     found: list[tuple[float, Orthogonal]] = []
     for view in _views(noisy, terms, about):
-        weights = [_of_groups(noisy, v, w) for v, w in zip(view, terms.weights, strict=True)]
+        weights = [of_groups(noisy.levels, v, w) for v, w in zip(view, terms.weights, strict=True)]
         shape = [w.shape[1] for w in weights]
         size = max(math.prod(k + 1 for k in shape), terms.count << len(shape))
         if len(shape) > MAX_ATTRIBUTES or size > MAX_PARTS:
@@ -198,7 +198,7 @@ def _views(noisy: Noisy, terms: Terms, about: Sequence[int]) -> list[View]:
     residuals, the attributes as they are.
     """
     fixing = [
-        {v for v in noisy.levels.chains[a] if fixes(noisy, v, w)}
+        {v for v in noisy.levels.chains[a] if fixes(noisy.levels, v, w)}
         for a, w in zip(terms.support, terms.weights, strict=True)
     ]
     found: dict[View, None] = {}
@@ -209,20 +209,6 @@ def _views(noisy: Noisy, terms: Terms, about: Sequence[int]) -> list[View]:
     if noisy.residuals or not terms.support:
         found[terms.support] = None
     return list(found)
-
-
-def fixes(noisy: Noisy, v: int, weights: np.ndarray) -> bool:
-    """Whether all codes of a group of variable v have the same weights."""
-    return v < len(noisy.levels.shape) or bool(
-        (_of_groups(noisy, v, weights)[:, noisy.levels.groups[v]] == weights).all()
-    )
-
-
-def _of_groups(noisy: Noisy, v: int, weights: np.ndarray) -> np.ndarray:
-    """float64[k, codes of v]: the weight of each group, that of its last code."""
-    found = np.zeros((len(weights), int(noisy.levels.sizes[v])))
-    found[:, noisy.levels.groups[v]] = weights
-    return found
 
 
 def _parts(noisy: Noisy, view: View, about: Sequence[int]) -> Iterator[Part]:

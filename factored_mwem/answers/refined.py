@@ -15,8 +15,7 @@ import numpy as np
 
 from factored_mwem.answers.linear import Influence, Linear
 from factored_mwem.answers.looks import Look, Noisy
-from factored_mwem.answers.orthogonal import fixes
-from factored_mwem.answers.terms import Terms
+from factored_mwem.answers.terms import Terms, fixes
 
 MAX_ATOMS = 400
 """Of all attributes multiplied: the normal equations are solved in a few milliseconds. Beyond, levels that do
@@ -168,5 +167,5 @@ def _atoms(noisy: Noisy, a: int, weights: np.ndarray, about: Sequence[int], *, m
     """
     kinds = [np.unique(weights, axis=1, return_inverse=True)[1].ravel()]
     used = {noisy.variable(i, a) for i in about} - {None} if mixed else set()
-    kinds += [noisy.levels.groups[v] for v in used if v is not None and not fixes(noisy, v, weights)]
+    kinds += [noisy.levels.groups[v] for v in used if v is not None and not fixes(noisy.levels, v, weights)]
     return np.unique(np.stack(kinds), axis=1, return_inverse=True)[1].ravel()

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import string
 from dataclasses import dataclass
 
 import numpy as np
 
+from factored_mwem.answers.contraction import contracted
+from factored_mwem.domain.levels import Levels
 from factored_mwem.model.forest import Forest
+
+MAX_CELLS = 2**20
+"""Of a joint table: beyond, messages are passed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,19 +30,42 @@ class Terms:
     count: int
 
     def of_table(self, table: np.ndarray) -> np.ndarray:
-        """float64[k]: the answers of a marginal over the support, `table: float64[codes, ...]`."""
+        """float64[k]: the answers of a marginal over the support, `table: float64[codes, ...]`.
+
+        Queries of groups share most of their weights: each axis is summed once for each of its distinct ones.
+        """
         if not self.support:
             return np.full(self.count, float(table.sum()))
-        letters = string.ascii_letters[: len(self.support)]
-        operands = ",".join(f"Z{letter}" for letter in letters)
-        return np.einsum(f"{letters},{operands}->Z", table, *self.weights, optimize=True)
+        distinct = [_distinct(weights) for weights in self.weights]
+        if math.prod(len(rows) for rows, _ in distinct) > max(MAX_CELLS, 4 * self.count):
+            letters = string.ascii_letters[: len(self.support)]
+            operands = ",".join(f"Z{letter}" for letter in letters)
+            return np.einsum(f"{letters},{operands}->Z", table, *self.weights, optimize=True)
+        for j in sorted(range(len(distinct)), key=lambda j: len(distinct[j][0]) / table.shape[j]):
+            table = np.moveaxis(np.tensordot(table, distinct[j][0], axes=(j, 1)), -1, j)
+        return table[tuple(row_of for _, row_of in distinct)]
 
     def of_forest(self, forest: Forest) -> np.ndarray:
-        """float64[k]: the model's answers, in records."""
+        """float64[k]: the model's answers, in records. ResourceError where that takes too long.
+
+        Attributes are taken at the coarsest level that tells their weights apart; as they are, where there
+        are corrections, which may be finer. Their joint table is made where it has up to MAX_CELLS cells,
+        else messages are passed between cliques, and corrections are left out.
+        """
         if not self.support:
             return np.full(self.count, float(forest.total))
-        shape = [int(forest.levels.sizes[a]) for a in self.support]
-        return self.of_table(forest.marginal(self.support).reshape(shape))
+        levels, view, weights = forest.levels, [], []
+        if forest.corrections and levels.cells(self.support) <= MAX_CELLS:
+            shape = [int(levels.sizes[a]) for a in self.support]
+            return self.of_table(forest.marginal(self.support).reshape(shape))
+        for a, own in zip(self.support, self.weights, strict=True):
+            v = next(v for v in reversed(levels.chains[a]) if fixes(levels, v, own))
+            view.append(v)
+            weights.append(of_groups(levels, v, own))
+        if levels.cells(view) <= MAX_CELLS:
+            table = forest.marginal(tuple(view)).reshape([int(levels.sizes[v]) for v in view])
+            return Terms(self.support, tuple(weights), self.count).of_table(table)
+        return contracted(forest, dict(zip(view, weights, strict=True)), self.count)
 
     def of_rows(self, codes: np.ndarray) -> np.ndarray:
         """float64[k]: the answers of rows, `codes: int[attribute, row]`, in rows."""
@@ -49,3 +78,27 @@ class Terms:
                 product = product * weights[i][codes[a]]
             answers[i] = product.sum()
         return answers
+
+
+def _distinct(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(the distinct rows of `weights: float64[k, codes]`, int64[k]: which of them each row is)."""
+    rows = np.ascontiguousarray(weights)
+    if (rows == rows[:1]).all():
+        return rows[:1], np.zeros(len(rows), dtype=np.int64)
+    as_bytes = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
+    _, first, row_of = np.unique(as_bytes, return_index=True, return_inverse=True)
+    return rows[first], row_of.ravel()
+
+
+def fixes(levels: Levels, v: int, weights: np.ndarray) -> bool:
+    """Whether all codes of each group of variable v have the same `weights: float64[k, codes]`."""
+    if v < len(levels.shape):
+        return True
+    return bool((of_groups(levels, v, weights)[:, levels.groups[v]] == weights).all())
+
+
+def of_groups(levels: Levels, v: int, weights: np.ndarray) -> np.ndarray:
+    """float64[k, codes of v]: the weight of each group, that of its last code."""
+    found = np.zeros((len(weights), int(levels.sizes[v])))
+    found[:, levels.groups[v]] = weights
+    return found

@@ -16,6 +16,7 @@ import typer
 
 from factored_mwem.cli import report as of_reports
 from factored_mwem.cli.admin import domain_app, ledger_app, workload_app
+from factored_mwem.cli.answering import answer
 from factored_mwem.cli.exits import run, unsaid
 from factored_mwem.cli.inputs import source_of
 from factored_mwem.cli.options import Json, NoProgress, OneTable, Quiet, Tables, Verbose, takes
@@ -138,6 +139,9 @@ def sample(
     from factored_mwem.cli import jobs as job
 
     print(json.dumps(job.draw(model, n, output or f"{model.stem}.sample.parquet", settings)))
+
+
+app.command()(answer)
 
 
 @app.command()

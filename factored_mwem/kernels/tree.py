@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from factored_mwem.kernels import F8, I8, I8x2, entry, part
+from factored_mwem.kernels import F8, I8, I8x2, compiled, entry, part
 from factored_mwem.kernels.dense import FLOOR, marginal_into, multiply_by
 
 BEGIN, HEADS, TAILS = range(3)
@@ -132,6 +132,15 @@ def shift(cells, tree, moves):
             ratio[c] = math.exp(moves[row[VIEW_START] + c])
         table, head, tail = _table(cells, tree, row[CLIQUE], row[VIEW_HEAD], row[VIEW_TAIL])
         multiply_by(table, head, tail, ratio)
+
+
+@compiled
+def tilt(beliefs, tree, moves):
+    """Multiply calibrated beliefs by exp of `moves`, one small table for each measurement, and calibrate them
+    again; in place.
+    """
+    shift(beliefs.cliques, tree, moves)
+    calibrate(beliefs, tree)
 
 
 @part

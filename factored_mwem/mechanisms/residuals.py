@@ -87,10 +87,7 @@ def choose_weights(
     """
     sizes = [k for k in shape if k > 1]
     gaussian = composition is Composition.ZCDP
-    gain = over_subsets(
-        [1 if k == 2 or not gaussian else k for k in sizes]
-    )  # an answer is this many times the table's own coefficient
-    spread = over_subsets([1 if k == 2 else k * (k - 1) for k in sizes])
+    gain, spread = _gain_and_spread(sizes, gaussian)
     orders = np.bitwise_count(np.arange(len(gain)))
     targets = (orders == min(order, len(sizes))).astype(np.float64)
     asked = (orders <= order) & ((orders > 0) | (not total.known))
@@ -106,7 +103,7 @@ def choose_weights(
             bound = sensitivity(shape, weights, unit, composition)
             variance = bound / (2 * cost) if gaussian else 2 * (bound / cost) ** 2
             noise = np.where(asked, variance * spread / np.where(asked, gain * weights, 1.0) ** 2, 0.0)
-            error = np.sqrt(np.maximum(2 / np.pi * _over(noise, up=False), 1e-30)) / max(total.records, 1.0)
+            error = _errors(noise, total.records)
         excess = np.sqrt(2 / np.pi * noise) / max(total.records, 1.0) / limits
         loud = excess > 1
         if not loud.any():
@@ -115,6 +112,31 @@ def choose_weights(
             loud & (excess >= np.median(excess[loud]) * (1 - 1e-9))
         )  # the louder half: what is left becomes quieter
     return Weights(weights, float((targets * error).sum() / targets.sum()))
+
+
+def error_of(shape: Sequence[int], measured: Residuals, records: float) -> float:
+    """The mean L1 error of the largest marginals (shares) that the noise of `measured` makes: what
+    `choose_weights` predicted of it.
+    """
+    sizes = [k for k in shape if k > 1]
+    gain, spread = _gain_and_spread(sizes, measured.scale.composition is Composition.ZCDP)
+    asked = measured.weights > 0
+    noise = np.where(
+        asked, measured.stddev**2 * spread / np.where(asked, gain * measured.weights, 1.0) ** 2, 0.0
+    )
+    targets = np.bitwise_count(np.arange(len(gain))) == min(measured.order, len(sizes))
+    return float(_errors(noise, records)[targets].mean())
+
+
+def _gain_and_spread(sizes: Sequence[int], gaussian: bool) -> tuple[np.ndarray, np.ndarray]:
+    """float64[mask] each: how many times the table's own coefficient an answer is, and s_S above."""
+    gain = over_subsets([1 if k == 2 or not gaussian else k for k in sizes])
+    return gain, over_subsets([1 if k == 2 else k * (k - 1) for k in sizes])
+
+
+def _errors(noise: np.ndarray, records: float) -> np.ndarray:
+    """float64[mask]: the L1 error (shares) of each marginal; `noise`: what each residual adds to it."""
+    return np.sqrt(np.maximum(2 / np.pi * _over(noise, up=False), 1e-30)) / max(records, 1.0)
 
 
 def _over(values: np.ndarray, *, up: bool) -> np.ndarray:

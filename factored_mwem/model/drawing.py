@@ -47,6 +47,24 @@ class Drawing:
                 codes[a] = drawn[a]  # an attribute's own variable has its number
         return codes
 
+    def independent(self, rows: int, rng: np.random.Generator) -> list[np.ndarray]:
+        """int64[row] per attribute: the codes of rows drawn independently of each other, as a sample is.
+
+        Their counts scatter as multinomial ones do, where those of `codes` hardly scatter: what asks how far
+        a table may be from where it comes from needs these.
+        """
+        codes: list[np.ndarray] = [np.empty(0, dtype=np.int64)] * len(self._levels.shape)
+        for attributes, steps in self._trees:
+            drawn: dict[int, np.ndarray] = {}
+            for step in steps:
+                given = np.zeros(rows, dtype=np.int64)
+                for u, adds in step.known:
+                    given += adds[drawn[u]]
+                self._told(step, _dealt_alone(step.table, given, rng.random(rows)), drawn)
+            for a in attributes:
+                codes[a] = drawn[a]
+        return codes
+
     def _draw(
         self, step: Step, drawn: dict[int, np.ndarray], hand: np.ndarray, rng: np.random.Generator
     ) -> None:
@@ -56,10 +74,23 @@ class Drawing:
             given += adds[drawn[u]]
         begin = rng.random(len(step.table.first) - 1)
         deal(step.table, given, begin, rng.random(len(hand)), hand, cells)
+        self._told(step, cells, drawn)
+
+    def _told(self, step: Step, cells: np.ndarray, drawn: dict[int, np.ndarray]) -> None:
+        """Put the codes of the step's new variables into `drawn`: `cells: int64[row]` tell them."""
         for v, stride in step.new:
             rest = cells // stride if stride > 1 else cells
             size = int(self._levels.sizes[v])
             drawn[v] = rest - rest // size * size
+
+
+def _dealt_alone(table: Conditional, given: np.ndarray, luck: np.ndarray) -> np.ndarray:
+    """int64[row]: a cell of each row's group, by its share, and by `luck: float64[row]`, in [0, 1), alone."""
+    first, last = table.first[given], table.first[given + 1] - 1
+    low, high = table.ends[first], table.ends[last + 1]
+    at = np.searchsorted(table.ends, low + luck * (high - low), side="right") - 1
+    # a group that has rows by a rounding alone may have no cell: any other stands in
+    return table.cells[np.clip(at, first, np.maximum(first, last)).clip(0, len(table.cells) - 1)]
 
 
 def _steps(part: Component) -> list[Step]:

@@ -56,6 +56,31 @@ def show_progress(console: Console | None = None) -> Iterator[Callable[[Progress
             bar.stop()
 
 
+@contextlib.contextmanager
+def show_count(what: str, console: Console | None = None) -> Iterator[Callable[[int, int], None]]:
+    """A bar on stderr for `what`, from its first step on, nothing where no person looks: what it yields is
+    told how many steps are done, of how many.
+    """
+    console = console or Console(stderr=True)
+    if not (console.is_terminal or console.is_jupyter):
+        yield lambda done, of: None
+        return
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn())
+    bar = Bar(*columns, console=console, transient=True, auto_refresh=False)
+    task = bar.add_task(visible(what), visible=False)
+
+    def tell(done: int, of: int) -> None:
+        with contextlib.suppress(Exception):
+            bar.start()
+            bar.update(task, total=of, completed=done, visible=done < of, refresh=True)
+
+    try:
+        yield tell
+    finally:
+        with contextlib.suppress(Exception):
+            bar.stop()
+
+
 def measured(step: Progress) -> str:
     """What a round measured, in words."""
     return f"round {step.round}: measured {' x '.join(step.attributes)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from factored_mwem.answers.answer import Answer
 from factored_mwem.answers.answering import Answering
 from factored_mwem.answers.evidence import Evidence
 from factored_mwem.answers.query import Query
+from factored_mwem.answers.replicates import COUNT
 from factored_mwem.crashpoints import reach
 from factored_mwem.domain.levels import View
 from factored_mwem.errors import InputError
@@ -27,8 +28,10 @@ from factored_mwem.pipeline import model_file
 from factored_mwem.pipeline.manifest import Manifest
 from factored_mwem.pipeline.marginal import Marginal, marginal_of
 from factored_mwem.pipeline.model_fields import Contents
+from factored_mwem.pipeline.replicating import Keeper, Told, tables
 from factored_mwem.pipeline.summary import facts_of, in_html
 from factored_mwem.pipeline.writing import workers_of, write_release
+from factored_mwem.privacy.session import NoiseScale
 from factored_mwem.tables.formats import output_of
 from factored_mwem.tables.targets import target_of
 from factored_mwem.workload.workload import Workload
@@ -60,6 +63,8 @@ class Release(Contents):
     (('F', 'M'),)
     """
 
+    keeper: Keeper = field(default_factory=Keeper)
+
     def __repr__(self) -> str:
         return "Release\n" + "\n".join(f"  {name:9} {fact}" for name, fact in facts_of(self).items())
 
@@ -79,15 +84,42 @@ class Release(Contents):
         by_id = self.manifest.policy.get("privacy_id") is not None
         unit = Unit(Neighbours(promised.neighbours), promised.contributions, by_id=by_id)
         known = (self.domain, self.model, self.measurements, self.residuals)
-        return Evidence(*known, unit.total_is_public, engine, settled)
+        counts = [c.scale for c in self.manifest.ledger if c.stage == "measure" and not c.target]
+        apart = counts and 0 < counts[0] < math.inf and all(m.positions for m in self.measurements)
+        counted = NoiseScale(counts[0], promised.composition) if apart else None
+        return Evidence(*known, unit.total_is_public, engine, settled, counted)
 
-    def answer(self, query: Query | str, *, population: bool = False) -> Answer:
+    def answer(
+        self,
+        query: Query | str,
+        *,
+        population: bool = False,
+        replicates: int = COUNT,
+        told: Told = lambda done, of: None,
+    ) -> Answer:
         """What the release says to a query, with error bars: free, from public facts alone.
 
         `query`: of `factored_mwem.answers.query`, or its text: see `fmwem guide answers`. `population`: with
-        the error of the rows as a sample. InputError where it names what is not there.
+        the error of the rows as a sample. InputError where it names what is not there. What only the model
+        answers takes `replicates` of it, a minute's work at the first such query, kept beside the model file;
+        `told(done, of)` is called after each.
         """
-        return Answering(self.evidence).answer(query, population=population)
+        evidence = self.evidence
+        errors = partial(self.keeper.replicates, evidence, self.seed, replicates, told)
+        known = errors if evidence.engine == "tree" else None  # no likelihood: nobody knows the errors
+        return Answering(evidence, known).answer(query, population=population)
+
+    def replicates(self, count: int, *, seed: int | None = None) -> Iterator[pa.Table]:
+        """`count` synthetic tables, each as long as the release's own, made one after the other: each from
+        a model that differs from the release's as that may differ from the truth. `combine` makes of a
+        figure computed on each an estimate with its error; the same tables for the same `seed`.
+
+        InputError for engine mwem, whose model no likelihood was fitted to.
+        """
+        if count < 2:
+            raise InputError(f"{count} replicates: must be a whole number, 2 or more")
+        seed = secrets.randbits(64) if seed is None else seed
+        return tables(self.evidence, self.schema, self.rows, count, seed)
 
     def marginal(self, *names: str) -> Marginal:
         """The model's counts over these columns: less noisy than those of any synthetic rows, and free."""
@@ -160,4 +192,4 @@ class Release(Contents):
     @classmethod
     def load(cls, path: str | Path) -> Release:
         """Read a model file. InputError where it is not one, or of an unknown version."""
-        return model_file.load(Path(path), cls)
+        return replace(model_file.load(Path(path), cls), keeper=Keeper(Path(path)))

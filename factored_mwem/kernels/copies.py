@@ -1,0 +1,46 @@
+"""Kernels that read many copies of a clique tree at once: the same tree, other beliefs in each copy."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from factored_mwem.kernels import compiled
+from factored_mwem.kernels.dense import marginal_into
+
+
+@compiled
+def summed(tables, start, head, tail, out):
+    """Add the cells of a clique, `tables: float[copy, start + cell]`, up to `out: float64[copy, reduced
+    cell]`; (head, tail) is the map from the one to the other, see kernels/dense.py.
+    """
+    cells = len(head) * len(tail)
+    for b in range(len(out)):
+        marginal_into(tables[b, start : start + cells], head, tail, out[b])
+
+
+@compiled
+def passed(tables, start, head, tail, given, at, row, out):
+    """`summed` and `joined` in one, copy after copy: what is summed stays in the processor's cache."""
+    cells, width, reduced = len(head) * len(tail), given.shape[2], np.empty(len(at))
+    for b in range(len(out)):
+        reduced[:] = 0.0
+        marginal_into(tables[b, start : start + cells], head, tail, reduced)
+        other, sink = given[b], out[b]
+        for u in range(len(at)):
+            r, s, weight = np.uint64(row[u]), np.uint64(at[u]), reduced[u]  # unsigned: none is from the end
+            for x in range(width):
+                sink[r, x] += weight * other[s, x]
+
+
+@compiled
+def joined(left, given, at, row, out):
+    """Add left[b, u, w] * given[b, at[u], x] to out[b, row[u], w * len(x) + x], for all copies b, u, w, x."""
+    wide, width = left.shape[2], given.shape[2]
+    for b in range(len(out)):
+        source, other, sink = left[b], given[b], out[b]
+        for u in range(len(at)):
+            r, s = np.uint64(row[u]), np.uint64(at[u])  # unsigned: no check for an index from the end
+            for w in range(wide):
+                weight = source[u, w]
+                for x in range(width):
+                    sink[r, w * width + x] += weight * other[s, x]
