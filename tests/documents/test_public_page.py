@@ -20,6 +20,7 @@ from factored_mwem.documents.material import Material, material_at
 from factored_mwem.documents.public_page import public_page
 from factored_mwem.documents.report import page_of
 from factored_mwem.documents.wording import figure, plain
+from factored_mwem.pipeline.manifest import Certificate, CertifiedError
 
 
 def written(folder: Path, made: Release, name: str = "people.parquet") -> Path:
@@ -276,6 +277,36 @@ def test_figures_have_sensible_digits() -> None:
     said = {0.0149712: "0.015", 1234.5: "1,234", 12.0: "12", float("nan"): "-", 1e-9: "1e-09", 0.5: "0.5"}
     assert {value: figure(value) for value in said} == said or figure(float("nan")) == "-"
     assert figure(2e20) == "2e+20" and plain("a" * 99).endswith("…") and len(plain("a" * 99)) == 60
+
+
+def test_the_certificate_stands_apart_from_what_the_model_expects(made: Release) -> None:
+    errors = (
+        CertifiedError(what="mean", order=2, estimate=0.123, stderr=0.004, low=0.111, high=0.135),
+        CertifiedError(
+            what="column", order=1, attributes=("town",), estimate=0.02, stderr=0.01, low=0.0, high=0.045
+        ),
+    )
+    found = Certificate(
+        share=0.03, confidence=0.95, errors=errors, criteria=("mean2 <= 0.2",), tries=3, tried=2
+    )
+    page = check_page(page_of(made, made.manifest.model_copy(update={"certificate": found})))
+    assert ["mean over sets of 2 columns", "0.123", "0.004", "0.111", "0.135"] in page.rows
+    assert ["column town", "0.020", "0.010", "0.000", "0.045"] in page.rows
+    words = " ".join(page.words.split())
+    assert "With 3.0 % of the budget" in words and "mean2 <= 0.2" in words and "try 2 of up to 3" in words
+    assert words.index("Certificate: measured") < words.index("Expected, by the model")
+    assert "has no certificate" in check_page(page_of(made, made.manifest)).words
+
+
+def test_what_is_expected_comes_from_replicates(made: Release) -> None:
+    """More noise, a larger error: of the same table at a tenth of the budget."""
+    rows = []
+    for epsilon in (5.0, 0.2):
+        loud = release(people(), 2, domain=PEOPLE, epsilon=epsilon, sample_seed=1)
+        page = check_page(page_of(loud, loud.manifest))
+        rows.append([float(row[2]) for row in page.rows if row[0] in ("single columns", "pairs of columns")])
+        assert page_of(loud, loud.manifest) == page_of(loud, loud.manifest)
+    assert all(quiet < loud for quiet, loud in zip(*rows, strict=True)) and len(rows[0]) == 2
 
 
 def test_many_columns_are_numbered_in_the_picture() -> None:
