@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from factored_mwem.documents.groups import start_of
 from factored_mwem.documents.wording import plain
 
 WIDTH = 340
@@ -96,7 +97,7 @@ def across(labels: Sequence[str], series: Series, left: int = LABELS) -> Chart:
 
 
 def upright(labels: Sequence[str], series: Series) -> Chart:
-    """A bar a column, a few labels below."""
+    """A bar a column; below, where a few of them begin."""
     top, room, count = _nice(series.top), WIDTH - LEFT - RIGHT, max(len(labels), 1)
     step, base = room / count, TOP + TALL
 
@@ -110,10 +111,11 @@ def upright(labels: Sequence[str], series: Series) -> Chart:
     for share in _ticks(top):
         grid += f"M{LEFT} {y(share)}H{WIDTH - RIGHT}"
         texts.append(Mark(LEFT - 4, y(share) + 4, _scale(share), "end"))
-    for i in _spread(labels, room):
+    starts = [start_of(label) for label in labels]
+    for i in _spread(starts, room):
         anchor = "start" if i == 0 else "end" if i == len(labels) - 1 else "middle"
         at = x(i) if i == 0 else x(i + 1) if i == len(labels) - 1 else x(i + 0.5)
-        texts.append(Mark(at, base + 14, plain(labels[i], 18), anchor))
+        texts.append(Mark(at, base + 14, plain(starts[i], 18), anchor))
     thick = round(step * 0.84, 2)
     half = thick if series.beside is None else round(thick / 2, 2)
     bars = "".join(
@@ -157,5 +159,5 @@ def _spread(labels: Sequence[str], room: float) -> list[int]:
     if not labels:
         return []
     longest = max(min(len(label), 18) for label in labels)
-    fit = max(2, min(MOST_TICKS, int(room / (6.2 * longest + 8))))
+    fit = max(2, min(MOST_TICKS, int(room / (6.6 * longest + 14))))
     return sorted({round(i) for i in np.linspace(0, len(labels) - 1, min(fit, len(labels)))})

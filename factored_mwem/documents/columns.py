@@ -4,13 +4,14 @@ answers.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from factored_mwem.answers.looks import Noisy
 from factored_mwem.documents.charts import Chart, Series, across, upright
-from factored_mwem.documents.groups import Groups, groups_of
+from factored_mwem.documents.groups import Groups, groups_at, groups_of
 from factored_mwem.documents.material import Material
 from factored_mwem.documents.one_way import OneWay, one_way
 from factored_mwem.documents.wording import NOTHING, counted, fixed, percent, plain
@@ -51,6 +52,11 @@ def _column(material: Material, facts: AttributeFacts, answers: Noisy | None) ->
     believed = _believed(material, facts.name)
     groups = groups_of(attribute, believed if believed is not None else counts)
     noisy = None if answers is None else _noisy(material, facts.name, groups, answers)
+    for coarser in _levels(material, facts.name) if noisy is None else ():
+        noisy = None if answers is None else _noisy(material, facts.name, coarser, answers)
+        if noisy is not None:
+            groups = coarser
+            break
     shares = None if counts is None else groups.added(counts) / max(int(counts.sum()), 1)
     series = Series(shares, *(noisy or (None, None, None)))
     fates = (facts.kept, facts.clipped, facts.other, facts.missing)
@@ -77,6 +83,19 @@ def _about(facts: AttributeFacts) -> str:
         "values learnt inside the budget" if facts.domain == "learnt" else "values declared",
     ]
     return ", ".join([*words, *(["may be missing"] if facts.nullable else [])])
+
+
+def _levels(material: Material, name: str) -> Iterator[Groups]:
+    """The coarser levels of a column, from fine to coarse: some of a learnt one are all that noisy answers
+    fix, for those that its codes follow from are left out.
+    """
+    if material.made is None or name in material.domain.derived:
+        return
+    levels = material.made.model.levels
+    for variable in levels.chains[material.domain.modelled.names.index(name)][1:]:
+        found = groups_at(material.domain[name], levels.groups[variable])
+        if found is not None:
+            yield found
 
 
 def _believed(material: Material, name: str) -> np.ndarray | None:

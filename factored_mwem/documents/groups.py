@@ -42,39 +42,76 @@ class Groups:
 
 def groups_of(attribute: Attribute, known: np.ndarray | None) -> Groups:
     """Groups for a picture; `known: [code]` says which listed values are frequent: public counts."""
-    labels = labels_of(attribute)
-    apart = len(attribute.sentinels) + attribute.nullable  # at the end: texts among numbers, and null
-    inside = len(labels) - apart
+    labels, inside = labels_of(attribute), _inside(attribute)
     if attribute.categorical:
         names, of_code, said = _frequent(labels[:inside], known)
         scaled = 0
     else:
-        names, of_code, said = _neighbours(labels[:inside])
+        each = -(-inside // MOST_BINS)
+        of_code = np.arange(inside) // max(each, 1)
+        names, said = _spans(attribute, labels, of_code), ""
         scaled = len(names)
-    rest = ["missing" if label is None else plain(label) for label in labels[inside:]]
-    ends = np.arange(len(names), len(names) + apart)
-    return Groups((*names, *rest), np.concatenate([of_code, ends]).astype(np.int64), scaled, said)
+        if each > 1:
+            said = f"{inside:,} bins or values, {each} neighbours a bar"
+    return _with_rest(attribute, names, of_code, scaled, said)
 
 
-def _neighbours(labels: tuple[Label, ...]) -> tuple[list[str], np.ndarray, str]:
-    """Bins in order; where they are many, so many neighbours as one."""
-    size = len(labels)
-    if size <= MOST_BINS:
-        return [rounded(str(label)) for label in labels], np.arange(size), ""
-    each = -(-size // MOST_BINS)
-    of_code = np.arange(size) // each
-    names = [
-        rounded(_joined(str(labels[at]), str(labels[min(at + each, size) - 1])))
-        for at in range(0, size, each)
-    ]
-    return names, of_code, f"{size:,} bins or values, {each} neighbours a bar"
+def groups_at(attribute: Attribute, level: np.ndarray) -> Groups | None:
+    """The groups of a coarser level, `level: int64[code]`, of an attribute with bins; None where they are not
+    neighbours, or too many for a picture.
+    """
+    inside = _inside(attribute)
+    of_code = level[:inside]
+    starts = np.diff(of_code, prepend=-1) != 0
+    rest = level[inside:]
+    alone = len(np.unique(rest)) == len(rest) and not np.isin(rest, of_code).any()
+    count = int(starts.sum())
+    if attribute.categorical or not alone or count != len(np.unique(of_code)) or count > MOST_BINS:
+        return None
+    of_code = np.cumsum(starts) - 1
+    said = f"{inside:,} bins or values, in {count:,} groups that were measured"
+    names = _spans(attribute, labels_of(attribute), of_code)
+    return _with_rest(attribute, names, of_code, count, said)
+
+
+def _inside(attribute: Attribute) -> int:
+    """How many codes come before those of texts among numbers, and of null."""
+    return attribute.size - len(attribute.sentinels) - attribute.nullable
+
+
+def _with_rest(attribute: Attribute, names: list[str], of_code: np.ndarray, scaled: int, said: str) -> Groups:
+    """With a group for each code after those inside."""
+    rest = labels_of(attribute)[len(of_code) :]
+    ends = np.arange(len(names), len(names) + len(rest))
+    words = ["missing" if label is None else plain(label) for label in rest]
+    return Groups((*names, *words), np.concatenate([of_code, ends]).astype(np.int64), scaled, said)
+
+
+def _spans(attribute: Attribute, labels: tuple[Label, ...], of_code: np.ndarray) -> list[str]:
+    """A label for each run of neighbours."""
+    if not len(of_code):
+        return []
+    starts = np.flatnonzero(np.diff(of_code, prepend=-1))
+    ends = [*(starts[1:] - 1), len(of_code) - 1]
+    texts = [_short(attribute, str(labels[i])) for i in range(len(of_code))]
+    return [texts[a] if a == b else _joined(texts[a], texts[b]) for a, b in zip(starts, ends, strict=True)]
+
+
+def _short(attribute: Attribute, label: str) -> str:
+    """A label of ours without digits that say nothing."""
+    if attribute.type == "number":
+        return rounded(label)
+    return label.replace(".000000", "").replace("T00:00:00", "") if attribute.type == "datetime" else label
 
 
 def _joined(first: str, last: str) -> str:
     """One label for all from the first to the last bin."""
-    between = ".." if ".." in first + last or not (first + last).startswith("[") else ", "
-    low, high = first.partition(between)[0], last.rpartition(between)[2]
-    return f"{low}{between}{high}"
+    return f"{start_of(first)}..{last.rpartition(', ' if last.startswith('[') else '..')[2].rstrip(')]')}"
+
+
+def start_of(label: str) -> str:
+    """Where a bin begins."""
+    return label[1:].partition(", ")[0] if label.startswith("[") else label.partition("..")[0] or label
 
 
 def _frequent(labels: tuple[Label, ...], known: np.ndarray | None) -> tuple[list[str], np.ndarray, str]:

@@ -61,11 +61,12 @@ def _released(material: Material) -> list[tuple[str, str]]:
     learnt = sum(a.domain == "learnt" for a in manifest.attributes)
     declared = len(manifest.attributes) - learnt
     rows = f"{_rows(material):,}"
-    domain = [f"the values of {declared:,} were declared"] * (declared > 0)
-    domain += [f"those of {learnt:,} learnt inside the budget"] * (learnt > 0)
+    domain = f"the values of {declared:,} declared, of {learnt:,} learnt inside the budget"
+    if not learnt or not declared:
+        domain = f"all values {'learnt inside the budget' if learnt else 'declared'}"
     facts = [
         ("Rows", f"{rows}, drawn from a model; {_total(manifest)}"),
-        ("Columns", f"{len(manifest.attributes):,}: {', '.join(domain)}"),
+        ("Columns", f"{len(manifest.attributes):,}; {domain}"),
         ("Asked for", _asked(manifest)),
         (
             "Privacy loss",

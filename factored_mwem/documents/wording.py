@@ -10,7 +10,7 @@ from factored_mwem.pipeline.progress import visible
 
 MOST_CHARACTERS = 60
 """Of a name or a value on a page."""
-LONG_FRACTION = re.compile(r"-?\d+\.\d{4,}(?:e[+-]?\d+)?")
+FRACTION = re.compile(r"-?\d+\.\d+(?:e[+-]?\d+)?")
 NOTHING = "-"
 """In the place of a figure that nobody knows."""
 
@@ -25,8 +25,8 @@ def plain(text: object, most: int = MOST_CHARACTERS) -> str:
 
 
 def rounded(label: str) -> str:
-    """A label of ours with its long fractions cut to five digits."""
-    return LONG_FRACTION.sub(lambda found: f"{float(found[0]):.5g}", label)
+    """A label of ours with its fractions cut to six digits."""
+    return FRACTION.sub(lambda found: f"{float(found[0]):.6g}", label)
 
 
 def figure(value: float | None, digits: int = 3) -> str:
