@@ -6,6 +6,7 @@
     Workload, Domain, Attribute    what must come out right; what may appear in a table, column by column
     Policy, Neighbours             the promise: epsilon, delta, whom it protects; and how it is kept
     Release, Marginal, Manifest    what is released: rows, files, counts, and the statement of its cost
+    Answer                         what a release says to a query, with error bars
     report                         a page about a release that anybody may see
     show_progress, Progress        a bar for `report`; what it is given after every round
     LedgerFile, Cap                what all releases of a dataset have cost together, and may cost
@@ -42,6 +43,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from factored_mwem.accounting.cap import Cap
     from factored_mwem.accounting.unit import Neighbours
+    from factored_mwem.answers.answer import Answer
     from factored_mwem.answers.combining import combine
     from factored_mwem.backends.warehouse import push_down
     from factored_mwem.documents.private_report import private_report
@@ -78,13 +80,14 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
-    "Ambiguous", "Attribute", "BudgetExceeded", "Busy", "Cap", "Changed", "Domain", "Errors", "FmwemError",
-    "InputError", "LedgerFile", "Lost", "Manifest", "Marginal", "Neighbours", "NothingLearnt", "Policy",
-    "Progress", "Release", "ResourceError", "RolledBack", "Verified", "Workload", "combine", "create_ledger",
-    "draft", "evaluate", "learn", "open_ledger", "private_report", "push_down", "release", "report",
-    "show_progress", "verify",
+    "Ambiguous", "Answer", "Attribute", "BudgetExceeded", "Busy", "Cap", "Changed", "Domain", "Errors",
+    "FmwemError", "InputError", "LedgerFile", "Lost", "Manifest", "Marginal", "Neighbours", "NothingLearnt",
+    "Policy", "Progress", "Release", "ResourceError", "RolledBack", "Verified", "Workload", "combine",
+    "create_ledger", "draft", "evaluate", "learn", "open_ledger", "private_report", "push_down", "release",
+    "report", "show_progress", "verify",
 ]  # fmt: skip
 _HOME = {
+    "Answer": "answers.answer",
     "Attribute": "domain.attribute", "Cap": "accounting.cap", "Domain": "domain.domain",
     "Errors": "pipeline.evaluate", "LedgerFile": "ledger.file", "Manifest": "pipeline.manifest",
     "Marginal": "pipeline.marginal", "Neighbours": "accounting.unit", "Policy": "policy",

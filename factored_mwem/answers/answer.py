@@ -31,14 +31,28 @@ UNKNOWN = "-"
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Answer:
-    """What a release says to a query, group by group: `estimate`, its standard error `stderr`, and an
-    interval from `low` to `high` that holds the truth with probability `level`, float64[group] each. Of
-    quantiles of dates and moments they are datetime64 with a `stderr` in days.
+    """What a release says to a query, group by group, with error bars.
+
+    `estimate`, its standard error `stderr`, and an interval from `low` to `high` that holds the truth with
+    probability `level`: float64[group] each; of quantiles of dates and moments datetime64, `stderr` in days.
+    Estimates that were measured are unbiased: noise takes some that are near 0 below it.
 
     `basis`: "measured" where noisy answers alone fix the query, so that nothing rests on the model; "model"
     where the model had to be believed. `population`: whether the error is one about those whom the table's
     rows are a sample of; else it is one about the rows themselves. `labels[i]` are group i's, by `columns`;
     None is a missing value.
+
+    >>> import pyarrow as pa
+    >>> from factored_mwem import release
+    >>> people = pa.table({"sex": ["F", "M"] * 500, "smokes": [0, 0, 1, 0] * 250})
+    >>> made = release(people, 2, domain={"fields": [
+    ...     {"name": "sex", "categories": ["F", "M"], "constraints": {"required": True}},
+    ...     {"name": "smokes", "type": "integer", "categories": [0, 1], "constraints": {"required": True}}]})
+    >>> answer = made.answer("share where smokes = 1 by sex")
+    >>> answer.columns, answer.labels, answer.basis
+    (('sex',), (('F',), ('M',)), 'measured')
+    >>> bool(answer.low[0] < answer.estimate[0] < answer.high[0])
+    True
     """
 
     query: str

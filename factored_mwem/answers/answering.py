@@ -24,6 +24,10 @@ from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
 
 LAPLACE = "Laplace noise: intervals follow the kurtosis of its sums (Cornish-Fisher)"
+UNSURE = "how sure the model is of this is not known: it was not fitted by likelihood (engine mwem)"
+SURE = 4.0
+"""Standard errors that the records of a group are at least, for a ratio to them to be about normal."""
+ROUGH = "some groups are hardly larger than their noise: the figures of these are rough"
 NARROW = "noise below one record is discrete, and treated as continuous"
 
 
@@ -57,7 +61,8 @@ class Answering:
                 found = in_dates(found, type_)
             return self._about(asked, basis, population, found)
         values, sums = computed(asked, basis.values)
-        return self._about(asked, basis, population, list(self._interval(asked, values, spread(sums))))
+        found = list(self._interval(asked, values, spread(sums)))
+        return self._about(asked, basis, population, found, (*asked.notes, *rough(asked, basis)))
 
     def _difference(self, asked: Difference, population: bool) -> Answer:
         sides = [resolve(side, self.domain) for side in (asked.first, asked.second)]
@@ -74,7 +79,8 @@ class Answering:
             np.concatenate([sums.factors, -theirs.factors], axis=1),
         )
         errors = self._spread(basis, both, population)(sums)
-        notes = tuple(dict.fromkeys([*one.notes, *other.notes]))
+        unsure = [*rough(one, basis), *rough(other, basis, one.terms.count)]
+        notes = tuple(dict.fromkeys([*one.notes, *other.notes, *unsure]))
         found = list(self._interval(None, values - less, errors))
         return self._about(one, basis, population, found, notes)
 
@@ -126,6 +132,8 @@ class Answering:
         notes: tuple[str, ...] | None = None,
     ) -> Answer:
         said = list(asked.notes if notes is None else notes)
+        if isinstance(basis, Believed) and basis.errors is None:
+            said.append(UNSURE)
         if basis.basis == "measured" and not self.noisy.gaussian:
             said.append(LAPLACE)
         if basis.basis == "measured" and not self.noisy.continuous:
@@ -133,6 +141,15 @@ class Answering:
         estimate, stderr, low, high = found
         of = (asked.columns, tuple(asked.groups), estimate, stderr, low, high)
         return Answer("", *of, basis.basis, population, tuple(said))
+
+
+def rough(asked: Resolved, basis: Basis, first: int = 0) -> list[str]:
+    """A note where ratios are to records that are hardly more than their noise."""
+    if asked.kind != "ratio":
+        return []
+    below = first + np.arange(len(asked.groups)) + len(asked.groups)
+    errors = basis.spread(Sums(below[:, None], np.ones((len(below), 1))))
+    return [ROUGH] if (basis.values[below] < SURE * np.sqrt(errors.variance)).any() else []
 
 
 def together(terms: Sequence[Terms]) -> Terms:

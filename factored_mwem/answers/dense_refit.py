@@ -73,7 +73,7 @@ class DenseRefit:
             return np.maximum(np.log(table), LEAST)
 
     def component(self, theta: np.ndarray) -> Component:
-        cells = np.exp(theta.astype(np.float64))
+        cells = np.exp(theta.astype(np.float64) - theta.max())
         if self._allowed is not None:
             cells *= self._allowed
         return Component.of(self._part.tree, cells / cells.sum())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -37,13 +38,13 @@ def half_width(spread: Spread) -> np.ndarray:
 
 class Steps:
     """A distribution over a column's codes that rises in steps: `upto: float64[code]`, the share up to each,
-    and `places: float64[code, 2]`, the least and greatest value of each.
+    and `places: float64[code, 2]`, the least and greatest value of each, `step` apart if that is above 0.
     """
 
-    def __init__(self, upto: np.ndarray, places: np.ndarray) -> None:
+    def __init__(self, upto: np.ndarray, places: np.ndarray, step: float) -> None:
         rising, falling = np.maximum.accumulate(upto), np.minimum.accumulate(upto[::-1])[::-1]
         self.upto = np.clip((rising + falling) / 2, 0.0, 1.0)  # noise may make shares fall
-        self.places = places
+        self.places, self.step = places, step
 
     def at(self, share: float) -> tuple[int, float]:
         """(the code that a share of the records is reached in, the value): within a bin in proportion."""
@@ -51,7 +52,11 @@ class Steps:
         low, high = self.places[code]
         before = self.upto[code - 1] if code else 0.0
         inside = (share - before) / max(self.upto[code] - before, 1e-12)
-        return code, float(low + np.clip(inside, 0.0, 1.0) * (high - low))
+        inside = min(max(inside, 0.0), 1.0)
+        if self.step and high > low:  # the values of a bin, one after the other
+            rank = math.ceil(inside * round((high - low) / self.step + 1) - 1e-9) - 1
+            return code, float(min(low + max(rank, 0) * self.step, high))
+        return code, float(low + inside * (high - low))
 
 
 def quantiles(asked: Resolved, values: np.ndarray, spread: Callable[[Sums], Spread]) -> np.ndarray:
@@ -64,7 +69,7 @@ def quantiles(asked: Resolved, values: np.ndarray, spread: Callable[[Sums], Spre
     groups, each = len(asked.groups), len(asked.places) + 1
     table = values.reshape(groups, each)
     whole, below = np.arange(groups) * each, np.where(table[:, 0] > 0, table[:, 0], np.nan)
-    steps = [Steps(row[1:] / max(row[0], 1e-9), asked.places) for row in table]
+    steps = [Steps(row[1:] / max(row[0], 1e-9), asked.places, asked.step) for row in table]
     reached = np.array([step.at(asked.at)[0] for step in steps])
     shares = np.array([step.upto[code] for step, code in zip(steps, reached, strict=True)])
     rows = np.stack([whole + 1 + reached, whole], axis=1)

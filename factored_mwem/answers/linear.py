@@ -33,8 +33,13 @@ class Linear(ABC):
     The noise of different answers is independent, so errors covary by the sum of h_i h'_i sigma_i^2.
     """
 
-    def __init__(self, noisy: Noisy, values: np.ndarray) -> None:
-        self.noisy, self.values = noisy, values
+    def __init__(self, noisy: Noisy) -> None:
+        self.noisy = noisy
+
+    @property
+    @abstractmethod
+    def values(self) -> np.ndarray:
+        """float64[k]"""
 
     @abstractmethod
     def covariance(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
@@ -48,6 +53,12 @@ class Linear(ABC):
     @abstractmethod
     def influences(self, rows: Sequence[int]) -> Iterator[Influence]:
         """The weights h of every noisy answer that counts, in the queries `rows`."""
+
+    def of_sums(self, measurements: np.ndarray, wholes: np.ndarray) -> Iterator[Influence]:
+        """Of measurements of which the sum alone counts; `wholes: float64[query]`, a solution's own sums."""
+        for i in measurements.tolist():
+            summed, variance = int(self.noisy.cells[i]), float(self.noisy.variances[i])
+            yield Influence((i, 0), (), wholes / (variance * summed), summed, variance)
 
     def fourth(self, rows: np.ndarray, factors: np.ndarray) -> np.ndarray:
         """float64[m]: the sum of h^4 sigma^4 over all noisy answers, h their weights in the sums of queries

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,17 +15,13 @@ from factored_mwem.privacy.residuals import Residuals
 from factored_mwem.privacy.session import Measurement
 from factored_mwem.workload.residual_basis import Transform
 
-MIN_STDDEV, MAX_STDDEV = 1e-6, 1e15
-"""Of noise, in records: a stranger's file may say anything, and squares of these are finite."""
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Look:
-    """Measurement number `index` as seen from some attributes: over `variables`, one each at most, a cell is
+class Look(NamedTuple):
+    """Measurement `number` as seen from some attributes: over `variables`, one each at most, a cell is
     the sum of `summed` noisy answers. `precision`: one over the variance of a cell's noise.
     """
 
-    index: int
+    number: int
     variables: View
     summed: int
     precision: float
@@ -68,7 +64,7 @@ class Noisy:
     @cached_property
     def variances(self) -> np.ndarray:
         """float64[measurement]: of an answer's noise."""
-        return np.array([variance_of(m.stddev) for m in self.measured])
+        return np.array([m.stddev**2 for m in self.measured])
 
     @cached_property
     def subsets(self) -> list[list[tuple[int, int, int]]]:
@@ -105,6 +101,11 @@ class Noisy:
         others[list(about)] = False
         return np.flatnonzero(others)
 
+    def of_sums(self, measurements: np.ndarray) -> tuple[float, float]:
+        """(the precision with which their sums say the number of records, that times what they say)."""
+        precisions = 1 / (self.variances[measurements] * self.cells[measurements])
+        return float(precisions.sum()), float(precisions @ self.sums[measurements])
+
     def variable(self, index: int, attribute: int) -> int | None:
         """The variable at which a measurement holds an attribute, if it does."""
         return next(
@@ -119,9 +120,9 @@ class Noisy:
 
     def table(self, look: Look) -> np.ndarray:
         """float64[codes, ...]: the noisy sums of a look, an axis for each of its variables."""
-        m = self.measured[look.index]
+        m = self.measured[look.number]
         if not look.variables:
-            return np.array(self.sums[look.index])
+            return np.array(self.sums[look.number])
         table = m.noisy.reshape([int(self.levels.sizes[v]) for v in m.positions])
         out = tuple(i for i, v in enumerate(m.positions) if v not in look.variables)
         return table.sum(axis=out, dtype=np.float64)
@@ -137,7 +138,3 @@ class Noisy:
         """Whether all noise is wide enough, at least one record, to be treated as continuous."""
         scales = [m.scale.value for m in self.measured] + [r.scale.value for r in self.residuals]
         return all(scale >= 1 for scale in scales)
-
-
-def variance_of(stddev: float) -> float:
-    return min(max(stddev, MIN_STDDEV), MAX_STDDEV) ** 2

@@ -12,14 +12,15 @@ Arrays over subsets have an axis of two for each attribute: 0 without it, 1 with
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 
 import numpy as np
 
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.answers.linear import Influence, Linear
-from factored_mwem.answers.looks import Noisy, variance_of
+from factored_mwem.answers.looks import Noisy
 from factored_mwem.answers.terms import Terms, fixes, of_groups
 from factored_mwem.domain.levels import View
 from factored_mwem.workload.residual_basis import question
@@ -30,8 +31,8 @@ MAX_ATTRIBUTES, MAX_PARTS = 12, 2**23
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
-    """Noisy answers about some of a query's axes, `table: float64[...]`, each with noise of `variance` and
-    the sum of `summed` of their source's.
+    """Noisy answers about some of a query's axes, `table() -> float64[...]`, each the sum of `summed` of
+    their source's, of noise of `variance`.
 
     `questions`, for each axis: None where it is summed out, an array [answer, code] that asks contrasts of
     its codes, "codes" where the answers are counts. `weight`: that of every answer.
@@ -42,7 +43,7 @@ class Part:
     weight: float
     summed: int
     variance: float
-    table: np.ndarray
+    table: Callable[[], np.ndarray]
 
     @property
     def inside(self) -> tuple[int | slice, ...]:
@@ -75,7 +76,7 @@ class Part:
 
     def back(self) -> np.ndarray:
         """float64[codes, or 1 where summed out]: A'y."""
-        table = self.table * self.weight
+        table = self.table() * self.weight
         for place, j in enumerate(self.axes):
             q = self.questions[j]
             if isinstance(q, np.ndarray):
@@ -89,33 +90,34 @@ class Orthogonal(Linear):
     """
 
     def __init__(
-        self, noisy: Noisy, view: View, weights: Sequence[np.ndarray], count: int, parts: Sequence[Part]
+        self, noisy: Noisy, view: View, terms: Terms, parts: Sequence[Part], beside: np.ndarray
     ) -> None:
-        """`count`: how many queries."""
+        """`terms`: the queries, by codes of `view`; `beside`: measurements of which the sum alone counts."""
+        super().__init__(noisy)
         self.view, self.shape = view, tuple(int(noisy.levels.sizes[v]) for v in view)
-        self.parts, self.weights = list(parts), list(weights)
-        self.precision = self._precisions(total_known=noisy.total is not None)
-        values = Terms(tuple(range(len(view))), tuple(weights), count).of_table(self._table(noisy))
-        super().__init__(noisy, values)
+        self.parts, self.beside, self.terms = list(parts), beside, terms
+        self.precision = self._precisions()
 
-    def _precisions(self, *, total_known: bool) -> np.ndarray:
+    def _precisions(self) -> np.ndarray:
         """float64[subset]: one over the variance of a part along a direction of unit length."""
-        found = np.zeros((2,) * len(self.view))
+        found, none = np.zeros((2,) * len(self.view)), (0,) * len(self.view)
         for part in self.parts:
             found[part.inside] += part.precision(self.shape)
-        if total_known:
-            found[(0,) * len(self.view)] = np.inf
+        found[none] += self.noisy.of_sums(self.beside)[0] * math.prod(self.shape)
+        if self.noisy.total is not None:
+            found[none] = np.inf
         return found
 
-    def _table(self, noisy: Noisy) -> np.ndarray:
-        """float64[codes, ...]: the least squares table of the least norm."""
-        whole = np.zeros(self.shape)
+    @cached_property
+    def values(self) -> np.ndarray:
+        """float64[k]: the queries of the least squares table, the one of the least norm."""
+        whole = np.full(self.shape, self.noisy.of_sums(self.beside)[1])
         for part in self.parts:
             whole += part.back() / (part.variance * part.summed)
-        split = self._weighed(whole[None])[0]
-        if noisy.total is not None:
-            split += noisy.total / math.prod(self.shape)
-        return split
+        table = self._weighed(whole[None])[0]
+        if self.noisy.total is not None:
+            table += self.noisy.total / math.prod(self.shape)
+        return self.terms.of_table(table)
 
     def _weighed(self, tables: np.ndarray) -> np.ndarray:
         """float64[k, codes, ...]: each part divided by its precision; 0 where nothing is known of it."""
@@ -137,14 +139,14 @@ class Orthogonal(Linear):
 
     def unknown(self) -> bool:
         """Whether a query needs a part of which nothing is known."""
-        each = np.arange(len(self.weights[0]) if self.weights else 1)
+        each = np.arange(len(self.terms.weights[0]) if self.view else 1)
         needed = np.abs(self._norms(each, each)).max(axis=0) > 0
         return bool((self.precision.ravel()[needed] <= 0).any())
 
     def _norms(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
         """float64[..., subset]: the inner products of the parts of queries i and j."""
         found = np.ones((*np.shape(i), 1))
-        for w in self.weights:
+        for w in self.terms.weights:
             mean, codes = w.mean(axis=1), w.shape[1]
             off = w - mean[:, None]
             flat = codes * mean[i] * mean[j]
@@ -162,7 +164,7 @@ class Orthogonal(Linear):
 
     def influences(self, rows: Sequence[int]) -> Iterator[Influence]:
         """The weights h = A g / variance, g the parts of each query divided by their precisions."""
-        letters = [w[list(rows)] for w in self.weights]
+        letters = [w[list(rows)] for w in self.terms.weights]
         tables = np.ones((len(rows),) + (1,) * len(self.view))
         for j, w in enumerate(letters):
             tables = tables * np.expand_dims(w, [n + 1 for n in range(len(self.view)) if n != j])
@@ -172,6 +174,7 @@ class Orthogonal(Linear):
             weights = part.asked(tables) / (part.variance * part.summed)
             axes = tuple(attributes[j] for j in part.axes)
             yield Influence(part.source, axes, weights, part.summed, part.variance)
+        yield from self.of_sums(self.beside, tables.reshape(len(rows), -1).sum(axis=1))
 
 
 def best(noisy: Noisy, terms: Terms, about: Sequence[int]) -> Orthogonal | None:
@@ -180,13 +183,15 @@ def best(noisy: Noisy, terms: Terms, about: Sequence[int]) -> Orthogonal | None:
     Which levels is decided by what was measured, not by what came out.
     """
     found: list[tuple[float, Orthogonal]] = []
+    beside = noisy.beside(about)
     for view in _views(noisy, terms, about):
         weights = [of_groups(noisy.levels, v, w) for v, w in zip(view, terms.weights, strict=True)]
         shape = [w.shape[1] for w in weights]
         size = max(math.prod(k + 1 for k in shape), terms.count << len(shape))
         if len(shape) > MAX_ATTRIBUTES or size > MAX_PARTS:
             continue
-        made = Orthogonal(noisy, view, weights, terms.count, list(_parts(noisy, view, about)))
+        queries = Terms(terms.support, tuple(weights), terms.count)
+        made = Orthogonal(noisy, view, queries, list(_parts(noisy, view, about)), beside)
         if not made.unknown():
             each = np.arange(terms.count)
             found.append((float(made.covariance(each, each).sum()), made))
@@ -216,11 +221,7 @@ def _parts(noisy: Noisy, view: View, about: Sequence[int]) -> Iterator[Part]:
     for i in about:
         look = noisy.look(i, (v for v in noisy.measured[i].positions if v in view))
         questions = tuple("codes" if v in look.variables else None for v in view)
-        yield Part((i, 0), questions, 1.0, look.summed, float(noisy.variances[i]), noisy.table(look))
-    none = (None,) * len(view)
-    for i in noisy.beside(about).tolist():
-        total = np.array(noisy.sums[i])
-        yield Part((i, 0), none, 1.0, int(noisy.cells[i]), float(noisy.variances[i]), total)
+        yield Part((i, 0), questions, 1.0, look.summed, float(noisy.variances[i]), partial(noisy.table, look))
     for number in range(len(noisy.residuals)):
         yield from _of_residuals(noisy, number, view)
 
@@ -230,15 +231,16 @@ def _of_residuals(noisy: Noisy, number: int, view: View) -> Iterator[Part]:
     measured, shape = noisy.residuals[number], noisy.levels.shape
     wide = [a for a, codes in enumerate(shape) if codes > 1]
     gaussian = measured.scale.composition is Composition.ZCDP
-    variance = variance_of(measured.stddev)
+    variance = measured.stddev**2
     counted = {a for a in wide if shape[a] > 2 and not gaussian}
     for mask, start, end in noisy.subsets[number]:
         subset = [a for bit, a in enumerate(wide) if mask >> bit & 1]
         outside = [a for a in subset if a not in view]
         if any(a not in counted for a in outside):
             continue  # contrasts of another attribute add up to nothing
-        table = noisy.residual_answers[number][start:end].reshape([_answers(shape[a]) for a in subset])
-        table = table.sum(axis=tuple(n for n, a in enumerate(subset) if a in outside), dtype=np.float64)
+        axes = tuple(n for n, a in enumerate(subset) if a in outside)
+        answers = noisy.residual_answers[number][start:end].reshape([_answers(shape[a]) for a in subset])
+        table = partial(np.sum, answers, axis=axes, dtype=np.float64)
         questions: list[np.ndarray | str | None] = []
         for a in view:
             asked = (

@@ -1,21 +1,23 @@
 """Refined: least squares where measurements have the attributes at different levels, by the normal equations.
 
-Each attribute is cut into *atoms*: codes that neither the queries tell apart nor any measured level too
-coarse to answer them. A finer measurement is added up to atoms, whose noise then differs; a coarser one
-counts several atoms. The atoms are few, and every measurement's design is a Kronecker product of one small
-matrix an attribute.
+Each attribute is cut into *atoms*: codes that neither the queries tell apart nor any measured level but the
+finest or, where those are too many, but those that are fine enough to answer the queries. A finer measurement
+is added up to atoms, whose noise then differs; a coarser one counts several atoms. The atoms are few, and
+every measurement's design is a Kronecker product of one small matrix an attribute.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 import numpy as np
 
 from factored_mwem.answers.linear import Influence, Linear
 from factored_mwem.answers.looks import Look, Noisy
 from factored_mwem.answers.terms import Terms, fixes
+from factored_mwem.domain.levels import Levels
 
 MAX_ATOMS = 400
 """Of all attributes multiplied: the normal equations are solved in a few milliseconds. Beyond, levels that do
@@ -29,7 +31,8 @@ class Refined(Linear):
     """Queries over atoms, `atoms[j]: int64[code]` of the j-th attribute of the support."""
 
     def __init__(self, noisy: Noisy, terms: Terms, atoms: Sequence[np.ndarray], about: Sequence[int]) -> None:
-        self.noisy, self.support = noisy, terms.support
+        super().__init__(noisy)
+        self.support = terms.support
         self.atoms, self.shape = list(atoms), tuple(int(of.max()) + 1 for of in atoms)
         self._maps: dict[tuple[int, int | None], np.ndarray] = {}
         self.looks = [self._look(i) for i in about]
@@ -41,7 +44,6 @@ class Refined(Linear):
             queries = (queries[:, :, None] * each[:, None, :]).reshape(terms.count, -1)
         self.queries = queries
         self.unbiased = self._solve()
-        super().__init__(noisy, self._values())
 
     def _look(self, index: int) -> tuple[Look, tuple[int | None, ...]]:
         """A measurement, and its variable of each attribute of the support; None where it is summed out."""
@@ -86,7 +88,7 @@ class Refined(Linear):
             for of in designs:
                 design = np.kron(design, of)
             normal += precision * design
-        normal += float((1 / (self.noisy.variances * self.noisy.cells)[self._beside]).sum())
+        normal += self.noisy.of_sums(self._beside)[0]
         try:
             self.inverse = np.linalg.inv(normal)
         except np.linalg.LinAlgError:
@@ -103,7 +105,9 @@ class Refined(Linear):
         scale = np.abs(self.queries).max(axis=1, keepdims=True)
         return bool((np.abs(back - self.queries) <= TOLERANCE * scale).all())
 
-    def _values(self) -> np.ndarray:
+    @cached_property
+    def values(self) -> np.ndarray:
+        """float64[k]"""
         right = np.zeros(self.shape)
         for look, kept in self.looks:
             table = self.noisy.table(look).reshape(
@@ -112,10 +116,7 @@ class Refined(Linear):
             for j, of in enumerate(self._maps_of(kept)):
                 table = np.moveaxis(np.tensordot(table, of, axes=(j, 1)), -1, j)
             right = right + look.precision * table
-        beside = self._beside
-        right = right + float(
-            (self.noisy.sums[beside] / (self.noisy.variances * self.noisy.cells)[beside]).sum()
-        )
+        right = right + self.noisy.of_sums(self._beside)[1]
         values = self.solutions @ right.ravel()
         if self.noisy.total is not None:
             values = values + self.noisy.total * (self.queries @ self.ones)
@@ -139,33 +140,38 @@ class Refined(Linear):
                 weights = np.moveaxis(np.tensordot(weights, of, axes=(j + 1, 0)), -1, j + 1)
             weights = weights.squeeze(axis=tuple(j + 1 for j, v in enumerate(kept) if v is None))
             axes = tuple(a for a, v in zip(self.support, kept, strict=True) if v is not None)
-            variance = float(self.noisy.variances[look.index])
-            yield Influence((look.index, 0), axes, weights * look.precision, look.summed, variance)
-        for i in self._beside.tolist():
-            summed, variance = int(self.noisy.cells[i]), float(self.noisy.variances[i])
-            whole = tables.reshape(len(rows), -1).sum(axis=1) / (variance * summed)
-            yield Influence((i, 0), (), whole, summed, variance)
+            variance = float(self.noisy.variances[look.number])
+            yield Influence((look.number, 0), axes, weights * look.precision, look.summed, variance)
+        yield from self.of_sums(self._beside, tables.reshape(len(rows), -1).sum(axis=1))
 
 
 def refined(noisy: Noisy, terms: Terms, about: Sequence[int]) -> Refined | None:
     """Queries by all that was measured about their attributes; None where that is too much, or does not fix
     them.
     """
-    for mixed in (True, False):
-        atoms = [
-            _atoms(noisy, a, w, about, mixed=mixed) for a, w in zip(terms.support, terms.weights, strict=True)
-        ]
+    used = {a: {noisy.variable(i, a) for i in about} - {None} for a in terms.support}
+    for apart in (_but_the_finest, _unfixing, _none):
+        atoms = []
+        for a, weights in zip(terms.support, terms.weights, strict=True):
+            variables = sorted(v for v in used[a] if v is not None)
+            kinds = [noisy.levels.groups[v] for v in apart(noisy.levels, variables, weights)]
+            kinds.append(np.unique(weights, axis=1, return_inverse=True)[1].ravel())
+            atoms.append(np.unique(np.stack(kinds), axis=1, return_inverse=True)[1].ravel())
         if math.prod(int(of.max()) + 1 for of in atoms) <= MAX_ATOMS:
             made = Refined(noisy, terms, atoms, about)
             return made if made.unbiased else None
     return None
 
 
-def _atoms(noisy: Noisy, a: int, weights: np.ndarray, about: Sequence[int], *, mixed: bool) -> np.ndarray:
-    """int64[code of attribute a]: codes of one weight in all queries and, where `mixed`, of one group of
-    every measured level that does not fix the weights.
-    """
-    kinds = [np.unique(weights, axis=1, return_inverse=True)[1].ravel()]
-    used = {noisy.variable(i, a) for i in about} - {None} if mixed else set()
-    kinds += [noisy.levels.groups[v] for v in used if v is not None and not fixes(noisy.levels, v, weights)]
-    return np.unique(np.stack(kinds), axis=1, return_inverse=True)[1].ravel()
+def _but_the_finest(levels: Levels, variables: list[int], weights: np.ndarray) -> list[int]:
+    """The levels whose groups are kept apart, so that nothing is lost by adding the finest one up to them."""
+    return variables[1:] if variables and fixes(levels, variables[0], weights) else variables
+
+
+def _unfixing(levels: Levels, variables: list[int], weights: np.ndarray) -> list[int]:
+    """Those that are too coarse for the queries: of the others little is lost."""
+    return [v for v in variables if not fixes(levels, v, weights)]
+
+
+def _none(levels: Levels, variables: list[int], weights: np.ndarray) -> list[int]:
+    return []

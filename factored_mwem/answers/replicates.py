@@ -22,6 +22,7 @@ from factored_mwem.answers.refits import Refits
 from factored_mwem.answers.terms import Terms
 from factored_mwem.answers.worlds import World, drawn_rows, fluctuation, generator, world_of
 from factored_mwem.domain.levels import View
+from factored_mwem.errors import InputError
 from factored_mwem.model.drawing import Drawing
 from factored_mwem.model.forest import Forest
 
@@ -197,7 +198,10 @@ class Replicates:
     def _beliefs(self, component: int) -> np.ndarray:
         """float32[B, cells]: the cliques of a component in every replicate."""
         if component not in self._held:
-            self._held[component] = self._refits.beliefs(component, self.drawn.thetas[component])
+            found = self._refits.beliefs(component, self.drawn.thetas[component])
+            if not np.isfinite(found.sum(dtype=np.float64)):  # of a stranger's file
+                raise InputError("the replicates kept beside the model are damaged: remove that file")
+            self._held[component] = found
         return self._held[component]
 
 

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from factored_mwem.answers.query import Count, Cube, Mean, Quantile, Share, Single, Where
-from factored_mwem.answers.restriction import average_of_codes, share_of_codes
+from factored_mwem.answers.restriction import average_of_codes, share_of_codes, step_of
 from factored_mwem.answers.terms import Terms
 from factored_mwem.domain.conditions import intervals, placed
 from factored_mwem.domain.domain import Domain
@@ -36,7 +36,8 @@ class Resolved:
 
     "count": its term. "ratio": terms are first all numerators, then all denominators. "quantile": for each
     group in turn the number of records, then those up to the end of each of `places: float64[code, 2]`, the
-    least and greatest value of a code of `column`, ascending; `at` is the share. `proportion`: a ratio from 0
+    least and greatest value of a code of `column`, ascending, `step` apart (0: numbers without a grid); `at`
+    is the share. `proportion`: a ratio from 0
     to 1. `exact`: whether every code is wholly in
     or out, so that the answer follows from counts of codes alone.
     """
@@ -49,6 +50,7 @@ class Resolved:
     exact: bool
     at: float = 0.5
     places: np.ndarray | None = None
+    step: float = 0.0
     column: str | None = None
     proportion: bool = False
 
@@ -204,6 +206,7 @@ def _quantile(
         weights.exact,
         query.at,
         places,
+        step_of(attribute) or 0.0,
         query.column,
     )
 

@@ -7,8 +7,9 @@ Rows of a bin are taken as spread evenly over the values that it can hold, as sy
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -155,7 +156,7 @@ def place_of(attribute: Attribute, value: Value) -> float:
         ) from None
 
 
-def _step(attribute: Attribute) -> float | None:
+def step_of(attribute: Attribute) -> float | None:
     """The distance of neighbouring values in the unit of the cuts; None where numbers have no grid."""
     if attribute.type == "number":
         return None if attribute.decimals is None else 10.0**-attribute.decimals
@@ -219,7 +220,7 @@ def _share_of_bin(attribute: Attribute, asked: _Asked, low: float, high: float) 
     """Of the values of a bin from `low` to `high`, those that meet what is asked."""
     if low == high:
         return float(_point(asked, low))
-    step = _step(attribute)
+    step = step_of(attribute)
     specials = attribute.specials[(attribute.specials >= low) & (attribute.specials <= high)].tolist()
     if step is None:
         if asked.among and any(low <= value <= high for value in asked.among[0]):
@@ -231,20 +232,45 @@ def _share_of_bin(attribute: Attribute, asked: _Asked, low: float, high: float) 
         first = max([low, *(bound for bound, _ in asked.over)])
         last = min([high, *(bound for bound, _ in asked.under)])
         return max(last - first, 0.0) / (high - low)
-    count = round((high - low) / step) + 1 - len(specials)
+    ranks = _Ranks(low, step, round((high - low) / step))
+    taken = ranks.inside(specials)
     if asked.among:
-        values = set.intersection(*asked.among) - set(specials)
-        inside = sum(low <= float(v) <= high and _point(asked, float(v)) for v in values)
-        return min(inside / max(count, 1), 1.0)
-    first, last = 0, round((high - low) / step)
-    for bound, closed in asked.over:
-        at = (bound - low) / step
-        first = max(first, math.ceil(at - 1e-6) if closed else math.floor(at + 1e-6) + 1)
-    for bound, closed in asked.under:
-        at = (bound - low) / step
-        last = min(last, math.floor(at + 1e-6) if closed else math.ceil(at - 1e-6) - 1)
-    left = [v for v in {*specials, *asked.never} if first <= (float(v) - low) / step <= last]
-    return min(max(last - first + 1 - len(left), 0) / max(count, 1), 1.0)
+        kept = {
+            rank
+            for rank, value in ranks.inside(set.intersection(*asked.among)).items()
+            if _point(asked, value)
+        }
+    else:
+        first, last = 0, ranks.last
+        for bound, closed in asked.over:
+            first = max(first, ranks.after(bound, closed=closed))
+        for bound, closed in asked.under:
+            last = min(last, ranks.after(bound, closed=not closed) - 1)
+        out = {rank for rank in {*taken, *ranks.inside(asked.never)} if first <= rank <= last}
+        return max(last - first + 1 - len(out), 0) / max(ranks.last + 1 - len(taken), 1)
+    return len(kept - taken.keys()) / max(ranks.last + 1 - len(taken), 1)
+
+
+class _Ranks(NamedTuple):
+    """The values of a bin as steps from its least one, 0 to `last`: floats such as 0.3 are no multiples."""
+
+    low: float
+    step: float
+    last: int
+
+    def inside(self, values: Iterable[float]) -> dict[int, float]:
+        """The values that lie on a step of the bin, by rank."""
+        found = {}
+        for value in values:
+            at = (value - self.low) / self.step
+            if -0.5 < at < self.last + 0.5 and abs(at - round(at)) < 1e-6:
+                found[round(at)] = value
+        return found
+
+    def after(self, bound: float, *, closed: bool) -> int:
+        """The first rank at a bound or, unless `closed`, above it."""
+        at = min(max((bound - self.low) / self.step, -2.0), self.last + 2.0)
+        return math.ceil(at - 1e-6) if closed else math.floor(at + 1e-6) + 1
 
 
 def average_of_codes(attribute: Attribute) -> tuple[np.ndarray, np.ndarray, bool]:

@@ -17,6 +17,7 @@ TOPICS = {
     "rules": "what everybody knows of how columns hang together, kept in every row",
     "learning": "a table that nobody described: what is found out, at what cost, and once for many releases",
     "workloads": "what must come out right: marginals, labels, cubes, ranges, parities",
+    "answers": "queries of a release, with error bars: free, from the model file alone",
     "report": "a page about a release that anybody may see, and one beside the real table",
     "ledger": "one budget for all releases of a table, and runs that pay once",
     "reach": "tables of any size where they are: streams, standard input, databases",

@@ -28,7 +28,7 @@ from factored_mwem.mechanisms.sweep import MAX_CORRECTED
 from factored_mwem.model.clique_tree import CliqueTree
 from factored_mwem.model.forest import Component, Forest
 from factored_mwem.pipeline.manifest import Manifest
-from factored_mwem.privacy.residuals import Residuals
+from factored_mwem.privacy.residuals import Residuals, over_subsets
 from factored_mwem.privacy.session import Measurement, NoiseScale
 from factored_mwem.tables.codec import check_type
 from factored_mwem.tables.decode import own_type
@@ -46,6 +46,8 @@ less. For what drawing rows lays out besides, the limit is that of a release, ha
 """
 MAX_HEADER_BYTES = 2**25
 """Of JSON, whose objects take up to thirty times as much memory."""
+MIN_SCALE, MAX_SCALE = 1e-12, 1e18
+"""Of noise, in records: no promise that can be made asks for other ones, and squares of these are finite."""
 MAX_PAIRS = 2**24
 """Cliques of a tree times its variables: paths between them are tabled."""
 MIN_DELTA = Fraction(1, 10**250)
@@ -253,11 +255,15 @@ def _residuals(domain: Domain, facts: dict[str, Any], weights: np.ndarray, noisy
     wide = sum(size > 1 for size in domain.shape)  # where none is, the total alone was measured: order 0
     if not min(wide, 1) <= facts["order"] <= len(domain) or len(weights) != 2**wide:
         raise ValueError("residuals of another domain")
+    answers = over_subsets([1 if size == 2 else size for size in domain.shape if size > 1])
+    asked = (weights > 0) & (np.bitwise_count(np.arange(len(weights))) <= facts["order"])
+    if answers[asked].sum() != len(noisy):
+        raise ValueError("not as many residuals as their weights say")
     return Residuals(int(facts["order"]), weights, noisy, _scale(facts))
 
 
 def _scale(facts: dict[str, Any]) -> NoiseScale:
-    if not 0 < float(facts["scale"]) < math.inf:
+    if not MIN_SCALE <= float(facts["scale"]) <= MAX_SCALE:
         raise ValueError("noise of no scale")
     return NoiseScale(float(facts["scale"]), Composition(facts["composition"]))
 

@@ -146,7 +146,7 @@ def random_terms(rng, shape, count=3):
     return Terms(support, weights, count)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 2**32),
     public=st.booleans(),
@@ -200,7 +200,7 @@ def spelt_out(found, design, count):
     return weights
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 2**32),
     public=st.booleans(),
@@ -253,7 +253,7 @@ def mixed(noisy, terms):
     return None if noisy.residuals else refined(noisy, terms, noisy.about(terms.support))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 2**32), public=st.booleans())
 def test_two_sets_of_queries_covary_as_their_weights(seed, public) -> None:
     design = Design(seed, shape=(4, 2, 3), views=5, public=public)
@@ -270,7 +270,7 @@ def test_two_sets_of_queries_covary_as_their_weights(seed, public) -> None:
     )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 2**32), public=st.booleans())
 def test_levels_of_one_attribute_are_least_squares(seed, public) -> None:
     """Over one attribute nothing is summed out: the normal equations leave nothing to be gained."""
@@ -278,9 +278,10 @@ def test_levels_of_one_attribute_are_least_squares(seed, public) -> None:
     terms = random_terms(design.rng, design.shape)
     fixed, values, covariance = design.oracle(over_cells(terms, design.shape))
     found = least_squares(design.noisy, terms)
-    if found is not None and np.ptp(np.concatenate(terms.weights)) != 0:
-        assert fixed
-        if len({m.positions for m in design.noisy.measured}) == len(design.noisy.levels.chains[0]) + 1:
-            i, j = np.indices((3, 3))
-            np.testing.assert_allclose(found.values, values, rtol=1e-6, atol=1e-6)
-            np.testing.assert_allclose(found.covariance(i, j), covariance, rtol=1e-6, atol=1e-8)
+    if found is None:
+        assert not fixed
+        return
+    assert fixed
+    np.testing.assert_allclose(found.values, values, rtol=1e-6, atol=1e-6)
+    i, j = np.indices((3, 3))
+    np.testing.assert_allclose(found.covariance(i, j), covariance, rtol=1e-6, atol=1e-8)

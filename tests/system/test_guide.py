@@ -38,6 +38,7 @@ MADE = {
     "rules": "staff.synthetic.parquet",
     "learning": "people.synthetic.parquet people.domain.json",
     "workloads": "answers.parquet workload.schema.json paper.parquet",
+    "answers": "adult.fmwem",
     "report": "adult.report.html again.html from_memory.html adult.NOT-PRIVATE.html",
     "ledger": "monday.parquet books.json",
     "inputs": "people.synthetic.parquet again.parquet shop.synthetic.parquet",
@@ -52,6 +53,7 @@ MADE = {
 SAID = {
     "ledger": ["refused: 3", '"reused": true'],
     "domain": ["refused: 2"],
+    "answers": ["95% intervals", "measured:"],
     "guarantee": ["54.4 %", "73.2 %"],
 }
 """What they must print."""

@@ -1,0 +1,247 @@
+"""Answers of whole releases: what they say, what they rest on, and how they are shown."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from support.model_files import parts_of, write
+
+from factored_mwem import InputError, Release, release
+from factored_mwem.accounting.conversion import Composition
+from factored_mwem.answers.answer import Answer
+from factored_mwem.answers.answering import LAPLACE, NARROW, ROUGH, Answering
+from factored_mwem.answers.bases import Spread
+from factored_mwem.answers.evidence import Evidence
+from factored_mwem.answers.figures import Z, half_width
+from factored_mwem.domain.domain import Domain
+from factored_mwem.domain.levels import Levels
+from factored_mwem.model.clique_tree import CliqueTree
+from factored_mwem.model.forest import Component, Forest
+from factored_mwem.privacy.session import Measurement, NoiseScale
+
+REQUIRED = {"required": True}
+DOMAIN = Domain.from_dict({"fields": [
+    {"name": "sex", "categories": ["F", "M"], "constraints": REQUIRED},
+    {"name": "age", "type": "integer", "constraints": {"minimum": 0, "maximum": 3, **REQUIRED}, "bins": 4},
+    {"name": "day", "type": "date", "bins": 2,
+     "constraints": {"minimum": "2020-01-01", "maximum": "2020-01-20", **REQUIRED}},
+]})  # fmt: skip
+TABLE = np.array([[40, 10, 30, 20], [25, 45, 5, 25]])
+DAYS = np.array([120, 80])
+LEVELS = Levels.fine(DOMAIN.shape)
+
+
+def answering(scale=10.0, composition=Composition.ZCDP, *, public=False, settled=frozenset(), errors=None):
+    """Noisy answers that happen to be exact, of sex x age and day; the model knows single columns alone."""
+    parts = [
+        Component.of(CliqueTree(LEVELS, ((a,),), ()), counts / 200)
+        for a, counts in enumerate([TABLE.sum(axis=1), TABLE.sum(axis=0), DAYS])
+    ]
+    noise = NoiseScale(scale, composition)
+    measured = [Measurement((2,), DAYS, noise), Measurement((0, 1), TABLE.ravel(), noise)]
+    evidence = Evidence(DOMAIN, Forest(LEVELS, parts, 200.0), measured, [], public, "tree", settled)
+    return Answering(evidence, errors)
+
+
+def test_exact_answers_come_back_exact() -> None:
+    found = answering()
+    np.testing.assert_allclose(found.answer("count by sex, age").estimate, TABLE.ravel())
+    np.testing.assert_allclose(found.answer("share where sex = M by age").estimate, TABLE[1] / TABLE.sum(0))
+    ages = np.arange(4)
+    np.testing.assert_allclose(found.answer("mean age by sex").estimate, TABLE @ ages / TABLE.sum(axis=1))
+    assert found.answer("median age by sex").estimate.tolist() == [1, 1]
+    assert found.answer("quantile 0.9 age").estimate.tolist() == [3]
+    both = found.answer("count where sex = F minus count where sex = M")
+    assert both.estimate.tolist() == pytest.approx([0.0]) and both.basis == "measured"
+    cube = found.answer("cube sex, day")
+    assert cube.basis == "model" and len(cube) == 3 * 3  # sex x day was not measured
+    assert dict(zip(cube.labels, cube.estimate, strict=True))["F", "(all)"] == pytest.approx(100)
+
+
+def test_what_is_less_itself_has_no_error() -> None:
+    found = answering().answer("count where sex = F by age minus count where sex = F by age")
+    assert found.stderr.tolist() == pytest.approx([0] * 4, abs=1e-6)
+    other = answering().answer("count where sex = F minus count where day <= 2020-01-10")
+    assert other.basis == "measured"  # by two measurements that share nothing but the number of rows
+    assert other.stderr[0] ** 2 == pytest.approx(covariance_by_hand(), rel=1e-9)
+
+
+def covariance_by_hand() -> float:
+    """Of h y, written out: sex = F and the first day's bin, the total averaged over both measurements."""
+    h_f, h_day = np.zeros(10), np.zeros(10)  # two answers of day, then sex x age
+    precision = np.array([1 / (100 * 2), 1 / (100 * 8)])
+    share = precision / precision.sum()
+    for h, own, count in ((h_f, slice(2, 6), slice(2, 10)), (h_day, slice(0, 1), slice(0, 2))):
+        h[own] += 1
+        h[count] -= 1 / 2  # the half of the total that this measurement says,
+        h[:2] += share[0] / 2  # and the half of what both say together
+        h[2:] += share[1] / 2
+    return float(((h_f - h_day) ** 2).sum() * 100)
+
+
+def test_a_public_number_of_rows_is_known() -> None:
+    private, public = answering().answer("count"), answering(public=True).answer("count")
+    assert private.stderr[0] > 0
+    assert (public.estimate[0], public.stderr[0], public.low[0], public.high[0]) == (200, 0, 200, 200)
+    part = answering(public=True).answer("count where sex = F")
+    assert part.stderr[0] == pytest.approx(10 * math.sqrt(4 / 2))  # half of the difference of the two
+    assert answering(300.0, public=True).answer("count where sex = F").high[0] == 200
+    assert answering(300.0).answer("count where sex = F").low[0] == 0
+
+
+def test_sampling_error_is_that_of_a_multinomial() -> None:
+    n, p = 200, 0.5
+    own, more = (answering().answer("count where sex = F", population=of) for of in (False, True))
+    assert more.population and not own.population
+    assert more.stderr[0] ** 2 - own.stderr[0] ** 2 == pytest.approx(n * p * (1 - p))
+    own, more = (answering().answer("share where sex = F", population=of) for of in (False, True))
+    assert more.stderr[0] ** 2 - own.stderr[0] ** 2 == pytest.approx(p * (1 - p) / n)
+    own, more = (answering().answer("mean age", population=of) for of in (False, True))
+    ages = np.repeat(np.arange(4), TABLE.sum(axis=0))
+    assert more.stderr[0] ** 2 - own.stderr[0] ** 2 == pytest.approx(ages.var() / n)
+
+
+def test_laplace_noise_widens_intervals_by_its_kurtosis() -> None:
+    """Of a single noisy answer the excess kurtosis is 3; of the mean of many it is less."""
+    gaussian, laplace = answering(5.0), answering(5.0, Composition.PURE)
+    found = laplace.answer("count where sex = F and age = 0")
+    assert LAPLACE in found.notes and LAPLACE not in gaussian.answer("count").notes
+    half = (found.high - found.low)[0] / 2 / found.stderr[0]
+    assert (
+        Z
+        < half
+        < half_width(Spread(np.zeros(1), np.ones(1), np.full(1, 3.0)))[0]
+        == pytest.approx(2.166, abs=1e-3)
+    )
+    many = laplace.answer("count")
+    assert Z < (many.high - many.low)[0] / 2 / many.stderr[0] < half
+
+
+def test_quantiles_are_between_those_of_the_cumulative_shares_ends() -> None:
+    found = answering(9.0).answer("median day")
+    assert found.estimate.dtype.kind == "M" and "day" in found.notes[0]
+    assert str(found.low[0]) < str(found.estimate[0]) < str(found.high[0])
+    assert str(found.estimate[0]) == "2020-01-09"  # 100 of the 120 rows of ten days
+    sure = answering(1.0).answer("median age")
+    assert (sure.low[0], sure.estimate[0], sure.high[0]) == (1, 1, 1)
+
+
+def test_what_a_query_cuts_is_the_models_with_a_note() -> None:
+    found = answering().answer("count where day <= 2020-01-05")
+    assert found.basis == "model" and "spread evenly" in found.notes[0]
+    assert found.estimate[0] == pytest.approx(60) and np.isnan(found.stderr[0])
+    assert answering().answer("count where day <= 2020-01-10").basis == "measured"
+
+
+def test_errors_of_the_model_are_those_of_replicates() -> None:
+    """Bias is taken off, the width follows the spread; sampling is asked of the replicates."""
+    asked = []
+
+    class Known:
+        def errors(self, terms, population):
+            asked.append(population)
+            return np.stack([np.full(terms.count, e) for e in (1.0, 3.0, 5.0, 7.0)])
+
+    found = answering(errors=Known).answer("count where sex = F and day <= 2020-01-10", population=True)
+    assert asked == [True] and found.estimate[0] == pytest.approx(60)
+    spread = np.std([1, 3, 5, 7], ddof=1)
+    assert (found.low[0], found.high[0]) == pytest.approx((56 - Z * spread, 56 + Z * spread))
+
+
+def test_measurements_that_decided_a_domain_make_nothing_measured() -> None:
+    assert answering().answer("count by day").basis == "measured"
+    assert answering(settled=frozenset({0})).answer("count by day").basis == "model"
+
+
+def test_rough_ratios_and_narrow_noise_are_noted() -> None:
+    assert ROUGH in answering(30.0).answer("share where sex = F by age").notes
+    assert ROUGH not in answering(1.0).answer("share where sex = F by age").notes
+    assert NARROW in answering(0.5).answer("count").notes
+
+
+@pytest.mark.parametrize("text", [
+    "median age minus median age", "cube sex minus cube sex", "count minus mean age",
+    "count minus count by sex",
+])  # fmt: skip
+def test_what_cannot_be_subtracted_is_refused(text) -> None:
+    with pytest.raises(InputError, match="minus"):
+        answering().answer(text)
+
+
+def test_an_answer_is_a_table_with_sensible_digits() -> None:
+    shown = answering(12.0).answer("count by sex, age").text().splitlines()
+    head = next(i for i, line in enumerate(shown) if "estimate" in line)
+    assert shown[head].split() == ["sex", "age", "estimate", "stderr", "low", "high"]
+    assert len({len(line) for line in shown[head : head + 9]}) == 1  # right-aligned figures
+    assert shown[head + 1].split()[:4] == ["F", "0", "40", "11"]  # to the digit that noise leaves
+    few = repr(answering().answer("count by sex, age, day")).splitlines()
+    assert few[-2] == "  ... and 8 more" and len(few) < 15
+
+
+def test_an_answer_is_json_without_numbers_that_json_lacks() -> None:
+    found = answering().answer("count where sex = F by day").to_dict()
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    assert found["groups"][0] == {
+        "labels": ["2020-01-01..2020-01-10"], "estimate": pytest.approx(60), "stderr": None, "low": None,
+        "high": None,
+    }  # fmt: skip
+
+
+def test_hostile_labels_steer_no_terminal() -> None:
+    one = np.ones(1)
+    shown = Answer("count", ("\x1b[31m",), (("a\nb\x1b",),), one, one, one, one, "measured", False).text()
+    assert "\x1b" not in shown and len(shown.splitlines()) == 5
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    people = pa.table(
+        {"sex": ["F", "M"] * 50, "smokes": [0, 0, 1, 0] * 25, "region": ["a", "b", "c", "a"] * 25}
+    )
+    domain = {"fields": [
+        {"name": "sex", "categories": ["F", "M"], "constraints": REQUIRED},
+        {"name": "smokes", "type": "integer", "categories": [0, 1], "constraints": REQUIRED},
+        {"name": "region", "categories": ["a", "b", "c"], "constraints": REQUIRED},
+    ]}  # fmt: skip
+    folder = tmp_path_factory.mktemp("models")
+    release(people, 2, domain=domain, epsilon=50.0).save(folder / "once.fmwem")
+    release(people, 2, domain=domain, epsilon=50.0, rounds=2, neighbours="replace").save(
+        folder / "tree.fmwem"
+    )
+    return folder
+
+
+def test_a_release_at_once_answers_all_that_it_measured(saved) -> None:
+    made = Release.load(saved / "once.fmwem")
+    assert made.residuals
+    for text in ("count by sex, region", "count", "mean smokes by region", "share where sex = F"):
+        assert made.answer(text).basis == "measured"
+    found = made.answer("count by sex, region")
+    np.testing.assert_allclose(found.estimate, [25, 0, 25, 25, 25, 0], atol=4)  # of noise of scale .3
+
+
+def test_a_strangers_model_is_answered_or_refused(saved, tmp_path) -> None:
+    """Whatever numbers it has: no traceback, and no error that is made up."""
+    header, arrays = parts_of(saved / "tree.fmwem")
+    for scale in (1e-12, 1e18):
+        changed = json.loads(json.dumps(header))
+        for each in changed["measurements"]:
+            each["scale"] = scale
+        noisy = {name: np.full_like(a, 2**62) for name, a in arrays.items() if name.startswith("noisy")}
+        made = Release.load(write(tmp_path / "odd.fmwem", changed, arrays | noisy))
+        assert made.evidence.public_total and made.answer("count").estimate[0] == 100
+        for text in ("count by sex", "mean smokes by sex", "share where sex = F by smokes", "median smokes"):
+            found = made.answer(text, replicates=2)
+            assert len(found.text().splitlines()) >= 4
+    for each in changed["measurements"]:
+        each["scale"] = 1e-300
+    with pytest.raises(InputError, match="is not a model file"):
+        Release.load(write(tmp_path / "silent.fmwem", changed, arrays))
+    header, arrays = parts_of(saved / "once.fmwem")
+    short = arrays | {"residual_noisy_0": arrays["residual_noisy_0"][:-1]}
+    with pytest.raises(InputError, match="is not a model file"):
+        Release.load(write(tmp_path / "short.fmwem", header, short))
