@@ -29,8 +29,9 @@ def private_report(
     records: Records = "checked",
     dialect: Dialect = PLAIN,
 ) -> str:
-    """NOT PRIVATE. Write a page with the errors of a release's rows against the real `table`. Returns where
-    it went.
+    """NOT PRIVATE. Write a page with the errors of a release's rows against the real `table`.
+
+    Returns where it went.
 
     `manifest`: the release's, its rows beside it. `path`: by default NAME.NOT-PRIVATE.html in the current
     folder, which may not be where public files lie; any other name must say NOT-PRIVATE, too. `columns`:

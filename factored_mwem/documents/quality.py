@@ -33,7 +33,9 @@ def sdmetrics_quality(domain: Domain, real: Any, synthetic: Any) -> Quality:
     the same types; nothing where the library is not installed.
     """
     try:
-        from sdmetrics.reports.single_table import QualityReport
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            from sdmetrics.reports.single_table import QualityReport
     except ImportError:
         return Quality(None, (), "SDMetrics is not installed (pip install 'factored-mwem[quality]')")
     import pyarrow as pa

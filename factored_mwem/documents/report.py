@@ -24,7 +24,9 @@ def report(
     model: str | Path | None = None,
     overwrite: bool = False,
 ) -> str:
-    """Write a page about a release: what was promised, what it cost, how good it is. Returns where it went.
+    """Write a page about a release: what was promised, what it cost, how good it is.
+
+    Returns where it went.
 
     `made`: a release, or its manifest's file; then the rows and the model are looked for beside it, the
     latter also at `model`. `path`: of the page, a URI too, by default NAME.report.html beside the manifest.
