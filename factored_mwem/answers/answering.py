@@ -106,7 +106,7 @@ class Answering:
 
     def _with_sampling(self, basis: Basis, terms: Terms, sums: Sums) -> Spread:
         bias, noise, kurtosis = basis.spread(sums)
-        whole = noise + sampling_variance(self.model, terms, sums)
+        whole = noise + sampling_variance(self.noisy, self.model, terms, sums)
         share = np.divide(noise, whole, out=np.zeros_like(whole), where=whole > 0)
         return Spread(bias, whole, kurtosis * share**2)
 

@@ -7,7 +7,9 @@ from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
+from factored_mwem.answers.least_squares import least_squares
 from factored_mwem.answers.linear import Linear, cross_covariance
+from factored_mwem.answers.looks import Noisy
 from factored_mwem.answers.terms import Terms
 from factored_mwem.model.forest import Forest
 
@@ -94,17 +96,24 @@ class Believed:
 Basis = Measured | Believed
 
 
-def sampling_variance(model: Forest, terms: Terms, sums: Sums) -> np.ndarray:
-    """float64[group]: how much sums of terms vary over tables whose rows are drawn anew from those whom the
-    model describes (multinomial): n (E[u^2] - E[u]^2), u what a row adds to the sum.
+def sampling_variance(noisy: Noisy, model: Forest, terms: Terms, sums: Sums) -> np.ndarray:
+    """float64[group]: how much sums of terms vary over tables whose rows are drawn anew from the same people
+    (multinomial): n (E[u^2] - E[u]^2), u what a row adds to the sum. The products of terms that this takes
+    are terms, too, measured where they can be.
     """
     rows, factors = sums
-    values, found = terms.of_forest(model), np.zeros(len(rows))
-    whole = max(float(model.total), 1.0)
-    for a in range(rows.shape[1]):
-        for b in range(a + 1):
-            i, j = rows[:, a], rows[:, b]
-            both = Terms(terms.support, tuple(w[i] * w[j] for w in terms.weights), len(rows)).of_forest(model)
-            twice = 1.0 if a == b else 2.0
-            found += twice * factors[:, a] * factors[:, b] * (both - values[i] * values[j] / whole)
+    pairs = [(a, b) for a in range(rows.shape[1]) for b in range(a + 1)]
+    i, j = (np.concatenate([rows[:, pair[side]] for pair in pairs]) for side in (0, 1))
+    products = Terms(terms.support, tuple(w[i] * w[j] for w in terms.weights), len(i))
+    both, values = (_best(noisy, model, each) for each in (products, terms))
+    whole = noisy.total or max(float(_best(noisy, model, Terms((), (), 1))[0]), 1.0)
+    apart = (both - values[i] * values[j] / whole).reshape(len(pairs), len(rows))
+    found = np.zeros(len(rows))
+    for (a, b), covariance in zip(pairs, apart, strict=True):
+        found += (1.0 if a == b else 2.0) * factors[:, a] * factors[:, b] * covariance
     return np.maximum(found, 0.0)
+
+
+def _best(noisy: Noisy, model: Forest, terms: Terms) -> np.ndarray:
+    found = least_squares(noisy, terms)
+    return terms.of_forest(model) if found is None else found.values

@@ -43,6 +43,7 @@ def combine(estimates: Any, variances: Any, *, level: float = 0.95) -> Combined:
     (Reiter 2002, equation 3 with tables as long as the release); degrees of freedom are (m - 1) (1 - v m /
     ((m + 1) b))^2 (his section 2), and at least 1.
 
+    >>> from factored_mwem import combine
     >>> made = combine([10.2, 9.6, 10.0, 10.9], [0.1, 0.1, 0.1, 0.1])
     >>> round(float(made.estimate), 3), round(float(made.stderr), 3)
     (10.175, 0.519)

@@ -68,7 +68,9 @@ class DenseRefit:
     def _fitted(self, noisy: np.ndarray, total: float) -> np.ndarray:
         measured = Residuals(self._measured.order, self._measured.weights, noisy, self._measured.scale)
         shape = self._evidence.model.levels.shape
-        table = fit(shape, measured, total, charge=self._charge, allowed=self._allowed)
+        table = fit(
+            shape, measured, total, charge=self._charge, allowed=self._allowed, start=self._part.table(0)
+        )
         with np.errstate(divide="ignore"):
             return np.maximum(np.log(table), LEAST)
 

@@ -165,13 +165,15 @@ def fit(
     *,
     charge: float,
     allowed: np.ndarray | None = None,
+    start: np.ndarray | None = None,
 ) -> np.ndarray:
     """float64[cells]: the table of shares with the least chi^2 / 2 + charge KL(. | uniform), row-major;
     public in, public out.
 
     Noise orthogonal to what answers can be only adds a constant: no projection is needed. Accelerated mirror
     descent (Tseng 2008), where the step halves until the quadratic bound holds and momentum starts again
-    whenever the loss rises. `allowed: bool[cells]`: the cells that rules leave; the others are 0.
+    whenever the loss rises. `allowed: bool[cells]`: the cells that rules leave; the others are 0. `start:
+    float64[cells]`: a table near the one sought, which is the same from any start, or None: all cells even.
     """
     whole = Transform(shape, measured.order, gaussian=measured.scale.composition is Composition.ZCDP)
     transform = whole if allowed is None else _Within(whole, allowed)
@@ -182,6 +184,8 @@ def fit(
     weight *= total
     step = 8.0 / max(float(weight @ weight), 1e-300)
     log_y = np.full(cells, -math.log(cells))  # the mirror point, in logs
+    if start is not None:
+        log_y = np.log(np.maximum(start if allowed is None else start[allowed], 1e-60))
     x = np.exp(log_y)
     gap_y = gap_x = weight * transform.forward(x) - target
     last, k = math.inf, 0

@@ -100,9 +100,19 @@ def test_sampling_error_is_that_of_a_multinomial() -> None:
     assert more.stderr[0] ** 2 - own.stderr[0] ** 2 == pytest.approx(n * p * (1 - p))
     own, more = (answering().answer("share where sex = F", population=of) for of in (False, True))
     assert more.stderr[0] ** 2 - own.stderr[0] ** 2 == pytest.approx(p * (1 - p) / n)
+    text, m, q = "share where sex = F given age >= 2", 80, 50 / 80  # of a part whose size varies, too
+    own, more = (answering().answer(text, population=of) for of in (False, True))
+    assert more.stderr[0] ** 2 - own.stderr[0] ** 2 == pytest.approx(q * (1 - q) / m, rel=0.02)
     own, more = (answering().answer("mean age", population=of) for of in (False, True))
     ages = np.repeat(np.arange(4), TABLE.sum(axis=0))
     assert more.stderr[0] ** 2 - own.stderr[0] ** 2 == pytest.approx(ages.var() / n)
+
+
+def test_a_ratios_error_is_to_first_order_that_of_both_counts() -> None:
+    found = answering(2.0).answer("share where sex = F by age")
+    of, share = TABLE.sum(axis=0), TABLE[0] / TABLE.sum(axis=0)
+    by_hand = 2.0 / of * np.sqrt((1 - share) ** 2 + share**2)  # two cells, of independent noise
+    np.testing.assert_allclose(found.stderr, by_hand, rtol=0.1)
 
 
 def test_laplace_noise_widens_intervals_by_its_kurtosis() -> None:
