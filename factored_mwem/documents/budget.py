@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from factored_mwem.accounting.accountant import Charge
 from factored_mwem.accounting.conversion import Composition
-from factored_mwem.documents.wording import NOTHING, counted, figure, percent
+from factored_mwem.documents.wording import NOTHING, counted, figure, percent, plain
 from factored_mwem.pipeline.manifest import ChargeRecord, Manifest
 
 WORDS = {
@@ -17,6 +17,7 @@ WORDS = {
     "certify": "measuring this release's own error",
 }
 BY_COLUMNS = {0: "counting the rows", 1: "measuring single columns", 2: "measuring pairs of columns"}
+MOST_PARTS, OTHERS = 30, "all other charges"
 AT_ONCE = "measuring all small sets of columns at once"
 
 
@@ -58,7 +59,8 @@ def budget_of(manifest: Manifest) -> Budget:
     """The parts of the budget by what they paid for."""
     kinds: dict[str, list[Charge]] = {}
     for record, charge in zip(manifest.ledger, charges_of(manifest), strict=True):
-        kinds.setdefault(_kind(record, manifest), []).append(charge)
+        kind = _kind(record, manifest)
+        kinds.setdefault(kind if kind in kinds or len(kinds) < MOST_PARTS else OTHERS, []).append(charge)
     costs = {kind: sum((c.cost for c in charges), Fraction(0)) for kind, charges in kinds.items()}
     spent = sum(costs.values(), Fraction(0))
     used = min(sum(stage.share for stage in manifest.stages), 1.0) if spent else 0.0
@@ -73,7 +75,7 @@ def budget_of(manifest: Manifest) -> Budget:
 
 def _kind(charge: ChargeRecord, manifest: Manifest) -> str:
     if charge.stage != "measure":
-        return WORDS.get(charge.stage, charge.stage)
+        return WORDS.get(charge.stage, plain(charge.stage))
     columns = len(charge.target)
     if manifest.residuals and columns == len(manifest.attributes) > 1:
         return AT_ONCE

@@ -40,6 +40,7 @@ def public_page(material: Material) -> str:
         notes=_lines(manifest.notes),
         lacking=material.lacking,
         digests=_digests(manifest),
+        chain_head=plain(manifest.chain_head or "", 64),
         manifest=manifest,
         figure=figure,
         spent=figure(manifest.guarantee.spent_epsilon, 6),

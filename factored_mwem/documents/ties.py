@@ -15,6 +15,8 @@ from factored_mwem.pipeline.manifest import Manifest
 
 NAMED = 40
 """Columns up to which a picture has room for their names; beyond it has their numbers."""
+DRAWN = 1_000
+"""Columns up to which there is a picture."""
 MOST_SETS = 60
 """Measured sets that are listed."""
 APART, THROUGH, TOGETHER = 0, 1, 2
@@ -75,7 +77,7 @@ def ties_of(material: Material) -> Ties:
     measured = _table(manifest)
     return Ties(
         order=tuple(map(plain, by_name)),
-        picture=_picture(kinds[np.ix_(order, order)], by_name) if len(names) > 1 else None,
+        picture=_picture(kinds[np.ix_(order, order)], by_name) if 1 < len(names) <= DRAWN else None,
         of=rows,
         sets=tuple(measured[:MOST_SETS]),
         left_out=max(len(measured) - MOST_SETS, 0),

@@ -138,7 +138,10 @@ def test_hostile_names_and_values_are_text() -> None:
     table = pa.table(dict.fromkeys(HOSTILE, HOSTILE * 10))
     made = release(table, 2, domain={"fields": fields}, rows=50)
     manifest = made.manifest.model_copy(update={"warnings": tuple(HOSTILE), "notes": tuple(HOSTILE)})
-    text = page_of(made, manifest)
+    stages = [HOSTILE[i % len(HOSTILE)] + str(i) for i in range(2000)]
+    charges = tuple(made.manifest.ledger[0].model_copy(update={"stage": name}) for name in stages)
+    update = {"ledger": charges, "chain_head": HOSTILE[3] + HOSTILE[6], "noise_library": HOSTILE[0]}
+    text = page_of(made, manifest.model_copy(update=update))
     page = check_page(text)
     assert not re.search("[\u202a-\u202e\u2066-\u2069]", text)
     assert "x" * 1000 not in text and "49" not in [row[0] for row in page.rows]
