@@ -8,11 +8,13 @@
     Policy, Neighbours             the promise: epsilon, delta, whom it protects; and how it is kept
     Release, Marginal, Manifest    what is released: rows, files, counts, and the statement of its cost
     Answer                         what a release says to a query, with error bars
+    report                         a page about a release that anybody may see
     show_progress, Progress        a bar for `report`; what it is given after every round
     LedgerFile, Cap                what all releases of a dataset have cost together, and may cost
     open_ledger, create_ledger     a ledger by its place: a file, or a database that workers share
     combine                        a figure with its error, from replicate tables of a release
     draft, evaluate, Errors        NOT PRIVATE: a first domain for review; how far off a release is
+    private_report                 NOT PRIVATE: a page with its errors, beside the real table
     verify, Verified               NOT PRIVATE: whether the promise holds on the owner's own table
     FmwemError                     any refusal: InputError (Ambiguous, Changed, Lost, RolledBack),
                                    BudgetExceeded, NothingLearnt, NotAccepted, ResourceError (Busy)
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
     from factored_mwem.answers.answer import Answer
     from factored_mwem.answers.combining import combine
     from factored_mwem.backends.warehouse import push_down
+    from factored_mwem.documents.private_report import private_report
+    from factored_mwem.documents.report import report
     from factored_mwem.domain.attribute import Attribute
     from factored_mwem.domain.domain import Domain
     from factored_mwem.errors import (
@@ -82,8 +86,8 @@ __all__ = [
     "Ambiguous", "Answer", "Attribute", "BudgetExceeded", "Busy", "Cap", "Changed", "Domain", "Errors",
     "FmwemError", "InputError", "LedgerFile", "Lost", "Manifest", "Marginal", "Neighbours", "NotAccepted",
     "NothingLearnt", "Planned", "Policy", "Progress", "Release", "ResourceError", "RolledBack", "Verified",
-    "Workload", "combine", "create_ledger", "draft", "evaluate", "learn", "open_ledger", "plan", "push_down",
-    "release", "show_progress", "verify",
+    "Workload", "combine", "create_ledger", "draft", "evaluate", "learn", "open_ledger", "plan",
+    "private_report", "push_down", "release", "report", "show_progress", "verify",
 ]  # fmt: skip
 _HOME = {
     "Answer": "answers.answer",
@@ -95,6 +99,7 @@ _HOME = {
     "combine": "answers.combining", "create_ledger": "ledger.opening", "open_ledger": "ledger.opening",
     "learn": "pipeline.learn_domain", "release": "pipeline.release", "verify": "verifier.verify",
     "Planned": "pipeline.planning", "plan": "pipeline.planning",
+    "private_report": "documents.private_report", "report": "documents.report",
     "push_down": "backends.warehouse", "show_progress": "pipeline.progress",
 }  # fmt: skip
 """Modules of the public names; the others are errors."""

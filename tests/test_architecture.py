@@ -120,9 +120,19 @@ INSIDE_EVALUATE = {
     "neutral_bins": ["evaluate"],
     "binned_errors": ["evaluate"],
 }
+DRAWN_AGAINST = ("readings", "binned_errors", "value_errors")
+"""Of these, what the page that draws a release beside the real table is made with."""
 NOT_PRIVATE = {
-    "pipeline.evaluate": {"cli.jobs"},
-    **{f"pipeline.{name}": {f"pipeline.{by}" for by in others} for name, others in INSIDE_EVALUATE.items()},
+    "pipeline.evaluate": {"cli.jobs", "documents.private_page"},
+    **{
+        f"pipeline.{name}": {f"pipeline.{by}" for by in others}
+        | ({"documents.against", "documents.private_page"} if name in DRAWN_AGAINST else set())
+        for name, others in INSIDE_EVALUATE.items()
+    },
+    "documents.against": {"documents.private_page"},
+    "documents.quality": {"documents.private_page"},
+    "documents.private_page": {"documents.private_report"},
+    "documents.private_report": {"cli.jobs"},
     "tables.draft": {"cli.drafts"},
     "verifier.verify": {"cli.jobs"},
     **{
@@ -531,6 +541,8 @@ PLANTED = [
     ("at_home", "privacy.session", "from secrets import randbits"),
     ("at_home", "pipeline.release", "from factored_mwem.pipeline.evaluate import evaluate"),
     ("at_home", "pipeline.release", "def f():\n    from factored_mwem.tables import draft"),
+    ("at_home", "documents.report", "from factored_mwem.documents import private_page"),
+    ("at_home", "documents.columns", "from factored_mwem.pipeline.readings import read_columns"),
     ("at_home", "pipeline.model_file", "import pickle"),
     ("at_home", "privacy.session", "import logging"),
     ("log_is_quiet", "ledger.run", "log.warning('spent')"),

@@ -30,14 +30,14 @@ from factored_mwem.mechanisms.plan import Plan, Scope
 from factored_mwem.mechanisms.result import Progress
 from factored_mwem.pipeline.forecast import Forecast, LearningForecast, forecast, forecast_learning
 from factored_mwem.pipeline.manifest import Manifest, versions
-from factored_mwem.pipeline.publish import load_manifest, publish
+from factored_mwem.pipeline.publish import Writing, load_manifest, publish
 from factored_mwem.pipeline.result import Release
 from factored_mwem.pipeline.writing import drawn_ahead, workers_of, write_release
 from factored_mwem.request import Request
 from factored_mwem.tables.formats import output_of, write_batches
 from factored_mwem.tables.parts import Folder
 from factored_mwem.tables.piped import STANDARD_INPUT
-from factored_mwem.tables.release_files import ReleaseFiles, manifest_of, model_of
+from factored_mwem.tables.release_files import ReleaseFiles, manifest_of, model_of, report_of
 from factored_mwem.tables.targets import Destination, target_of, write_text
 from factored_mwem.workload.queries import KINDS
 from factored_mwem.workload.workload import Workload
@@ -66,13 +66,12 @@ def run(table: Given, settings: ReleaseSettings, report: Callable[[Progress], No
     """Release `table` and write its files. What can be refused is so before a row is read."""
     policy, workload = settings.policy, workload_from(settings)
     files = _files(table, settings)
-    workers, path = workers_of(settings.workers), domain_path(table, settings.domain)
+    how, path = _writing(settings), domain_path(table, settings.domain)
     booking = Booking(settings.ledger, settings.dataset, settings.run_id)
     read = [*read_paths(table), *addresses(table), path, settings.workload, _ledger_file(settings)]
     _check_paths(files.all, read, patterns(table))
-    exists = IfExists(settings.overwrite)
     if booking == Booking():
-        files.check(exists)
+        files.check(how.exists)
     request = Request.of(
         _staying(table, settings),
         workload,
@@ -88,7 +87,7 @@ def run(table: Given, settings: ReleaseSettings, report: Callable[[Progress], No
         if reused is not None:
             manifest, files = load_manifest(reused.manifest), reused
         else:
-            manifest = publish(request, held, files, exists, report, workers=workers)
+            manifest = publish(request, held, files, how, report)
         facts = _facts(manifest, files, path)
         if booking.ledger:
             facts |= {"dataset": booking.dataset, "run_id": booking.run_id, "reused": reused is not None}
@@ -106,6 +105,7 @@ def _facts(manifest: Manifest, files: ReleaseFiles, domain: Path | None) -> dict
         "output": str(files.data),
         "manifest": str(files.manifest),
         "model": str(files.model) if files.model is not None else None,
+        **({"report": str(files.report)} if files.report is not None else {}),
         "rows": manifest.output.rows,
         "epsilon": manifest.guarantee.epsilon,
         "delta": manifest.guarantee.delta,
@@ -126,13 +126,24 @@ def _ledger_file(settings: ReleaseSettings) -> Path | None:
     return None if settings.ledger is None else settings.ledger.path
 
 
+def _writing(settings: ReleaseSettings) -> Writing:
+    """How the files of a release are written. What makes a page is loaded now, while nothing is spent."""
+    exists, workers = IfExists(settings.overwrite), workers_of(settings.workers)
+    if not settings.report:
+        return Writing(exists, workers)
+    from factored_mwem.documents.report import page_of
+
+    return Writing(exists, workers, page_of)
+
+
 def _files(table: Given, settings: ReleaseSettings) -> ReleaseFiles:
     """Where all files of a release go. The model is kept unless that is refused: whoever needs it later, and
     has none, pays again.
     """
     where = output_of(settings.output or f"{title(table)}.synthetic.parquet")
     model = target_of(settings.model) if settings.model else None if settings.no_model else model_of(where)
-    files = ReleaseFiles(where, manifest_of(where), model)
+    manifest = manifest_of(where)
+    files = ReleaseFiles(where, manifest, model, report_of(manifest) if settings.report else None)
     if isinstance(where, Folder) and files.model and where.file(files.model.name).key == files.model.key:
         raise InputError("the model would lie among the parts of the rows; choose another path for it")
     return files
@@ -154,7 +165,7 @@ def _check_paths(
     """InputError where an output is an input, or would be one of the next release."""
     keys = [target_of(output).key for output in outputs if not isinstance(output, Folder)]
     if len(set(keys)) < len(keys):
-        raise InputError("the output, its manifest and the model need three different paths")
+        raise InputError("the output, its manifest, the model and the report need different paths")
     taken = {target_of(i).key if isinstance(i, str) else os.path.realpath(i) for i in inputs if i}
     for output in outputs:
         key = output.place.key if isinstance(output, Folder) else target_of(output).key
@@ -252,6 +263,25 @@ def compare(real: Given, synthetic: Path, order: int, settings: ReleaseSettings)
         domain=settings.domain,
         columns=settings.columns,
         workload=workload_from(settings, order),
+        records=settings.policy.records,
+        dialect=settings.policy.dialect,
+    )
+
+
+def private_page(
+    manifest: Path, table: Given, output: str | None, settings: ReleaseSettings, *, overwrite: bool
+) -> str:
+    """NOT PRIVATE: write the page with the errors of a release against the real table; where it went."""
+    from factored_mwem.documents.private_report import private_report
+
+    if output is not None:
+        _check_paths([target_of(output)], [*read_paths(table), *addresses(table), manifest], patterns(table))
+    return private_report(
+        manifest,
+        table,
+        output,
+        columns=settings.columns,
+        overwrite=overwrite,
         records=settings.policy.records,
         dialect=settings.policy.dialect,
     )

@@ -14,6 +14,7 @@ from typing import Annotated, Optional
 
 import typer
 
+from factored_mwem.cli import report as of_reports
 from factored_mwem.cli.admin import domain_app, ledger_app, workload_app
 from factored_mwem.cli.answering import answer
 from factored_mwem.cli.carding import card
@@ -37,6 +38,7 @@ app.command(rich_help_panel=HELP, short_help="Print a script for completion by T
 app.add_typer(domain_app, name="domain", rich_help_panel=BEFORE)
 app.add_typer(workload_app, name="workload", rich_help_panel=BEFORE)
 app.add_typer(ledger_app, name="ledger", rich_help_panel=BOOKS)
+app.command("report", rich_help_panel=AFTER)(of_reports.report)
 
 ASKED = (Group.ASKED, Group.DOMAIN, Group.READING)
 PROMISED = (*ASKED, Group.PRIVACY, Group.CERTIFICATE, Group.EFFORT)

@@ -148,6 +148,10 @@ class ReleaseSettings(BaseModel):
         ),
     ] = None
     no_model: Annotated[StrictBool, Flag(Group.OUTPUT, bool, "Save no model.")] = False
+    report: Annotated[
+        StrictBool,
+        Flag(Group.OUTPUT, bool, "Also write NAME.report.html, a page to look at, beside the manifest."),
+    ] = False
     workers: Annotated[
         StrictInt | None,
         Flag(

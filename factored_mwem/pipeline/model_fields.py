@@ -148,7 +148,7 @@ def put_together(kind: type[Kind], header: dict[str, Any], read: Read) -> Kind:
             )
             for i, r in enumerate(header["residuals"])
         ],
-        manifest=_manifest(whole, header["manifest"]),
+        manifest=sound_manifest(whole, header["manifest"]),
         rows=rows,
         seed=seed,
     )
@@ -268,7 +268,7 @@ def _scale(facts: dict[str, Any]) -> NoiseScale:
     return NoiseScale(float(facts["scale"]), Composition(facts["composition"]))
 
 
-def _manifest(domain: Domain, facts: Any) -> Manifest:
+def sound_manifest(domain: Domain, facts: Any) -> Manifest:
     """The statement, and that what is asked of it later has an answer: its price, and the marginals that rows
     are refined towards.
     """

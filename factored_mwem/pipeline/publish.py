@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from factored_mwem.errors import FmwemError, InputError, ResourceError
 from factored_mwem.files import IfExists
@@ -11,16 +13,27 @@ from factored_mwem.mechanisms.result import Report
 from factored_mwem.pipeline.manifest import Manifest
 from factored_mwem.pipeline.model_file import save
 from factored_mwem.pipeline.release import make
+from factored_mwem.pipeline.result import Release
 from factored_mwem.pipeline.writing import write_release
 from factored_mwem.request import Request
 from factored_mwem.tables.release_files import ReleaseFiles
-from factored_mwem.tables.targets import Target
+from factored_mwem.tables.targets import Target, write_text
 
 
-def publish(
-    request: Request, run: Run, files: ReleaseFiles, exists: IfExists, report: Report, *, workers: int
-) -> Manifest:
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """How files are written: by so many `workers`; `page` makes the text of the report, if there is to be
+    one, from the release and the manifest that its rows have.
+    """
+
+    exists: IfExists
+    workers: int
+    page: Callable[[Release, Manifest], str] | None = None
+
+
+def publish(request: Request, run: Run, files: ReleaseFiles, how: Writing, report: Report) -> Manifest:
     """Release and write, the manifest last. Where files are replaced, the old manifest is removed first."""
+    exists = how.exists
     if run.goes_on and exists is IfExists.REFUSE:  # an earlier attempt wrote what this one will
         exists = IfExists.VERIFY
     same = exists is IfExists.VERIFY
@@ -30,16 +43,24 @@ def publish(
     for output in files.all if run.goes_on else ():
         output.sweep()
     made = make(request, run, report)
-    kept = same and files.model is not None and files.model.there()
+    beside = [output for output in (files.model, files.report) if output is not None]
+    kept = [output for output in beside if same and output.there()]
+
+    def write_page(manifest: Manifest) -> None:
+        if files.report is not None and how.page is not None:
+            write_text(files.report, how.page(made, manifest), exists)
+
     if files.model is not None:
         gone = files.manifest.remove if exists is IfExists.REPLACE else (lambda: None)
         save(made, files.model, exists, gone)
     try:
-        manifest = write_release(made.drawn(), made.manifest, files.data, exists, workers)
+        rows = made.drawn()
+        manifest = write_release(rows, made.manifest, files.data, exists, how.workers, before=write_page)
     except BaseException:
-        if files.model is not None and not kept:
-            with contextlib.suppress(FmwemError):  # what failed first is what to say
-                files.model.remove()  # a model without its release would be taken for one
+        for output in beside:
+            if output not in kept:
+                with contextlib.suppress(FmwemError):  # what failed first is what to say
+                    output.remove()  # a model without its release would be taken for one
         raise
     if not _in_place(manifest, files):
         raise ResourceError(

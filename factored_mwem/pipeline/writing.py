@@ -61,10 +61,16 @@ def workers_of(asked: int | None) -> int:
 
 
 def write_release(
-    rows: Batches, manifest: Manifest, where: Destination, exists: IfExists, workers: int
+    rows: Batches,
+    manifest: Manifest,
+    where: Destination,
+    exists: IfExists,
+    workers: int,
+    before: Callable[[Manifest], None] = lambda _: None,
 ) -> Manifest:
     """Write the rows, then the manifest, which is returned as it stands in its file. Nothing is left of a
-    failure: data without its manifest is not a release.
+    failure: data without its manifest is not a release. `before` is given that manifest just before it is
+    written.
     """
     beside = manifest_of(where)
     ReleaseFiles(where, beside).check(exists)
@@ -84,6 +90,7 @@ def write_release(
     stated = stated.model_copy(update={"sha256": written.sha256, "parts": written.parts})
     manifest = manifest.model_copy(update={"output": stated})
     try:
+        before(manifest)
         reach("before manifest")
         write_text(beside, manifest.model_dump_json(indent=1) + "\n", exists)
     except BaseException:

@@ -1,4 +1,4 @@
-"""Release files: where the rows, the manifest and the model of a release go."""
+"""Release files: where the rows, the manifest, the model and the report of a release go."""
 
 from __future__ import annotations
 
@@ -35,6 +35,11 @@ def _beside(output: Destination, ending: str) -> Target:
     return target.beside(PurePosixPath(target.name).stem + ending)
 
 
+def report_of(manifest: Target) -> Target:
+    """`adult.synthetic.manifest.json` -> `adult.synthetic.report.html`, beside it."""
+    return manifest.beside(manifest.name.removesuffix(".manifest.json") + ".report.html")
+
+
 @dataclass(frozen=True, slots=True)
 class ReleaseFiles:
     """The files of a release: its rows may be a folder of parts."""
@@ -42,12 +47,14 @@ class ReleaseFiles:
     data: Destination
     manifest: Target
     model: Target | None = None
+    report: Target | None = None
 
     @property
     def by_role(self) -> dict[str, Destination]:
         """Those there are to be, by the names that the ledger keeps their digests under."""
-        model = {} if self.model is None else {"model": self.model}
-        return {"data": self.data, "manifest": self.manifest, **model}
+        more = {"model": self.model, "report": self.report}
+        wanted = {role: target for role, target in more.items() if target is not None}
+        return {"data": self.data, "manifest": self.manifest, **wanted}
 
     @property
     def all(self) -> list[Destination]:

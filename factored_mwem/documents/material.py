@@ -1,0 +1,134 @@
+"""Material: all that a public page is made from: the manifest, the model, the published rows. No private row.
+
+Files may be a stranger's: whatever of them a page follows is checked before.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from factored_mwem.documents.counted_rows import CountedRows, counted_rows
+from factored_mwem.domain.domain import Domain
+from factored_mwem.errors import InputError
+from factored_mwem.files import read_text
+from factored_mwem.pipeline.manifest import Manifest
+from factored_mwem.pipeline.model_fields import sound_manifest
+from factored_mwem.pipeline.model_file import BROKEN
+from factored_mwem.pipeline.result import Release
+from factored_mwem.tables.parts import Folder
+from factored_mwem.tables.source import open_table
+from factored_mwem.tables.suffixes import TEXT_SUFFIXES
+from factored_mwem.tables.targets import LocalFile, LocalPlace
+
+ENDING = ".manifest.json"
+NO_MODEL = (
+    "No model file was given or found, so the noisy counts and their error bars are not shown: a manifest "
+    "holds the scale of all noise, but not the noisy answers. fmwem release --model writes them."
+)
+NO_ROWS = "The file of rows was not found beside the manifest, so the rows' own shares are not shown."
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Material:
+    """`made`: the model with its noisy answers; `rows`: what the published rows hold; None where they are not
+    at hand, and `lacking` says why.
+    """
+
+    manifest: Manifest
+    domain: Domain
+    made: Release | None
+    rows: CountedRows | None
+    lacking: tuple[str, ...] = ()
+
+
+def material_of(made: Release, manifest: Manifest | None = None) -> Material:
+    """Of a release in memory, and of the `manifest` that was written with its rows, where they were."""
+    drawn = made.drawn()
+    batches = (drawn.batch(number) for number in range(len(drawn)))
+    return Material(manifest or made.manifest, made.domain, made, counted_rows(made.domain, batches))
+
+
+def material_at(path: Path, model: Path | None = None) -> Material:
+    """Of a manifest's file, with its rows and its model: the one given, else the one beside it."""
+    manifest, domain = manifest_at(path)
+    made = _model(path, manifest, model)
+    rows = rows_beside(path, manifest)
+    counted = None if rows is None else _counted(rows, domain)
+    lacking = [why for why, known in ((NO_MODEL, made), (NO_ROWS, counted)) if known is None]
+    return Material(manifest, domain, made, counted, tuple(lacking))
+
+
+def manifest_at(path: Path) -> tuple[Manifest, Domain]:
+    """A manifest and its domain. InputError where the file is none, or holds what no release has."""
+    if not path.is_file():
+        raise InputError(f"no manifest {path}")
+    try:
+        facts = json.loads(read_text(path, "manifest"))
+        if not isinstance(facts, dict) or "manifest_version" not in facts:
+            raise ValueError("another file")
+        domain = Domain.from_dict(facts["domain"])
+        manifest = sound_manifest(domain, facts)
+        if tuple(a.name for a in manifest.attributes) != domain.names:
+            raise ValueError("columns of another domain")
+    except (*BROKEN, InputError):
+        raise InputError(f"{path} is not a manifest, or is damaged; `fmwem release` writes them") from None
+    return manifest, domain
+
+
+def _model(path: Path, manifest: Manifest, given: Path | None) -> Release | None:
+    """The model of the same release; one that lies beside the manifest may be another's, and is passed by."""
+    if given is not None:
+        made = Release.load(given)
+        if not _same(made.manifest, manifest):
+            raise InputError(f"{given} is the model of another release than {path}; name its own, or none")
+        return made
+    name = path.name.removesuffix(ENDING)
+    for beside in dict.fromkeys((name, name.removesuffix(".synthetic"))):
+        found = path.with_name(f"{beside}.fmwem")
+        if found.is_file():
+            made = Release.load(found)
+            if _same(made.manifest, manifest):
+                return made
+    return None
+
+
+def _same(one: Manifest, other: Manifest) -> bool:
+    """Whether two manifests state the same release: what is drawn from it may differ."""
+    facts = ("created", "guarantee", "ledger", "domain", "measurements", "chain_head")
+    return all(getattr(one, fact) == getattr(other, fact) for fact in facts)
+
+
+def rows_beside(path: Path, manifest: Manifest) -> Path | None:
+    """The rows that a manifest names, in its own folder. InputError where they are not those."""
+    output = manifest.output
+    if output is None:
+        return None
+    name = output.file.removesuffix("/")
+    if name != Path(name).name or not name.isprintable():
+        raise InputError(f"{path} names a file of rows in another folder; that is no manifest of a release")
+    rows = path.with_name(name)
+    whole = LocalFile(rows) if rows.is_file() else Folder(LocalPlace(rows)) if rows.is_dir() else None
+    if whole is None or not whole.there():
+        return None
+    if whole.sha256() != output.sha256:
+        raise InputError(f"{rows} is not what {path} names, by its sha256: put that back, or move this away")
+    return rows
+
+
+def _counted(rows: Path, domain: Domain) -> CountedRows:
+    try:
+        return counted_rows(domain, batches_of(rows, domain))
+    except (*BROKEN, InputError):
+        raise InputError(f"{rows} does not hold the columns of its manifest") from None
+
+
+def batches_of(rows: Path, domain: Domain) -> Iterator[pa.RecordBatch]:
+    """Published rows, as they were written: in a text file all quotes are closed."""
+    table = open_table(rows, "multiline" if rows.suffix in TEXT_SUFFIXES else "checked")
+    for batch in table.batches(domain.names):
+        yield pa.RecordBatch.from_arrays(batch.columns, names=list(domain.names))
