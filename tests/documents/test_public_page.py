@@ -180,7 +180,7 @@ SHAPES: dict[str, Callable[[], Release]] = {
     "mwem": lambda: release(people(), 2, domain=PEOPLE, engine="mwem"),
     "ranges": lambda: release(people(), Workload.ranges("age", count=20), domain=PEOPLE, engine="mwem"),
     "at once": lambda: release(
-        pa.table({n: [0, 1, 1, 0] * 30 for n in "abcd"}), 2, domain=dict.fromkeys("abcd", 2)
+        pa.table({n: [0, 1, 1, 0] * 30 for n in "abcd"}), 2, domain=dict.fromkeys("abcd", 2), epsilon=30.0
     ),
     "three rows a person": lambda: release(people(), 2, domain=PEOPLE, contributions=3),
     "rules": lambda: release(
@@ -215,7 +215,7 @@ def test_sets_measured_at_once_are_ties() -> None:
 
 def test_columns_that_stand_alone_are_named() -> None:
     table = pa.table({n: [0, 1, 1, 0] * 30 for n in "abc"})
-    made = release(table, Workload.of([("a", "b"), ("c",)]), domain={"a": 2, "b": 2, "c": 3})
+    made = release(table, Workload.of([("a", "b"), ("c",)]), domain={"a": 2, "b": 2, "c": 3}, epsilon=30.0)
     words = " ".join(check_page(page_of(made, made.manifest)).words.split())
     assert "Columns that stand alone: c." in words and "1 of 3" in words
 
