@@ -38,7 +38,9 @@ app.command(rich_help_panel=HELP, short_help="Print a script for completion by T
 app.add_typer(domain_app, name="domain", rich_help_panel=BEFORE)
 app.add_typer(workload_app, name="workload", rich_help_panel=BEFORE)
 app.add_typer(ledger_app, name="ledger", rich_help_panel=BOOKS)
-app.command("report", rich_help_panel=AFTER)(of_reports.report)
+app.command("report", rich_help_panel=AFTER, short_help="Write a page that shows a release.")(
+    of_reports.report
+)
 
 ASKED = (Group.ASKED, Group.DOMAIN, Group.READING)
 PROMISED = (*ASKED, Group.PRIVACY, Group.CERTIFICATE, Group.EFFORT)
@@ -141,7 +143,7 @@ def check(
         print(console.forecast_text(found, assume_rows, unit))
 
 
-app.command(rich_help_panel=BEFORE)(plan)
+app.command(rich_help_panel=BEFORE, short_help="Compare epsilons: expected errors, membership guesses.")(plan)
 
 
 @app.command(rich_help_panel=AFTER)
@@ -176,7 +178,7 @@ def sample(
     console.closing(facts, said, as_json=json_only)
 
 
-app.command(rich_help_panel=AFTER)(answer)
+app.command(rich_help_panel=AFTER, short_help="Answer queries with error bars.")(answer)
 
 
 @app.command(rich_help_panel=OWNER, short_help="How far a synthetic table is from the real one.")
@@ -237,7 +239,7 @@ def verify(
         raise typer.Exit(1)
 
 
-app.command(rich_help_panel=AFTER)(card)
+app.command(rich_help_panel=AFTER, short_help="Write what catalogues ask of a release.")(card)
 
 
 def _topics() -> list[str]:

@@ -6,6 +6,7 @@ Neither has words for differential privacy: its parameters are properties of the
 
 from __future__ import annotations
 
+import glob
 from typing import Any
 from urllib.parse import quote
 
@@ -130,7 +131,9 @@ def _activity(release: Published) -> dict[str, Any]:
 
 
 def _distribution(release: Published, owner: Owner) -> list[dict[str, Any]]:
-    """The files, with what they hash to; of a folder of parts also all of them as one set."""
+    """The files, with what they hash to; of a folder of parts also all of them as one set, beside the record:
+    what a set is said to be contained in, readers take for an archive.
+    """
     kind = READ_AS.get(release.media_type, release.media_type)
     files: list[dict[str, Any]] = [
         {
@@ -153,9 +156,8 @@ def _distribution(release: Published, owner: Owner) -> list[dict[str, Any]]:
             "@id": "parts",
             "name": "parts",
             "description": "All files of the rows",
-            "containedIn": [{"@id": file["@id"]} for file in files],
             "encodingFormat": kind,
-            "includes": "*.parquet",
+            "includes": f"{glob.escape(release.folder)}/*.parquet",
         },
     ]
 

@@ -58,7 +58,12 @@ def test_a_steward_reads_promise_quality_looks_and_next_steps(here: Path, fmwem:
     assert len(lines) <= 15 and max(map(len, lines)) <= 100
     for hidden in ("rho", "clique", "rounds", "measurements", "peak memory", "components"):
         assert not any(hidden in line for line in lines)
-    assert block(lines, "next") == ["fmwem sample t.synthetic.fmwem -n 1000"]
+    report, answer, sample = block(lines, "next")
+    assert (
+        report == "fmwem report t.synthetic.manifest.json"
+        and sample == "fmwem sample t.synthetic.fmwem -n 1000"
+    )
+    assert re.fullmatch(r"fmwem answer t\.synthetic\.fmwem 'count by \w+'", answer)
     assert block(lines, "file") == ["t.synthetic.parquet", "t.synthetic.manifest.json", "t.synthetic.fmwem"]
     verbose = fmwem("release", "t.csv", "--marginals", 2, "--overwrite", "-v").err
     assert all(word in verbose for word in ("rho", "cliques", "rounds ", "noisy measurements", "peak memory"))

@@ -132,8 +132,8 @@ def releases(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], P
     def manifest(kind: str, name: str = "town.synthetic.parquet") -> Path:
         if kind not in made:
             made[kind] = KINDS[kind]()
-        inside = folder / kind
-        inside.mkdir(exist_ok=True)
+        inside = folder / kind / ("parts" if name.endswith("/") else "file")  # of one name both are "town"
+        inside.mkdir(parents=True, exist_ok=True)
         path = inside / (Path(name.rstrip("/")).stem + ".manifest.json")
         if not path.exists():
             made[kind].write(f"{inside}/{name}")
