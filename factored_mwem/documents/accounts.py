@@ -168,8 +168,9 @@ def accuracy(release: Published) -> Iterator[str]:
     for error in certificate.errors:
         of = f" of {', '.join(map(repr, error.attributes))}" if error.attributes else ""
         what = {"mean": "mean error", "column": "error", "worst": "largest error"}[error.what]
+        some = f" ({error.sets:,} of {error.asked:,}, drawn at random)" if error.sets < error.asked else ""
         yield (
-            f"{what} of {error.order}-way marginals{of}: {error.estimate:.4g}, from {error.low:.4g} to "
+            f"{what} of {error.order}-way marginals{some}{of}: {error.estimate:.4g}, from {error.low:.4g} to "
             f"{error.high:.4g} with {certificate.confidence:.0%} confidence (L1 distance of shares, 0 to 2; "
             "measured with noise of its own)"
         )

@@ -108,8 +108,15 @@ def _certified(manifest: Manifest) -> Certified | None:
 
 
 def _what(error: CertifiedError) -> str:
+    names = " x ".join(plain(name) for name in error.attributes)
     if error.what == "column":
-        return f"column {' x '.join(plain(name) for name in error.attributes)}"
+        return f"column {names}"
     if error.what == "worst":
-        return f"the worst of all sets asked for: {' x '.join(plain(name) for name in error.attributes)}"
-    return "mean over single columns" if error.order == 1 else f"mean over sets of {error.order} columns"
+        return f"the worst of {how_many(error)}: {names}"
+    return f"mean over {how_many(error)} of {error.order} column{'s' * (error.order > 1)}"
+
+
+def how_many(error: CertifiedError) -> str:
+    """What an error is the mean or the worst of; where not all that were asked for, a random sample."""
+    sets = f"{error.sets:,} set{'s' * (error.sets > 1)}"
+    return sets if error.sets >= error.asked else f"{sets} (of {error.asked:,}, drawn at random)"

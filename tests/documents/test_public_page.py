@@ -286,7 +286,12 @@ def test_figures_have_sensible_digits() -> None:
 
 def test_the_certificate_stands_apart_from_what_the_model_expects(made: Release) -> None:
     errors = (
-        CertifiedError(what="mean", order=2, estimate=0.123, stderr=0.004, low=0.111, high=0.135),
+        CertifiedError(
+            what="mean", order=2, sets=3, asked=3, estimate=0.123, stderr=0.004, low=0.111, high=0.135
+        ),
+        CertifiedError(
+            what="mean", order=3, sets=50, asked=1234, estimate=0.2, stderr=0.1, low=0.1, high=0.3
+        ),
         CertifiedError(
             what="column", order=1, attributes=("town",), estimate=0.02, stderr=0.01, low=0.0, high=0.045
         ),
@@ -295,7 +300,8 @@ def test_the_certificate_stands_apart_from_what_the_model_expects(made: Release)
         share=0.03, confidence=0.95, errors=errors, criteria=("mean2 <= 0.2",), tries=3, tried=2
     )
     page = check_page(page_of(made, made.manifest.model_copy(update={"certificate": found})))
-    assert ["mean over sets of 2 columns", "0.123", "0.004", "0.111", "0.135"] in page.rows
+    assert any(row[0] == "mean over 50 sets (of 1,234, drawn at random) of 3 columns" for row in page.rows)
+    assert ["mean over 3 sets of 2 columns", "0.123", "0.004", "0.111", "0.135"] in page.rows
     assert ["column town", "0.020", "0.010", "0.000", "0.045"] in page.rows
     words = " ".join(page.words.split())
     assert "With 3.0 % of the budget" in words and "mean2 <= 0.2" in words and "try 2 of up to 3" in words
