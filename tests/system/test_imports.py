@@ -37,7 +37,8 @@ def test_the_noise_library_comes_without_its_extras() -> None:
 RUN = """
 import numpy as np, pyarrow as pa
 from factored_mwem import Workload, release
-from factored_mwem.kernels import counting, dense, drawing, graph, joint, rows, scoring, tree
+from factored_mwem.answers import refit
+from factored_mwem.kernels import copies, counting, dense, drawing, graph, joint, rows, scoring, tree
 rng = np.random.default_rng(0)
 binary = pa.table({f"b{i}": pa.array(rng.random(500) < 0.5) for i in range(16)})
 a, b, c = rng.integers(0, 50, 500), rng.normal(size=500), rng.choice(["x", "y", "z"], 500)
@@ -49,10 +50,18 @@ for table, choices in ((binary, {}), (mixed, {}), (binary, mwem), (mixed, paper)
 release(mixed, 3, epsilon=9.0, rounds=3, initial="none", replay=False, **mwem).to_arrow()
 release(mixed, 3, epsilon=9.0, time_budget=60.0).to_arrow()
 swept = Workload.marginals(3) + Workload.label("b0")
-assert release(binary, swept, epsilon=1000.0, max_cells=40).model.corrections
-release(binary, swept, epsilon=1000.0, max_cells=40).to_arrow()
+made = release(binary, swept, epsilon=1000.0, max_cells=40)
+assert made.model.corrections
+made.to_arrow()
+hub = rng.random(500) < 0.5
+leaves = {f"leaf{i}": pa.array(hub ^ (rng.random(500) < 0.1)) for i in range(5)}  # cliques that meet in one
+star = release(pa.table({"hub": pa.array(hub), **leaves}), 2, epsilon=1000.0, max_cells=20)
+for steps, count in ((refit.COLD_STEPS, 2), (10**12, 3)):  # fits from single columns, and from the model
+    refit.COLD_STEPS = steps
+    assert made.answer("count by b1, b2, b3, b4", replicates=count).basis == "model"
+    assert star.answer("count by leaf0, leaf1, leaf2, leaf3, leaf4", replicates=count).basis == "model"
 everything = {}
-for module in (counting, dense, drawing, graph, joint, rows, scoring, tree):
+for module in (copies, counting, dense, drawing, graph, joint, rows, scoring, tree):
     everything |= vars(module)
 for name, kernel in everything.items():
     if hasattr(kernel, "signatures"):
