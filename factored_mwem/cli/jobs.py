@@ -239,7 +239,8 @@ def draw(model: Path, rows: int, output: str, settings: ReleaseSettings) -> dict
     made, seed = Release.load(model), settings.sample_seed
     drawn = made.drawn(rows, secrets.randbits(64) if seed is None else seed)
     if isinstance(where, Folder):
-        stated = made.manifest.model_copy(update={"sample_seed": seed})
+        # a certificate is about the rows that were released, not about these
+        stated = made.manifest.model_copy(update={"sample_seed": seed, "certificate": None})
         written = write_release(drawn, stated, where, exists, workers)
         assert written.output is not None  # as of every manifest that was written
         facts = {"sha256": written.output.sha256, "manifest": str(manifest_of(where))}
