@@ -69,7 +69,7 @@ def run(table: Given, settings: ReleaseSettings, report: Callable[[Progress], No
     how, path = _writing(settings), domain_path(table, settings.domain)
     booking = Booking(settings.ledger, settings.dataset, settings.run_id)
     read = [*read_paths(table), *addresses(table), path, settings.workload, _ledger_file(settings)]
-    _check_paths(files.all, read, patterns(table))
+    check_paths(files.all, read, patterns(table))
     if booking == Booking():
         files.check(how.exists)
     request = Request.of(
@@ -159,7 +159,7 @@ def _reused(held: Run, files: ReleaseFiles, settings: ReleaseSettings) -> Releas
     return None
 
 
-def _check_paths(
+def check_paths(
     outputs: Sequence[Destination], inputs: Sequence[Path | str | None], globs: Sequence[str] = ()
 ) -> None:
     """InputError where an output is an input, or would be one of the next release."""
@@ -214,7 +214,7 @@ def learn(table: Given, settings: ReleaseSettings) -> tuple[LearntDomain, dict[s
     beside = domain_beside(table) or f"{title(table)}.domain.json"
     output = target_of(settings.output or str(beside))
     exists = IfExists(settings.overwrite)
-    _check_paths([output], [*read_paths(table), _ledger_file(settings)])
+    check_paths([output], [*read_paths(table), _ledger_file(settings)])
     booking = Booking(settings.ledger, settings.dataset, settings.run_id)
     if settings.run_id is None:
         output.check(exists)
@@ -239,7 +239,8 @@ def draw(model: Path, rows: int, output: str, settings: ReleaseSettings) -> dict
     made, seed = Release.load(model), settings.sample_seed
     drawn = made.drawn(rows, secrets.randbits(64) if seed is None else seed)
     if isinstance(where, Folder):
-        stated = made.manifest.model_copy(update={"sample_seed": seed})
+        # a certificate is about the rows that were released, not about these
+        stated = made.manifest.model_copy(update={"sample_seed": seed, "certificate": None})
         written = write_release(drawn, stated, where, exists, workers)
         assert written.output is not None  # as of every manifest that was written
         facts = {"sha256": written.output.sha256, "manifest": str(manifest_of(where))}
@@ -275,7 +276,7 @@ def private_page(
     from factored_mwem.documents.private_report import private_report
 
     if output is not None:
-        _check_paths([target_of(output)], [*read_paths(table), *addresses(table), manifest], patterns(table))
+        check_paths([target_of(output)], [*read_paths(table), *addresses(table), manifest], patterns(table))
     return private_report(
         manifest,
         table,

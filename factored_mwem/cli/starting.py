@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from factored_mwem.cli.inputs import Given, domain_beside, domain_path, source_of, title
+from factored_mwem.cli.inputs import (
+    Given,
+    addresses,
+    domain_beside,
+    domain_path,
+    patterns,
+    read_paths,
+    source_of,
+    title,
+)
 from factored_mwem.cli.options import Json, Tables, takes
 from factored_mwem.cli.settings import FLAGS, Group, ReleaseSettings
 from factored_mwem.errors import InputError
@@ -62,6 +72,7 @@ def begin(
     All that can be refused is so before a file is written.
     """
     from factored_mwem.cli.drafts import draft_text, drafted, warn
+    from factored_mwem.cli.jobs import check_paths
     from factored_mwem.cli.settings_file import settings_text
     from factored_mwem.files import IfExists
     from factored_mwem.tables.piped import STANDARD_INPUT
@@ -72,8 +83,11 @@ def begin(
             "init reads what a release reads again; write the rows to a file first, and name that"
         )
     config, exists = target_of(str(output)), IfExists(overwrite)
-    config.check(exists)
     beside = target_of(str(domain_beside(table) or f"{title(table)}.domain.json"))
+    read = [*read_paths(table), *addresses(table), domain_path(table, settings.domain)]
+    files = [each for each in read if each and not os.path.isdir(each)]  # a table may be the folder it is in
+    check_paths([config], [*files, str(beside)], patterns(table))
+    config.check(exists)
     if draft:
         beside.check(exists)
     columns, domain = _columns(table, settings, drafting=draft)

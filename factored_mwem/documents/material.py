@@ -19,6 +19,7 @@ from factored_mwem.files import read_text
 from factored_mwem.pipeline.manifest import Manifest
 from factored_mwem.pipeline.model_fields import sound_manifest
 from factored_mwem.pipeline.model_file import BROKEN
+from factored_mwem.pipeline.replicate_file import beside as replicates_beside
 from factored_mwem.pipeline.result import Release
 from factored_mwem.tables.parts import Folder
 from factored_mwem.tables.source import open_table
@@ -87,14 +88,27 @@ def _model(path: Path, manifest: Manifest, given: Path | None) -> Release | None
         if not _same(made.manifest, manifest):
             raise InputError(f"{given} is the model of another release than {path}; name its own, or none")
         return made
-    name = path.name.removesuffix(ENDING)
-    for beside in dict.fromkeys((name, name.removesuffix(".synthetic"))):
-        found = path.with_name(f"{beside}.fmwem")
+    for found in _models(path):
         if found.is_file():
             made = Release.load(found)
             if _same(made.manifest, manifest):
                 return made
     return None
+
+
+def _models(path: Path) -> list[Path]:
+    """Where the model of a manifest may lie beside it."""
+    name = path.name.removesuffix(ENDING)
+    return [path.with_name(f"{one}.fmwem") for one in dict.fromkeys((name, name.removesuffix(".synthetic")))]
+
+
+def beside(path: Path) -> list[Path]:
+    """The model and the rows beside a manifest, and what is kept beside the model: nothing takes their place.
+    InputError where the file is no manifest.
+    """
+    manifest, _ = manifest_at(path)
+    models, rows = _models(path), rows_beside(path, manifest)
+    return [*models, *(replicates_beside(model) for model in models), *([rows] if rows is not None else [])]
 
 
 def _same(one: Manifest, other: Manifest) -> bool:

@@ -5,12 +5,12 @@ for who decides, and for who checks.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from factored_mwem.accounting.accountant import Budget
 from factored_mwem.accounting.conversion import Composition
-from factored_mwem.accounting.membership import QUESTIONS, advantage, guess_of
+from factored_mwem.accounting.membership import QUESTIONS, advantage, advantage_of_budget, guess_of
 from factored_mwem.accounting.unit import Neighbours
 from factored_mwem.documents.budget import charges_of
 from factored_mwem.documents.wording import figure, plain
@@ -36,10 +36,16 @@ class Promise:
 
 
 def promise_of(manifest: Manifest) -> Promise:
-    """The promise of a manifest, by its charges."""
+    """The promise of a manifest, by its charges; where more tries might have come, by all that they could
+    have spent: which of them is released depends on the table.
+    """
     g, charges = manifest.guarantee, charges_of(manifest)
     relation, listed = Neighbours(g.neighbours), g.assumptions
     bound = advantage(charges, Budget(g.epsilon, g.delta, g.composition, Fraction(0), Fraction(0)))
+    if manifest.certificate is not None and manifest.certificate.tries > manifest.certificate.tried:
+        thresholds = sum((charge.delta for charge in charges), Fraction(0))
+        whole = replace(Budget.of(g.epsilon, g.delta), discovery_delta=thresholds)
+        bound = max(bound, advantage_of_budget(whole))
     zcdp = g.composition is Composition.ZCDP
     return Promise(
         guess=f"{math.ceil(1000 * guess_of(bound)) / 10:.1f} %",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from factored_mwem.documents.material import material_at, material_of
+from factored_mwem.documents.material import beside, material_at, material_of
 from factored_mwem.documents.public_page import public_page
 from factored_mwem.errors import InputError
 from factored_mwem.files import IfExists
@@ -54,7 +54,10 @@ def report(
     if isinstance(made, Release):
         text = public_page(material_of(made))
     else:
-        text = public_page(material_at(Path(made), None if model is None else Path(model)))
+        stated = Path(made)
+        if target.key in [LocalFile(each).key for each in beside(stated)]:
+            raise InputError(f"{target} is a file of the release; choose another path")
+        text = public_page(material_at(stated, None if model is None else Path(model)))
     write_text(target, text, exists)
     return str(target)
 

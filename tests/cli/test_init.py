@@ -163,3 +163,16 @@ def test_a_name_that_tells_who_somebody_is_is_marked() -> None:
         assert "leave it out" in Column(name, "").line(), name
     for name in plain:
         assert Column(name, "").line() == f'  "{name}",'
+
+
+def test_what_it_reads_stays(here: Path, fmwem: Fmwem) -> None:
+    for file in ("t.csv", "t.domain.json"):
+        before = (here / file).read_bytes()
+        refused = fmwem("init", "t.csv", "-o", file, "--overwrite")
+        assert refused.code == 2 and f"{file} is an input" in refused.err
+        assert (here / file).read_bytes() == before
+    (here / "t.domain.json").unlink()
+    assert fmwem("init", "t.csv", "-o", "t.domain.json", "--draft", "--overwrite").code == 2
+    (here / "rows").mkdir()
+    (here / "t.csv").rename("rows/part.csv")
+    assert fmwem("init", "rows/", "-o", "rows/fmwem.toml").code == 0

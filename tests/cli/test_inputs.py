@@ -15,7 +15,7 @@ from factored_mwem.cli.inputs import (
     source_of,
     title,
 )
-from factored_mwem.cli.jobs import _check_paths
+from factored_mwem.cli.jobs import check_paths
 from factored_mwem.errors import InputError
 from factored_mwem.tables.formats import output_of
 
@@ -52,12 +52,12 @@ def test_a_glob_may_have_its_output_beside_its_files_but_not_among_them(
     (tmp_path / "parts").mkdir()
     given = source_of(["*.csv"])
     assert read_paths(given) == [tmp_path / "a.csv"] and patterns(given) == [str(tmp_path / "*.csv")]
-    _check_paths([output_of("a.synthetic.parquet")], read_paths(given), patterns(given))
+    check_paths([output_of("a.synthetic.parquet")], read_paths(given), patterns(given))
     with pytest.raises(InputError, match="fits the table's pattern"):
-        _check_paths([output_of("b.csv")], read_paths(given), patterns(given))
+        check_paths([output_of("b.csv")], read_paths(given), patterns(given))
     with pytest.raises(InputError, match="is an input"):
-        _check_paths([output_of("a.csv")], read_paths(given), patterns(given))
+        check_paths([output_of("a.csv")], read_paths(given), patterns(given))
     everything = source_of(["*"])
     with pytest.raises(InputError, match="lies in the folder"):
-        _check_paths([output_of("parts/b.csv")], read_paths(everything), ())
+        check_paths([output_of("parts/b.csv")], read_paths(everything), ())
     assert read_paths(source_of(["none*.csv"])) == []

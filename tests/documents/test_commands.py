@@ -101,6 +101,15 @@ def test_every_mistake_is_one_line(here: Path, fmwem: Fmwem) -> None:
     assert not list(here.glob("*.html"))
 
 
+@pytest.mark.parametrize("file", ["t.synthetic.parquet", "t.synthetic.fmwem"])
+def test_no_page_takes_the_place_of_its_release(file: str, here: Path, fmwem: Fmwem) -> None:
+    assert fmwem("release", "t.csv", "--marginals", 1).code == 0
+    before = (here / file).read_bytes()
+    failed = fmwem("report", "t.synthetic.manifest.json", "-o", file, "--overwrite")
+    assert failed.code == 2 and "is a file of the release" in failed.err
+    assert (here / file).read_bytes() == before
+
+
 def test_the_page_against_the_table(here: Path, fmwem: Fmwem) -> None:
     assert fmwem("release", "t.csv", "--marginals", 1, "--report").code == 0
     done = fmwem("report", "t.synthetic.manifest.json", "--against", "t.csv")

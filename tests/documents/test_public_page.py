@@ -103,6 +103,23 @@ def test_the_guess_is_rounded_up_and_at_least_the_accountings(made: Release) -> 
     assert "73.2 %" in page_of(pure, pure.manifest)  # e / (1 + e) = .73106
 
 
+def test_the_guess_counts_tries_that_never_came() -> None:
+    """When to stop depends on the table: one try of four spends a quarter, and V is bounded by all."""
+    asked: Any = {
+        "domain": PEOPLE,
+        "epsilon": 1.0,
+        "delta": 1e-9,
+        "certificate": 0.1,
+        "accept": ["mean1 <= 1.9"],
+    }
+    one = release(people(3000), 1, tries=4, **asked)
+    stated = one.manifest.certificate
+    assert stated is not None and stated.tried < stated.tries and one.manifest.guarantee.spent_epsilon < 0.9
+    words = " ".join(check_page(page_of(one, one.manifest)).words.split())
+    assert "54.4 %" in words
+    assert "each with an equal part of the budget" in words and "all of them paid" not in words
+
+
 def test_a_changed_number_changes_the_page(made: Release, tmp_path: Path) -> None:
     path = written(tmp_path, made)
     before = public_page(material_at(path))

@@ -236,3 +236,10 @@ def test_the_command_writes_folders(here: Path, fmwem: Fmwem, monkeypatch: pytes
     over = fmwem("release", "in/part-00000.csv", "--marginals", 1, "-o", "in/", "--overwrite")
     assert over.code == 2 and "in/ holds an input; choose another path" in over.err
     assert fmwem("sample", "m", "-n", 3, "-o", "x/", "--workers", 0).code == 2
+
+
+def test_other_rows_have_no_certificate(here: Path, fmwem: Fmwem) -> None:
+    done = fmwem("release", "t.csv", "--marginals", 1, "--certificate", 0.1, "-o", "out/", "--model", "m")
+    assert done.code == 0 and json.loads((here / "out.manifest.json").read_text())["certificate"]
+    drawn = fmwem("sample", "m", "-n", 30, "-o", "more/")
+    assert drawn.code == 0 and json.loads((here / "more.manifest.json").read_text())["certificate"] is None
