@@ -76,6 +76,9 @@ def manifest_at(path: Path) -> tuple[Manifest, Domain]:
         manifest = sound_manifest(domain, facts)
         if tuple(a.name for a in manifest.attributes) != domain.names:
             raise ValueError("columns of another domain")
+        parts = [name for part in manifest.components for name in part]
+        if not all(manifest.components) or len(set(parts)) < len(parts):
+            raise ValueError("components that are no parts of the columns")
     except (*BROKEN, InputError):
         raise InputError(f"{path} is not a manifest, or is damaged; `fmwem release` writes them") from None
     return manifest, domain
@@ -123,7 +126,7 @@ def rows_beside(path: Path, manifest: Manifest) -> Path | None:
     if output is None:
         return None
     name = output.file.removesuffix("/")
-    if name != Path(name).name or not name.isprintable():
+    if name in ("", "..") or name != Path(name).name or not name.isprintable():
         raise InputError(f"{path} names a file of rows in another folder; that is no manifest of a release")
     rows = path.with_name(name)
     whole = LocalFile(rows) if rows.is_file() else Folder(LocalPlace(rows)) if rows.is_dir() else None

@@ -336,3 +336,17 @@ def test_many_columns_are_numbered_in_the_picture() -> None:
     material = Material(made.manifest, made.domain, made, None)
     page = check_page(public_page(material))
     assert "column 99" in page.words
+
+
+def test_what_no_manifest_says_is_refused(made: Release, tmp_path: Path) -> None:
+    """So many components would take hours; the others lead to other folders."""
+    path = written(tmp_path, made)
+    stated = Manifest.model_validate_json(path.read_text())
+    assert stated.output is not None
+    strange: list[dict[str, Any]] = [
+        {"output": stated.output.model_copy(update={"file": name})} for name in ("", "..", "../", "a/b")
+    ]
+    for update in [*strange, {"components": (("age",),) * 3}, {"components": ((),) * 3}]:
+        path.write_text(stated.model_copy(update=update).model_dump_json())
+        with pytest.raises(InputError, match=r"is not a manifest|is no manifest"):
+            report(path, tmp_path / "page.html")
