@@ -76,6 +76,9 @@ def manifest_at(path: Path) -> tuple[Manifest, Domain]:
         manifest = sound_manifest(domain, facts)
         if tuple(a.name for a in manifest.attributes) != domain.names:
             raise ValueError("columns of another domain")
+        parts = [name for part in manifest.components for name in part]
+        if not all(manifest.components) or len(set(parts)) < len(parts):
+            raise ValueError("components that are no parts of the columns")
     except (*BROKEN, InputError):
         raise InputError(f"{path} is not a manifest, or is damaged; `fmwem release` writes them") from None
     return manifest, domain
@@ -113,8 +116,10 @@ def beside(path: Path) -> list[Path]:
 
 def _same(one: Manifest, other: Manifest) -> bool:
     """Whether two manifests state the same release: what is drawn from it may differ."""
-    facts = ("created", "guarantee", "ledger", "domain", "measurements", "chain_head")
-    return all(getattr(one, fact) == getattr(other, fact) for fact in facts)
+    noisy = ("estimated_rows", "components", "attributes", "warnings")  # of two runs with the same settings
+    facts = ("created", "guarantee", "ledger", "domain", "measurements", "chain_head", *noisy)
+    certified = {each.certificate.model_dump_json() for each in (one, other) if each.certificate is not None}
+    return len(certified) < 2 and all(getattr(one, fact) == getattr(other, fact) for fact in facts)
 
 
 def rows_beside(path: Path, manifest: Manifest) -> Path | None:
@@ -123,7 +128,7 @@ def rows_beside(path: Path, manifest: Manifest) -> Path | None:
     if output is None:
         return None
     name = output.file.removesuffix("/")
-    if name != Path(name).name or not name.isprintable():
+    if name in ("", "..") or name != Path(name).name or not name.isprintable():
         raise InputError(f"{path} names a file of rows in another folder; that is no manifest of a release")
     rows = path.with_name(name)
     whole = LocalFile(rows) if rows.is_file() else Folder(LocalPlace(rows)) if rows.is_dir() else None

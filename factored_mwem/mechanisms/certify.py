@@ -349,7 +349,8 @@ class _Bounds:
         above: float = 0.0,
     ) -> Error:
         """`noisy`, `stddev`: grains; `within`, `above`: records."""
-        total, distance = self._total, noisy / SCORE_GRID
+        # no distance is below 0, so a noisy one that is, is brought nearer to the truth
+        total, distance = self._total, max(noisy, 0.0) / SCORE_GRID
         slack = within + self._floats
         least, most = total.records - total.off, total.records + total.off
         low = min(max((distance - slack) / most, 0.0), 2.0) if most > 0 else 0.0

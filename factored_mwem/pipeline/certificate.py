@@ -79,7 +79,8 @@ def unmet(criteria: Sequence[Criterion], certificate: Certificate) -> list[str]:
     for criterion in criteria:
         error = next(e for e in certificate.errors if _is_of(e, criterion))
         if not error.high <= criterion.most:
-            found.append(f"{criterion.text.strip()} (it is {error.estimate:.3g}, at most {error.high:.3g})")
+            asked = criterion.text.strip().replace("\n", "\\n")  # a message is one line
+            found.append(f"{asked} (it is {error.estimate:.3g}, at most {error.high:.3g})")
     return found
 
 

@@ -25,6 +25,15 @@ def test_a_release_with_its_report(here: Path, fmwem: Fmwem) -> None:
     assert CANARY not in page.decode()
 
 
+def test_a_page_says_what_it_takes_to_make_it_again(here: Path, fmwem: Fmwem) -> None:
+    """A release that keeps no model has error bars on its page, and `fmwem report` cannot make them again."""
+    assert fmwem("release", "t.csv", "--marginals", 1, "--no-model", "--report").code == 0
+    words = "the rows and the model among them"
+    assert words in (here / "t.synthetic.report.html").read_text()
+    assert fmwem("report", "t.synthetic.manifest.json", "-o", "again.html").code == 0
+    assert words not in (here / "again.html").read_text()
+
+
 def test_no_report_unless_asked_for(here: Path, fmwem: Fmwem) -> None:
     done = fmwem("release", "t.csv", "--marginals", 1)
     assert "report" not in done.facts and not list(here.glob("*.html"))

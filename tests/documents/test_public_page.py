@@ -342,3 +342,29 @@ def test_many_columns_are_numbered_in_the_picture() -> None:
     material = Material(made.manifest, made.domain, made, None)
     page = check_page(public_page(material))
     assert "column 99" in page.words
+
+
+def test_what_no_manifest_says_is_refused(made: Release, tmp_path: Path) -> None:
+    """So many components would take hours; the others lead to other folders."""
+    path = written(tmp_path, made)
+    stated = Manifest.model_validate_json(path.read_text())
+    assert stated.output is not None
+    strange: list[dict[str, Any]] = [
+        {"output": stated.output.model_copy(update={"file": name})} for name in ("", "..", "../", "a/b")
+    ]
+    for update in [*strange, {"components": (("age",),) * 3}, {"components": ((),) * 3}]:
+        path.write_text(stated.model_copy(update=update).model_dump_json())
+        with pytest.raises(InputError, match=r"is not a manifest|is no manifest"):
+            report(path, tmp_path / "page.html")
+
+
+def test_the_model_of_another_run_with_the_same_settings_is_none(tmp_path: Path) -> None:
+    """Their manifests differ in what is noisy alone."""
+    asked: Any = {"domain": PEOPLE, "epsilon": 5.0, "rounds": 1}
+    first, second = (release(people(rows), 1, **asked) for rows in (300, 3000))
+    path = written(tmp_path, second)
+    assert material_at(path).made is not None
+    first.save(tmp_path / "people.fmwem", overwrite=True)
+    assert material_at(path).made is None
+    with pytest.raises(InputError, match="is the model of another release"):
+        report(path, tmp_path / "page.html", model=tmp_path / "people.fmwem")

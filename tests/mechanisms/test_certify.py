@@ -24,7 +24,7 @@ from factored_mwem.mechanisms.certify import Prices, Released, certify, check_ce
 from factored_mwem.mechanisms.tails import both_within, noise_within, winner_within
 from factored_mwem.privacy.counts import PrivateRows
 from factored_mwem.privacy.distances import SCORE_GRID
-from factored_mwem.privacy.session import NoiseScale, Session
+from factored_mwem.privacy.session import Measurement, NoiseScale, Session
 from factored_mwem.workload.candidates import Candidates
 
 PMF = {Composition.ZCDP: gaussian, Composition.PURE: laplace}
@@ -268,3 +268,11 @@ def test_criteria_about_nothing_are_refused(text: str, why: str) -> None:
     extent = extent_of(ASKED, most, range(len(ASKED)))
     with pytest.raises(InputError, match=why):
         check_certificate(extent, [Criterion.parse(text)], Fraction(1, 10), Unit(), Composition.ZCDP)
+
+
+def test_noise_beyond_its_tail_does_not_say_that_there_is_no_error() -> None:
+    """A distance far below 0 is known to be wrong: its upper bound was 0, which met whatever was asked."""
+    extent = extent_of(Workload.marginals(2).candidates(DOMAIN), 1e9)
+    bounds, scale = module._Bounds(extent, module._Total(1000.0), 0.01), NoiseScale(2.0**20, Composition.ZCDP)
+    found = [bounds.mean(2, Measurement((), np.array([noisy]), scale)) for noisy in (0, -(10**9))]
+    assert found[0].high == found[1].high > 0.002 and found[1].low == found[1].estimate == 0

@@ -14,7 +14,7 @@ from support.commands import Fmwem
 from support.fakes import FakeNoise
 from support.runs import died, entries, go, state
 
-from factored_mwem import InputError, NotAccepted, Policy, Workload, evaluate, learn, verify
+from factored_mwem import InputError, NotAccepted, Policy, Workload, evaluate, learn, release, verify
 from factored_mwem.accounting.cap import Cap
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Neighbours
@@ -226,6 +226,14 @@ def test_none_that_will_do_is_refused_with_what_was_paid_for() -> None:
     assert refused.value.exit_code == 3 and "mean2 <= 0.5 (it is" in str(refused.value)
     with pytest.raises(NotAccepted, match=r"the release does not meet mean3 <= \.0001"):
         made_of(accept=["mean3 <= .0001"])
+
+
+def test_a_refusal_is_one_line() -> None:
+    table = pa.table({"a\nb": [0, 1] * 50})
+    asked = ["column a\nb <= 0.001", "mean1\n<= 0.001"]
+    with pytest.raises(NotAccepted) as refused:
+        release(table, 1, domain={"a\nb": 2}, certificate=0.1, accept=asked)
+    assert "\n" not in str(refused.value) and "column a\\nb <= 0.001" in str(refused.value)
 
 
 def test_the_upper_bound_is_what_counts() -> None:
