@@ -38,7 +38,7 @@ from factored_mwem.tables.formats import output_of, write_batches
 from factored_mwem.tables.parts import Folder
 from factored_mwem.tables.piped import STANDARD_INPUT
 from factored_mwem.tables.release_files import ReleaseFiles, manifest_of, model_of, report_of
-from factored_mwem.tables.targets import Destination, target_of, write_text
+from factored_mwem.tables.targets import Destination, Target, target_of, write_text
 from factored_mwem.workload.queries import KINDS
 from factored_mwem.workload.workload import Workload
 
@@ -52,7 +52,8 @@ if TYPE_CHECKING:  # what a release does not need is loaded where it is used
 class Done:
     """A finished release: `facts` is the line for scripts.
 
-    `reused`: it had been finished before, and its files are as they were.
+    `reused`: it had been finished before, and its files are as they were. `stale`: files of the release that
+    this one took the place of, which lie where its own would.
     """
 
     manifest: Manifest
@@ -60,6 +61,7 @@ class Done:
     domain_from: str
     facts: dict[str, Any]
     reused: bool
+    stale: Sequence[Target] = ()
 
 
 def run(table: Given, settings: ReleaseSettings, report: Callable[[Progress], None]) -> Done:
@@ -93,9 +95,15 @@ def run(table: Given, settings: ReleaseSettings, report: Callable[[Progress], No
             facts |= {"dataset": booking.dataset, "run_id": booking.run_id, "reused": reused is not None}
         if held.resumed:
             facts["resumed"] = held.resumed
-    return Done(
-        manifest, files, f"declared in {path}" if path else "none declared", facts, reused is not None
-    )
+    declared = f"declared in {path}" if path else "none declared"
+    return Done(manifest, files, declared, facts, reused is not None, stale_beside(files))
+
+
+def stale_beside(files: ReleaseFiles) -> list[Target]:
+    """A model and a report that lie where those of a release would, and are none of its files."""
+    own = {target_of(file).key for file in files.all if not isinstance(file, Folder)}
+    places = (model_of(files.data), report_of(files.manifest))
+    return [place for place in places if place.key not in own and place.there()]
 
 
 def _facts(manifest: Manifest, files: ReleaseFiles, domain: Path | None) -> dict[str, Any]:

@@ -37,7 +37,8 @@ def summary(done: Done, commands: Collection[str]) -> list[str]:
         lines = ["this run was finished before: its files are as it wrote them, nothing was spent", *lines]
     lines += lined("promise", _folded(promise(manifest)))
     lines += lined("expect", _folded(expectation(manifest)))
-    lines += lined("look at", _folded(attention(manifest, str(done.files.manifest))))
+    looks = [f"{piece(file)} is of an earlier release: remove it" for file in done.stale]
+    lines += lined("look at", _folded([*looks, *attention(manifest, str(done.files.manifest))]))
     lines += lined("next", next_steps(done, commands))
     return [*lines, *lined("file", map(piece, done.files.all))]
 

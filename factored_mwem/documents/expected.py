@@ -103,7 +103,12 @@ def _certified(manifest: Manifest) -> Certified | None:
     )
     criteria = tuple(plain(text, 120) for text in found.criteria)
     return Certified(
-        percent(found.confidence, 0), percent(found.share), rows, criteria, found.tried, found.tries
+        percent(found.confidence, 0),
+        percent(found.share / found.tries),
+        rows,
+        criteria,
+        found.tried,
+        found.tries,
     )
 
 

@@ -69,6 +69,17 @@ def test_a_steward_reads_promise_quality_looks_and_next_steps(here: Path, fmwem:
     assert all(word in verbose for word in ("rho", "cliques", "rounds ", "noisy measurements", "peak memory"))
 
 
+def test_what_an_earlier_release_left_is_named(here: Path, fmwem: Fmwem) -> None:
+    """Its answers would be taken for those of the new rows."""
+    first = fmwem("release", "t.csv", "--marginals", 1, "--report").err
+    assert "earlier release" not in first
+    again = fmwem("release", "t.csv", "--marginals", 1, "--no-model", "--overwrite").err
+    assert "t.synthetic.fmwem is of an earlier release" in again
+    assert "t.synthetic.report.html is of an earlier release" in again
+    whole = fmwem("release", "t.csv", "--marginals", 1, "--report", "--overwrite").err
+    assert "earlier release" not in whole
+
+
 def test_a_summary_that_fails_ends_no_release(
     here: Path, fmwem: Fmwem, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -321,7 +321,7 @@ def test_the_certificate_stands_apart_from_what_the_model_expects(made: Release)
     assert ["mean over 3 sets of 2 columns", "0.123", "0.004", "0.111", "0.135"] in page.rows
     assert ["column town", "0.020", "0.010", "0.000", "0.045"] in page.rows
     words = " ".join(page.words.split())
-    assert "With 3.0 % of the budget" in words and "mean2 <= 0.2" in words and "try 2 of up to 3" in words
+    assert "With 1.0 % of the budget" in words and "mean2 <= 0.2" in words and "try 2 of up to 3" in words
     assert words.index("Certificate: measured") < words.index("Expected, by the model")
     assert "has no certificate" in check_page(page_of(made, made.manifest)).words
 

@@ -35,9 +35,8 @@ def test_a_table_is_piped_in(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["output"] == "stdin.synthetic.parquet"
     assert (tmp_path / "stdin.synthetic.parquet").stat().st_size > 0
-    assert sorted(p.name for p in tmp_path.iterdir()) == [
-        "d.json", "stdin.synthetic.manifest.json", "stdin.synthetic.parquet"
-    ]  # fmt: skip
+    written = ["d.json", *(f"stdin.synthetic.{kind}" for kind in ("fmwem", "manifest.json", "parquet"))]
+    assert sorted(p.name for p in tmp_path.iterdir()) == written
     again = fmwem(tmp_path, "verify", "-", given=b"age,word\n1,a\n")
     assert (again.returncode, json.loads(again.stdout)["budget_spent"]) == (2, False)
 
