@@ -85,8 +85,9 @@ class Noisy:
             masks = masks[r.weights[masks] > 0]
             order = np.argsort(masks, kind="stable")
             each, first = np.unique(masks[order], return_index=True)
-            ends = [*first[1:].tolist(), len(masks)]
-            found.append((list(zip(each.tolist(), first.tolist(), ends, strict=True)), r.noisy[order]))
+            ends = np.append(first[1:], len(masks))[: len(each)]  # where nothing was measured there are none
+            spans = zip(each.tolist(), first.tolist(), ends.tolist(), strict=True)
+            found.append((list(spans), r.noisy[order]))
         return found
 
     def about(self, attributes: Iterable[int]) -> list[int]:
