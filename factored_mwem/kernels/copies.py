@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from factored_mwem.kernels import compiled
-from factored_mwem.kernels.dense import marginal_into
+from factored_mwem.kernels import compiled, part
+
+
+@part
+def _add_up(cells, head, tail, out):
+    """`marginal_into` of half the precision: that one is compiled for float64 alone."""
+    width = len(tail)
+    for h in range(len(head)):
+        for t in range(width):
+            out[head[h] + tail[t]] += cells[h * width + t]
 
 
 @compiled
@@ -15,7 +23,7 @@ def summed(tables, start, head, tail, out):
     """
     cells = len(head) * len(tail)
     for b in range(len(out)):
-        marginal_into(tables[b, start : start + cells], head, tail, out[b])
+        _add_up(tables[b, start : start + cells], head, tail, out[b])
 
 
 @compiled
@@ -24,7 +32,7 @@ def passed(tables, start, head, tail, given, at, row, out):
     cells, width, reduced = len(head) * len(tail), given.shape[2], np.empty(len(at))
     for b in range(len(out)):
         reduced[:] = 0.0
-        marginal_into(tables[b, start : start + cells], head, tail, reduced)
+        _add_up(tables[b, start : start + cells], head, tail, reduced)
         other, sink = given[b], out[b]
         for u in range(len(at)):
             r, s, weight = np.uint64(row[u]), np.uint64(at[u]), reduced[u]  # unsigned: none is from the end
