@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
+from factored_mwem.cli.console import piece
 from factored_mwem.pipeline.attempts import CertificateForecast
 from factored_mwem.pipeline.manifest import Certificate, CertifiedError
-from factored_mwem.pipeline.progress import visible
-
-
-def piece(text: str) -> str:
-    """A text out of anybody's file within a line of ours."""
-    return visible(text).replace("\n", "\\n")
 
 
 def certificate_text(certificate: Certificate | None) -> list[str]:

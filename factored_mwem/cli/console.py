@@ -15,7 +15,6 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskProgressColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
-from factored_mwem.cli.certificate_text import planned_text
 from factored_mwem.pipeline.progress import measured, show_progress, visible
 
 if TYPE_CHECKING:
@@ -109,6 +108,8 @@ def rows_in_words(number: int) -> str:
 
 
 def forecast_text(found: Forecast, rows: int, unit: str) -> str:
+    from factored_mwem.cli.certificate_text import planned_text  # which needs `piece`
+
     sizes = ", ".join(f"{name} {size}" for name, size in list(found.attributes.items())[:30])
     more = f", and {len(found.attributes) - 30} more" if len(found.attributes) > 30 else ""
     cells = f"{found.cells:,}" if found.cells < 10**9 else f"about 10^{len(str(found.cells)) - 1}"
