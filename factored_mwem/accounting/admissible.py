@@ -1,0 +1,176 @@
+"""Admissible noise: with which noise a statistic may be released whose sensitivity is itself private.
+
+S is a beta-smooth upper bound of the local sensitivity D of f: for neighbours x, x', S(x) >= D(x) and
+S(x) <= e^beta S(x'). Released is f(x) + Z, with Z discrete on the integers, of scale s = m S(x), where the
+multiplier m and beta are public. Source: Nissim, Raskhodnikova, Smith 2007, for continuous noise; the proofs
+for discrete noise are here. f is in whole units of a public grid; S is at least 1 unit and m at least 1, so
+that s >= 1 throughout.
+
+Let |f(x) - f(x')| = D <= min(S, S'), and s' = s e^b, |b| <= beta. First the scale changes, then the place:
+P_{f, s}(E) <= e^e2 P_{f, s'}(E) + d2 and P_{f, s'}(E) <= e^e1 P_{f', s'}(E) + d1 give e1 + e2 and
+d2 + e^e2 d1; at scale s' the move is D <= S(x') = s' / m.
+
+Cauchy. P_s(z) = (s tanh(pi s) / pi) / (s^2 + z^2), because the sum of 1 / (s^2 + z^2) over all integers is
+(pi / s) coth(pi s). Pure.
+  Place: |d/dz ln(s^2 + z^2)| = 2 |z| / (s^2 + z^2) <= 1 / s, so D moves it by at most D / s <= 1 / m.
+  Scale: d ln P / d ln s = 1 + u / sinh(u) - 2 s^2 / (s^2 + z^2) with u = 2 pi s: between -1 + u / sinh(u) and
+  1 + u / sinh(u). So epsilon = 1 / m + beta (1 + u / sinh(u)), u = 2 pi, least scale 1, or 2 pi m, for s >= m.
+  The printed constants, m = 6 / epsilon and beta = epsilon / 6, are those of a whole family of densities
+  and cost this one a third of epsilon: m = 2 / epsilon and beta of nearly epsilon / 2 are private.
+  Of d independent coordinates, D in L1 norm: the scale counts d times.
+
+Laplace. P_t(z) = tanh(1 / (2 t)) e^{-|z| / t}, (epsilon, delta).
+  Place: D / t <= 1 / m = e1. Scale: d ln P / d ln t = |z| / t - g(t), g(t) = (1 / t) / sinh(1 / t) <= 1, which
+  rises with t. To a larger scale the loss is at most b <= beta, so beta <= e2. To a smaller, t = t' e^b, it
+  is at most (|z| / t)(e^b - 1) - b g(1). That is above e2 for |z| / t > (e2 + b g(1)) / (e^b - 1) alone, which
+  falls with b; so d2 is at most P(|z| > w t), w = (e2 + beta g(1)) / (e^beta - 1), and P(|z| >= j) =
+  2 e^{-j / t} / (1 + e^{-1 / t}) <= 2 e^{-w} / (1 + e^{-1}).
+
+Gaussian. P(z) = e^{-|z|^2 / (2 s^2)} / theta(s)^d on d coordinates, D in L2 norm, (epsilon, delta).
+  Place: 1 / (2 m^2)-zCDP (Canonne, Kamath, Steinke 2020), so (e1, d1) by the conversion of conversion.py.
+  Scale: d ln theta / d ln s = E z^2 / s^2 lies in [1 - 10^-6, 1] for s >= 1 (Poisson summation). To a larger
+  scale the loss is at most d b <= d beta <= e2. To a smaller, it is at most (|z|^2 / s^2)(e^{2b} - 1) / 2 -
+  d b (1 - 10^-6), above e2 where |z|^2 / s^2 > r = 2 (e2 + d beta (1 - 10^-6)) / (e^{2 beta} - 1) alone; as
+  theta(s / sqrt(1 - 2 l)) <= theta(s) / sqrt(1 - 2 l), Chernoff's bound for chi-square holds: d2 =
+  (r / d)^{d / 2} e^{(d - r) / 2} for r > d.
+
+Rounding. S is computed in floats and rounded up by at most one part in 2^40, and the scale up to a whole 2^-30;
+so the scale's logarithm may move by SLACK more than beta, which is charged.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+
+from factored_mwem.accounting.conversion import epsilon_of, rho_of
+from factored_mwem.errors import InputError
+
+SLACK = 2.0**-26
+"""What rounding may add to the change of a scale's logarithm."""
+UP = 1 + 2.0**-40
+THETA = 1e-6
+
+
+class Shape(StrEnum):
+    """The noise that smooth sensitivity may be released with."""
+
+    CAUCHY = "cauchy"
+    LAPLACE = "laplace"
+    GAUSSIAN = "gaussian"
+
+
+@dataclass(frozen=True, slots=True)
+class Admissible:
+    """Noise of scale `multiplier` times a `beta`-smooth bound is (epsilon, delta)-private: public facts."""
+
+    shape: Shape
+    multiplier: float
+    beta: float
+    epsilon: float
+    delta: float = 0.0
+    dimensions: int = 1
+
+    @classmethod
+    def cauchy(cls, epsilon: float, dimensions: int = 1) -> Admissible:
+        """Half of epsilon for the place, half for the scale. Pure."""
+        _check(epsilon)
+        multiplier = max(1.0, 2 / epsilon) * UP
+        beta = (epsilon - 1 / multiplier) / (dimensions * _wobble(multiplier)) / UP - SLACK
+        return cls._made(Shape.CAUCHY, multiplier, beta, epsilon, 0.0, dimensions)
+
+    @classmethod
+    def printed_cauchy(cls, epsilon: float) -> Admissible:
+        """The constants of Nissim, Raskhodnikova and Smith: 6 S / epsilon, beta = epsilon / 6."""
+        _check(epsilon)
+        return cls(Shape.CAUCHY, 6 / epsilon, epsilon / 6, epsilon)
+
+    @classmethod
+    def laplace(cls, epsilon: float, delta: float) -> Admissible:
+        """Noise of 2 S / epsilon; beta is about epsilon / (2 ln(1 / delta))."""
+        _check(epsilon, delta)
+        multiplier = max(1.0, 2 / epsilon) * UP
+        e2 = (epsilon - 1 / multiplier) / UP
+        beta = _largest(lambda b: b <= e2 and laplace_tail(b, e2) <= delta, e2)
+        return cls._made(Shape.LAPLACE, multiplier, beta - SLACK, epsilon, delta, 1)
+
+    @classmethod
+    def gaussian(cls, epsilon: float, delta: float, dimensions: int = 1) -> Admissible:
+        """Half of epsilon and of delta for the place, half for the scale."""
+        _check(epsilon, delta)
+        half, d1 = epsilon / 2 / UP, Fraction(delta / 2 * math.exp(-epsilon / 2) / UP)
+        multiplier = max(1.0, math.sqrt(1 / (2 * rho_of(half, d1))) * UP)
+
+        def holds(b: float) -> bool:
+            return b * dimensions <= half and gaussian_tail(b, half, dimensions) <= delta / 2
+
+        beta = _largest(holds, half / dimensions) - SLACK
+        return cls._made(Shape.GAUSSIAN, multiplier, beta, epsilon, delta, dimensions)
+
+    @classmethod
+    def _made(
+        cls, shape: Shape, multiplier: float, beta: float, epsilon: float, delta: float, dimensions: int
+    ) -> Admissible:
+        if beta <= 0:
+            raise InputError(
+                f"epsilon={epsilon:g} is too little for {shape} noise on {dimensions} coordinate(s); raise it"
+            )
+        return cls(shape, multiplier, beta, epsilon, delta, dimensions)
+
+    @property
+    def holds(self) -> bool:
+        """Whether the constants keep the promise, by the bounds above: what an auditor recomputes."""
+        beta, m, d = self.beta + SLACK, self.multiplier, self.dimensions
+        if m < 1 or beta <= SLACK:
+            return False
+        if self.shape is Shape.CAUCHY:
+            return 1 / m + d * beta * _wobble(m) <= self.epsilon
+        if self.shape is Shape.LAPLACE:
+            e2 = self.epsilon - 1 / m
+            return d == 1 and beta <= e2 and laplace_tail(beta, e2) <= self.delta
+        half = self.epsilon / 2
+        d1 = Fraction(self.delta / 2 * math.exp(-half))
+        moved = epsilon_of(Fraction(1 / (2 * m * m)) * Fraction(1 + 2**-40), d1) <= half
+        return moved and d * beta <= half and gaussian_tail(beta, half, d) <= self.delta / 2
+
+
+def laplace_tail(beta: float, epsilon: float) -> float:
+    """The delta of a change of the scale's logarithm by `beta` at `epsilon`; see the top."""
+    reach = (epsilon + beta / math.sinh(1.0)) / math.expm1(beta)
+    return 2 / (1 + math.exp(-1)) * math.exp(-reach) * (1 + 1e-12)
+
+
+def gaussian_tail(beta: float, epsilon: float, dimensions: int) -> float:
+    """The delta of a change of the scale's logarithm by `beta` at `epsilon`; see the top."""
+    d = dimensions
+    reach = 2 * (epsilon + d * beta * (1 - THETA)) / math.expm1(2 * beta)
+    return 1.0 if reach <= d else math.exp((d - reach) / 2 + d / 2 * math.log(reach / d)) * (1 + 1e-9)
+
+
+def _wobble(least: float) -> float:
+    """1 + u / sinh(u), u = 2 pi times the least scale: by how much a discrete Cauchy's norm is not a line."""
+    u = 2 * math.pi * max(1.0, least)
+    return (1 + (u / math.sinh(u) if u < 700 else 0.0)) * (1 + 1e-12)
+
+
+def _largest(holds: Callable[[float], bool], most: float) -> float:
+    """The largest beta up to `most` for which a bound that falls with it holds, to one part in 2^40; 0: none."""
+    if holds(most):
+        return most
+    low, high = 0.0, most
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+        if high - low <= low * 2**-40 or not low < (low + high) / 2 < high:
+            break
+    return low
+
+
+def _check(epsilon: float, delta: float = 0.5) -> None:
+    if not 0 < epsilon < math.inf:
+        raise InputError(f"epsilon={epsilon}: must be a positive number")
+    if not 0 < delta < 1:
+        raise InputError(f"delta={delta}: this noise needs a delta above 0 and below 1; 1e-9 is a common choice")

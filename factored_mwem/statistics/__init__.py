@@ -1,0 +1,1 @@
+"""Single statistics of a private table."""
