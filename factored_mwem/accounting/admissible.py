@@ -11,13 +11,15 @@ P_{f, s}(E) <= e^e2 P_{f, s'}(E) + d2 and P_{f, s'}(E) <= e^e1 P_{f', s'}(E) + d
 d2 + e^e2 d1; at scale s' the move is D <= S(x') = s' / m.
 
 Cauchy. P_s(z) = (s tanh(pi s) / pi) / (s^2 + z^2), because the sum of 1 / (s^2 + z^2) over all integers is
-(pi / s) coth(pi s). Pure.
-  Place: |d/dz ln(s^2 + z^2)| = 2 |z| / (s^2 + z^2) <= 1 / s, so D moves it by at most D / s <= 1 / m.
-  Scale: d ln P / d ln s = 1 + u / sinh(u) - 2 s^2 / (s^2 + z^2) with u = 2 pi s: between -1 + u / sinh(u) and
-  1 + u / sinh(u). So epsilon = 1 / m + beta (1 + u / sinh(u)), u = 2 pi, least scale 1, or 2 pi m, for s >= m.
-  The printed constants, m = 6 / epsilon and beta = epsilon / 6, are those of a whole family of densities
-  and cost this one a third of epsilon: m = 2 / epsilon and beta of nearly epsilon / 2 are private.
-  Of d independent coordinates, D in L1 norm: the scale counts d times.
+(pi / s) coth(pi s). Pure. With z = s tan(phi), the logarithm of P changes by -cos(2 phi) d ln s + sin(2 phi) dz / s
+and, from the tanh, by u / sinh(u) d ln s with u = 2 pi s. The first two are at most the length of (dz, ds) in the
+hyperbolic half plane, so between (f(x), s) and (f(x'), s') they add up to at most the distance h there, cosh h =
+1 + (D^2 + (s - s')^2) / (2 s s') <= cosh b + e^{-|b|} / (2 m^2), as D <= min(s, s') / m; that is convex in |b|,
+so greatest at 0 or beta. On the shortest way s is never below both ends, where it is at least m, and its
+logarithm moves by no more than h. So epsilon = (1 + u / sinh(u)) h with u = 2 pi m.
+  The printed constants, m = 6 / epsilon and beta = epsilon / 6, are those of a whole family of densities: for
+  this one about m = 1.42 / epsilon and beta = .7 epsilon are as private.
+  Of d > 1 independent coordinates, D in L1 norm: at most 1 / m for the place and d beta for the scale.
 
 Laplace. P_t(z) = tanh(1 / (2 t)) e^{-|z| / t}, (epsilon, delta).
   Place: D / t <= 1 / m = e1. Scale: d ln P / d ln t = |z| / t - g(t), g(t) = (1 / t) / sinh(1 / t) <= 1, which
@@ -76,11 +78,11 @@ class Admissible:
 
     @classmethod
     def cauchy(cls, epsilon: float, dimensions: int = 1) -> Admissible:
-        """Half of epsilon for the place, half for the scale. Pure."""
+        """Place and scale get the same share. Pure."""
         _check(epsilon)
-        multiplier = max(1.0, 2 / epsilon) * UP
-        beta = (epsilon - 1 / multiplier) / (dimensions * _wobble(multiplier)) / UP - SLACK
-        return cls._made(Shape.CAUCHY, multiplier, beta, epsilon, 0.0, dimensions)
+        first = max(1.0, (2**0.5 if dimensions == 1 else 2) / epsilon) * UP
+        beta = _largest(lambda b: cauchy_loss(first, b + SLACK, dimensions) <= epsilon, epsilon)
+        return cls._made(Shape.CAUCHY, first, beta, epsilon, 0.0, dimensions)
 
     @classmethod
     def printed_cauchy(cls, epsilon: float) -> Admissible:
@@ -127,7 +129,7 @@ class Admissible:
         if m < 1 or beta <= SLACK:
             return False
         if self.shape is Shape.CAUCHY:
-            return 1 / m + d * beta * _wobble(m) <= self.epsilon
+            return cauchy_loss(m, beta, d) <= self.epsilon
         if self.shape is Shape.LAPLACE:
             e2 = self.epsilon - 1 / m
             return d == 1 and beta <= e2 and laplace_tail(beta, e2) <= self.delta
@@ -135,6 +137,17 @@ class Admissible:
         d1 = Fraction(self.delta / 2 * math.exp(-half))
         moved = epsilon_of(Fraction(1 / (2 * m * m)) * Fraction(1 + 2**-40), d1) <= half
         return moved and d * beta <= half and gaussian_tail(beta, half, d) <= self.delta / 2
+
+
+def cauchy_loss(multiplier: float, beta: float, dimensions: int = 1) -> float:
+    """The epsilon of a discrete Cauchy, rounded up; see the top."""
+    u = 2 * math.pi * multiplier
+    wobble = 1 + (u / math.sinh(u) if u < 700 else 0.0)
+    if dimensions > 1:
+        return (1 / multiplier + dimensions * beta) * wobble * (1 + 1e-12)
+    place = 1 / (2 * multiplier**2)  # cosh(h) - 1, without its cancellation
+    more = max(place, 2 * math.sinh(beta / 2) ** 2 + place * math.exp(-beta))
+    return 2 * math.asinh(math.sqrt(more / 2)) * wobble * (1 + 1e-12)
 
 
 def laplace_tail(beta: float, epsilon: float) -> float:
@@ -148,12 +161,6 @@ def gaussian_tail(beta: float, epsilon: float, dimensions: int) -> float:
     d = dimensions
     reach = 2 * (epsilon + d * beta * (1 - THETA)) / math.expm1(2 * beta)
     return 1.0 if reach <= d else math.exp((d - reach) / 2 + d / 2 * math.log(reach / d)) * (1 + 1e-9)
-
-
-def _wobble(least: float) -> float:
-    """1 + u / sinh(u), u = 2 pi times the least scale: by how much a discrete Cauchy's norm is not a line."""
-    u = 2 * math.pi * max(1.0, least)
-    return (1 + (u / math.sinh(u) if u < 700 else 0.0)) * (1 + 1e-12)
 
 
 def _largest(holds: Callable[[float], bool], most: float) -> float:
@@ -173,4 +180,6 @@ def _check(epsilon: float, delta: float = 0.5) -> None:
     if not 0 < epsilon < math.inf:
         raise InputError(f"epsilon={epsilon}: must be a positive number")
     if not 0 < delta < 1:
-        raise InputError(f"delta={delta}: this noise needs a delta above 0 and below 1; 1e-9 is a common choice")
+        raise InputError(
+            f"delta={delta}: this noise needs a delta above 0 and below 1; 1e-9 is a common choice"
+        )

@@ -83,7 +83,12 @@ def local_of_triangles(adjacency: np.ndarray) -> np.ndarray:
 def _graph(adjacency: np.ndarray) -> np.ndarray:
     """float32[vertex, vertex], exact below 2^24; InputError for what is no undirected graph without loops."""
     graph = np.asarray(adjacency).astype(bool)
-    if graph.ndim != 2 or graph.shape[0] != graph.shape[1] or (graph != graph.T).any() or graph.diagonal().any():
+    if (
+        graph.ndim != 2
+        or graph.shape[0] != graph.shape[1]
+        or (graph != graph.T).any()
+        or graph.diagonal().any()
+    ):
         raise InputError("adjacency: a square symmetric matrix without loops is needed")
     if len(graph) > MOST_VERTICES:
         raise InputError(f"triangles are counted for up to {MOST_VERTICES:,} vertices, not {len(graph):,}")

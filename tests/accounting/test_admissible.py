@@ -73,7 +73,7 @@ def test_discrete_cauchy_is_pure(epsilon: float) -> None:
     noise = Admissible.cauchy(epsilon)
     assert noise.holds
     assert worst_ratio(noise) <= epsilon
-    assert worst_ratio(noise) >= epsilon * 0.7  # the constants are near what is needed
+    assert worst_ratio(noise) >= epsilon * 0.9  # the constants are near what is needed
 
 
 def test_a_discrete_cauchy_sums_to_one() -> None:
@@ -84,15 +84,16 @@ def test_a_discrete_cauchy_sums_to_one() -> None:
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
-def test_printed_constants_are_private_and_three_times_as_noisy(epsilon: float) -> None:
-    """F.1: a = b = epsilon / 6, noise 6 S / epsilon; ours have a third of that and about three times beta."""
+def test_printed_constants_are_private_and_four_times_as_noisy(epsilon: float) -> None:
+    """F.1: a = b = epsilon / 6, noise 6 S / epsilon; ours have 1 / 4.2 of that and about 4.2 times beta."""
     printed, ours = Admissible.printed_cauchy(epsilon), Admissible.cauchy(epsilon)
     assert printed.multiplier == 6 / epsilon
     if epsilon <= 2:
         assert printed.holds
-        assert worst_ratio(printed) <= epsilon / 2
-        assert ours.multiplier == pytest.approx(printed.multiplier / 3)
-        assert ours.beta == pytest.approx(3 * printed.beta, rel=1e-2)
+        assert worst_ratio(printed) <= epsilon / 4
+        assert ours.multiplier == pytest.approx(max(1, printed.multiplier / 18**0.5))
+    if epsilon <= 1:
+        assert ours.beta >= 4 * printed.beta
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
@@ -117,7 +118,7 @@ def test_discrete_gaussian_keeps_epsilon_and_delta(epsilon: float, delta: float)
     for d in (1, 2, 10):
         several = Admissible.gaussian(epsilon, delta, d)
         assert several.holds
-        assert several.beta >= epsilon / (4 * (d + math.log(2 / delta)))
+        assert several.beta >= 0.85 * epsilon / (4 * (d + math.log(2 / delta)))
 
 
 def test_gaussian_on_two_coordinates_by_summing_the_plane() -> None:

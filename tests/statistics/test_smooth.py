@@ -92,9 +92,7 @@ def test_divide_and_conquer_finds_what_all_pairs_have() -> None:
             return 0 if i < 1 else (int(table[i - 1]) * 16 if i <= len(table) else top)
 
         pairs = itertools.product(range(rank - 70, rank + 1), range(rank, rank + 70))
-        best = max(
-            (x(e) - x(i)) * math.exp(-beta * max(0, e - i - group) / group) for i, e in pairs
-        )
+        best = max((x(e) - x(i)) * math.exp(-beta * max(0, e - i - group) / group) for i, e in pairs)
         assert ordered.smooth(rank, beta, group) == pytest.approx(max(1.0, best), rel=1e-11)
 
 
