@@ -82,6 +82,8 @@ HOME = {
     "opendp": {"accounting.conversion", "privacy.noise", "verifier.tap"},
     "random": set(),
     "secrets": {
+        "privacy.noise",  # for a discrete Cauchy, which OpenDP does not have: exact, from the same entropy
+        "statistics.sample",  # a key by which rows go to blocks: any will do, but nobody may know it before
         "pipeline.release",
         "pipeline.result",
         "ledger.database",
@@ -214,10 +216,14 @@ INSIDERS = (
     "PrivateRows.answer",
     "PrivateRows.compare",
     "PrivateRows.public_total",
+    "PrivateRows.values",
+    "PrivateRows.judge",
+    "PrivateRows.blocks",
 )
 """What handles sealed contents: Sealed itself, the steps that seal them again, in another domain, with the
-counts of candidates, the answers to questions or the distances to public tables, and the one that tells the
-number of rows where it is public.
+counts of candidates, the answers to questions, the distances to public tables, as the values of a column, as
+scores of hypotheses or as a function's results on blocks, and the one that tells the number of rows where it is
+public.
 """
 DOORS = {("privacy.session", "Session._unseal"), ("privacy.session", "Session._unseal_again")}
 """Where sealed contents are given out: for a charge, or for a test that was charged when it began."""
@@ -227,6 +233,7 @@ OPENERS = {
     ("privacy.session", "Session.select"),
     ("privacy.session", "Session.measure"),
     ("privacy.residuals", "measure_residuals"),
+    ("privacy.smooth", "measure_smooth"),
     ("privacy.discover", "read_votes"),
     ("privacy.discover", "Reader.popular"),
     ("privacy.discover", "Reader.histogram"),
@@ -446,7 +453,7 @@ def _ways(name: str, node: ast.AST) -> Iterator[str]:
         if function == "session.encode" and name not in ("pipeline.release", "mechanisms.learn"):
             yield "encodes another table"
         draws = function.endswith(
-            (".noise.add", ".noise.select", ".noise.threshold", ".noise.begin", ".noise.exceeds")
+            (".noise.add", ".noise.select", ".noise.threshold", ".noise.begin", ".noise.exceeds", ".noise.spread")
         )
         if draws and not name.startswith("privacy."):
             yield "draws noise"
@@ -742,10 +749,11 @@ def test_a_profile_shows_nothing() -> None:
 
 def test_fake_and_real_adapters_have_the_same_methods() -> None:
     """The fake stands for the protocol: a method it lacked would go untested."""
-    from factored_mwem.privacy.noise import Noise, OpenDPNoise, SparseVectorNoise
+    from factored_mwem.privacy.noise import Noise, OpenDPNoise, SmoothNoise, SparseVectorNoise
 
-    methods = {name for kind in (Noise, SparseVectorNoise) for name in vars(kind) if not name.startswith("_")}
-    assert methods == {"select", "add", "threshold", "begin", "exceeds"}
+    kinds = (Noise, SparseVectorNoise, SmoothNoise)
+    methods = {name for kind in kinds for name in vars(kind) if not name.startswith("_")}
+    assert methods == {"select", "add", "threshold", "begin", "exceeds", "spread"}
     for adapter in (FakeNoise, OpenDPNoise):
         assert methods <= set(dir(adapter))
         assert {n for n in vars(adapter) if not n.startswith("_")} - methods <= {"CHUNK", "scales"}

@@ -95,9 +95,8 @@ class Admissible:
         """Noise of 2 S / epsilon; beta is about epsilon / (2 ln(1 / delta))."""
         _check(epsilon, delta)
         multiplier = max(1.0, 2 / epsilon) * UP
-        e2 = (epsilon - 1 / multiplier) / UP
-        beta = _largest(lambda b: b <= e2 and laplace_tail(b, e2) <= delta, e2)
-        return cls._made(Shape.LAPLACE, multiplier, beta - SLACK, epsilon, delta, 1)
+        beta = _largest(lambda b: laplace_loss(multiplier, b + SLACK, delta) <= epsilon, epsilon)
+        return cls._made(Shape.LAPLACE, multiplier, beta, epsilon, delta, 1)
 
     @classmethod
     def gaussian(cls, epsilon: float, delta: float, dimensions: int = 1) -> Admissible:
@@ -131,12 +130,29 @@ class Admissible:
         if self.shape is Shape.CAUCHY:
             return cauchy_loss(m, beta, d) <= self.epsilon
         if self.shape is Shape.LAPLACE:
-            e2 = self.epsilon - 1 / m
-            return d == 1 and beta <= e2 and laplace_tail(beta, e2) <= self.delta
+            return d == 1 and laplace_loss(m, beta, self.delta) <= self.epsilon
         half = self.epsilon / 2
         d1 = Fraction(self.delta / 2 * math.exp(-half))
         moved = epsilon_of(Fraction(1 / (2 * m * m)) * Fraction(1 + 2**-40), d1) <= half
         return moved and d * beta <= half and gaussian_tail(beta, half, d) <= self.delta / 2
+
+
+def loss_of(shape: Shape, multiplier: float, beta: float, delta: float) -> float:
+    """The epsilon of noise on one number, at `delta`, rounded up; infinite for constants that promise nothing."""
+    if not (multiplier >= 1 and 0 < beta < 100):
+        return math.inf
+    if shape is Shape.CAUCHY:
+        return cauchy_loss(multiplier, beta + SLACK)
+    return laplace_loss(multiplier, beta + SLACK, delta) if shape is Shape.LAPLACE else math.inf
+
+
+def laplace_loss(multiplier: float, beta: float, delta: float) -> float:
+    """The epsilon of a discrete Laplace at `delta`, rounded up: 1 / m + e2, with d2 = delta; see the top."""
+    if not 0 < delta < 1:
+        return math.inf
+    reach = math.log(2 / (1 + math.exp(-1)) / delta)
+    second = max(beta, reach * math.expm1(beta) - beta / math.sinh(1.0))
+    return (1 / multiplier + second) * (1 + 1e-12)
 
 
 def cauchy_loss(multiplier: float, beta: float, dimensions: int = 1) -> float:
@@ -148,12 +164,6 @@ def cauchy_loss(multiplier: float, beta: float, dimensions: int = 1) -> float:
     place = 1 / (2 * multiplier**2)  # cosh(h) - 1, without its cancellation
     more = max(place, 2 * math.sinh(beta / 2) ** 2 + place * math.exp(-beta))
     return 2 * math.asinh(math.sqrt(more / 2)) * wobble * (1 + 1e-12)
-
-
-def laplace_tail(beta: float, epsilon: float) -> float:
-    """The delta of a change of the scale's logarithm by `beta` at `epsilon`; see the top."""
-    reach = (epsilon + beta / math.sinh(1.0)) / math.expm1(beta)
-    return 2 / (1 + math.exp(-1)) * math.exp(-reach) * (1 + 1e-12)
 
 
 def gaussian_tail(beta: float, epsilon: float, dimensions: int) -> float:
