@@ -221,9 +221,9 @@ INSIDERS = (
     "PrivateRows.blocks",
 )
 """What handles sealed contents: Sealed itself, the steps that seal them again, in another domain, with the
-counts of candidates, the answers to questions, the distances to public tables, as the values of a column, as
-scores of hypotheses or as a function's results on blocks, and the one that tells the number of rows where it is
-public.
+counts of candidates, the answers to questions, the distances to public tables, as the values of a column,
+as scores of hypotheses or as a function's results on blocks, and the one that tells the number of rows
+where it is public.
 """
 DOORS = {("privacy.session", "Session._unseal"), ("privacy.session", "Session._unseal_again")}
 """Where sealed contents are given out: for a charge, or for a test that was charged when it began."""
@@ -453,7 +453,14 @@ def _ways(name: str, node: ast.AST) -> Iterator[str]:
         if function == "session.encode" and name not in ("pipeline.release", "mechanisms.learn"):
             yield "encodes another table"
         draws = function.endswith(
-            (".noise.add", ".noise.select", ".noise.threshold", ".noise.begin", ".noise.exceeds", ".noise.spread")
+            (
+                ".noise.add",
+                ".noise.select",
+                ".noise.threshold",
+                ".noise.begin",
+                ".noise.exceeds",
+                ".noise.spread",
+            )
         )
         if draws and not name.startswith("privacy."):
             yield "draws noise"

@@ -63,9 +63,7 @@ TESTED = Fraction(5, 4)
 """
 
 
-def price(
-    mechanism: Mechanism, *, scale: float, sensitivity: int, delta: Fraction = Fraction(0)
-) -> Fraction:
+def price(mechanism: Mechanism, *, scale: float, sensitivity: int, delta: Fraction = Fraction(0)) -> Fraction:
     """Cost of noise of `scale`, rounded up: rho, or epsilon for Laplace and permute-and-flip.
 
     `sensitivity` is the squared L2 norm for the Gaussian kinds, the L1 norm for Laplace, the largest change

@@ -11,22 +11,23 @@ P_{f, s}(E) <= e^e2 P_{f, s'}(E) + d2 and P_{f, s'}(E) <= e^e1 P_{f', s'}(E) + d
 d2 + e^e2 d1; at scale s' the move is D <= S(x') = s' / m.
 
 Cauchy. P_s(z) = (s tanh(pi s) / pi) / (s^2 + z^2), because the sum of 1 / (s^2 + z^2) over all integers is
-(pi / s) coth(pi s). Pure. With z = s tan(phi), the logarithm of P changes by -cos(2 phi) d ln s + sin(2 phi) dz / s
-and, from the tanh, by u / sinh(u) d ln s with u = 2 pi s. The first two are at most the length of (dz, ds) in the
-hyperbolic half plane, so between (f(x), s) and (f(x'), s') they add up to at most the distance h there, cosh h =
-1 + (D^2 + (s - s')^2) / (2 s s') <= cosh b + e^{-|b|} / (2 m^2), as D <= min(s, s') / m; that is convex in |b|,
-so greatest at 0 or beta. On the shortest way s is never below both ends, where it is at least m, and its
-logarithm moves by no more than h. So epsilon = (1 + u / sinh(u)) h with u = 2 pi m.
+(pi / s) coth(pi s). Pure. With z = s tan(phi), the logarithm of P changes by -cos(2 phi) d ln s + sin(2
+phi) dz / s and, from the tanh, by u / sinh(u) d ln s with u = 2 pi s. The first two are at most the length
+of (dz, ds) in the hyperbolic half plane, so between (f(x), s) and (f(x'), s') they add up to at most the
+distance h there, cosh h = 1 + (D^2 + (s - s')^2) / (2 s s') <= cosh b + e^{-|b|} / (2 m^2), as D <= min(s,
+s') / m; that is convex in |b|, so greatest at 0 or beta. On the shortest way s is never below both ends,
+where it is at least m, and its logarithm moves by no more than h. So epsilon = (1 + u / sinh(u)) h with u =
+2 pi m.
   The printed constants, m = 6 / epsilon and beta = epsilon / 6, are those of a whole family of densities: for
   this one about m = 1.42 / epsilon and beta = .7 epsilon are as private.
   Of d > 1 independent coordinates, D in L1 norm: at most 1 / m for the place and d beta for the scale.
 
 Laplace. P_t(z) = tanh(1 / (2 t)) e^{-|z| / t}, (epsilon, delta).
-  Place: D / t <= 1 / m = e1. Scale: d ln P / d ln t = |z| / t - g(t), g(t) = (1 / t) / sinh(1 / t) <= 1, which
-  rises with t. To a larger scale the loss is at most b <= beta, so beta <= e2. To a smaller, t = t' e^b, it
-  is at most (|z| / t)(e^b - 1) - b g(1). That is above e2 for |z| / t > (e2 + b g(1)) / (e^b - 1) alone, which
-  falls with b; so d2 is at most P(|z| > w t), w = (e2 + beta g(1)) / (e^beta - 1), and P(|z| >= j) =
-  2 e^{-j / t} / (1 + e^{-1 / t}) <= 2 e^{-w} / (1 + e^{-1}).
+  Place: D / t <= 1 / m = e1. Scale: d ln P / d ln t = |z| / t - g(t), g(t) = (1 / t) / sinh(1 / t) <= 1,
+  which rises with t. To a larger scale the loss is at most b <= beta, so beta <= e2. To a smaller, t = t'
+  e^b, it is at most (|z| / t)(e^b - 1) - b g(1). That is above e2 for |z| / t > (e2 + b g(1)) / (e^b - 1)
+  alone, which falls with b; so d2 is at most P(|z| > w t), w = (e2 + beta g(1)) / (e^beta - 1), and P(|z|
+  >= j) = 2 e^{-j / t} / (1 + e^{-1 / t}) <= 2 e^{-w} / (1 + e^{-1}).
 
 Gaussian. P(z) = e^{-|z|^2 / (2 s^2)} / theta(s)^d on d coordinates, D in L2 norm, (epsilon, delta).
   Place: 1 / (2 m^2)-zCDP (Canonne, Kamath, Steinke 2020), so (e1, d1) by the conversion of conversion.py.
@@ -36,8 +37,8 @@ Gaussian. P(z) = e^{-|z|^2 / (2 s^2)} / theta(s)^d on d coordinates, D in L2 nor
   theta(s / sqrt(1 - 2 l)) <= theta(s) / sqrt(1 - 2 l), Chernoff's bound for chi-square holds: d2 =
   (r / d)^{d / 2} e^{(d - r) / 2} for r > d.
 
-Rounding. S is computed in floats and rounded up by at most one part in 2^40, and the scale up to a whole 2^-30;
-so the scale's logarithm may move by SLACK more than beta, which is charged.
+Rounding. S is computed in floats and rounded up by at most one part in 2^40, and the scale up to a whole
+2^-30; so the scale's logarithm may move by SLACK more than beta, which is charged.
 """
 
 from __future__ import annotations
@@ -138,7 +139,9 @@ class Admissible:
 
 
 def loss_of(shape: Shape, multiplier: float, beta: float, delta: float) -> float:
-    """The epsilon of noise on one number, at `delta`, rounded up; infinite for constants that promise nothing."""
+    """The epsilon of noise on one number, at `delta`, rounded up; infinite for constants that promise
+    nothing.
+    """
     if not (multiplier >= 1 and 0 < beta < 100):
         return math.inf
     if shape is Shape.CAUCHY:
@@ -174,7 +177,9 @@ def gaussian_tail(beta: float, epsilon: float, dimensions: int) -> float:
 
 
 def _largest(holds: Callable[[float], bool], most: float) -> float:
-    """The largest beta up to `most` for which a bound that falls with it holds, to one part in 2^40; 0: none."""
+    """The largest beta up to `most` for which a bound that falls with it holds, to one part in 2^40; 0:
+    none.
+    """
     if holds(most):
         return most
     low, high = 0.0, most

@@ -1,9 +1,10 @@
 """The values of one private column, on a public grid: what statistics of it are made of.
 
-A row without a readable value counts for nothing. Cells of the grid are 0..C - 1. Of sums, a value counts as
-2 c - (C - 1), so that it is at most C - 1 either way, whatever the bounds; of sums of squares, as twice the
-square of that less (C - 1)^2, at most (C - 1)^2 either way. So one person's k rows move a count by at most k, a
-sum by at most k (C - 1), and twice that where they are exchanged for another's; a sum of squares alike.
+A row without a readable value counts for nothing. Cells of the grid are 0..C - 1. Of sums, a value counts
+as 2 c - (C - 1), so that it is at most C - 1 either way, whatever the bounds; of sums of squares, as twice
+the square of that less (C - 1)^2, at most (C - 1)^2 either way. So one person's k rows move a count by at
+most k, a sum by at most k (C - 1), and twice that where they are exchanged for another's; a sum of squares
+alike.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ GRAINS = 2**20
 MOST_CELLS = 2**16
 """Of the grid: sums of squares of 2^30 rows stay below 2^62."""
 What = tuple[str, int]
-"""("count" | "sum" | "squares", 0) to be measured; ("rank" | "rank from the top", r) for smooth sensitivity."""
+"""("count" | "sum" | "squares", 0) to be measured; ("rank" | "rank from the top", r) for smooth
+sensitivity.
+"""
 
 
 class Values(Private):
@@ -80,4 +83,3 @@ class PrivateColumn(Sealed):
             "squares": unit.of_parity * last**2,
         }[what[0]]
         return most**2 if composition is Composition.ZCDP else most
-

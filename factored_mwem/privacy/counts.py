@@ -32,7 +32,9 @@ from factored_mwem.workload.candidates import Candidates
 from factored_mwem.workload.queries.base import Questions
 
 if TYPE_CHECKING:
+    from factored_mwem.privacy.blocks import OnBlocks, PrivateResults
     from factored_mwem.privacy.column import PrivateColumn
+    from factored_mwem.privacy.hypotheses import PrivateScores
 
 SCORE_CUTOFF = 2.0**40
 """A model's total and a penalty are cut off here before they become scores: beyond 2^42 they would overflow,
@@ -337,6 +339,20 @@ class PrivateRows(Sealed):
         from factored_mwem.privacy.column import PrivateColumn  # which is made of what is here
 
         return PrivateColumn(self._contents, self.names[0], cells)
+
+    def judge(self, predictions: np.ndarray, unit: Unit) -> PrivateScores:
+        """How many rows each hypothesis is right about, still sealed: `predictions: int64[hypothesis,
+        cell]` are codes of the last attribute, for every cell of the others. One pass.
+        """
+        from factored_mwem.privacy.hypotheses import PrivateScores
+
+        return PrivateScores(self._contents, self.names, predictions, unit)
+
+    def blocks(self, task: OnBlocks) -> PrivateResults:
+        """What a function says to blocks of rows, still sealed. Runs it."""
+        from factored_mwem.privacy.blocks import PrivateResults
+
+        return PrivateResults(self._contents, self.names, task)
 
     def public_total(self, unit: Unit) -> int | None:
         """The number of rows where all neighbouring tables share it; else None."""

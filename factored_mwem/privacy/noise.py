@@ -177,7 +177,8 @@ def spread_scale(bound: float, scale: float) -> Fraction:
 
 
 def discrete_cauchy(scale: Fraction) -> int:
-    """A whole number z with probability proportional to 1 / (scale^2 + z^2), exactly, for a scale of at least 1.
+    """A whole number z with probability proportional to 1 / (scale^2 + z^2), exactly, for a scale of at
+    least 1.
 
     |z| is proposed uniformly below c = ceil(scale), with probability 1/2, or in one of the octaves
     [2^i c, 2^(i+1) c), with probability 2^-(i+2): so z has 1 / (2 c) or 1 / (4 c 4^i). It is kept with

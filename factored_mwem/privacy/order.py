@@ -1,18 +1,19 @@
 """Order statistics of private values and their smooth sensitivity, exactly, on an integer grid.
 
-A statistic is the value at a public rank r of the sorted values, which are padded with 0 below rank 1 and with
-`top` above the last: x_r. That is the median, every quantile, the minimum (r = 1) and, of top - x, the maximum.
+A statistic is the value at a public rank r of the sorted values, which are padded with 0 below rank 1 and
+with `top` above the last: x_r. That is the median, every quantile, the minimum (r = 1) and, of top - x, the
+maximum.
 
 Neighbours. A row more is a value in place of one of the padding's, a row less the reverse, and so is a value
 that becomes unreadable. So one person's g rows, added, removed or replaced, are at most g replacements in the
 padded sequence: one bound serves both relations of `accounting/unit.py`.
 
-Smooth sensitivity. After w replacements x_r can be any value from x_{r-w} to x_{r+w}, and if two tables are j g
-and (j + 1) g replacements away, their statistics are at most x_e - x_i apart with i <= r <= e and
-e - i = (j + 1) g, which is reached (Nissim, Raskhodnikova, Smith 2007, Claim 3.3, for g = 1). So
-S = max over i <= r <= e of (x_e - x_i) exp(-beta max(0, e - i - g) / g). For g = 1 this is the smooth
-sensitivity itself. For g > 1 it is at least that, and smooth: a gap of a neighbour's is inside one that is g
-wider here, and costs at most one more step.
+Smooth sensitivity. After w replacements x_r can be any value from x_{r-w} to x_{r+w}, and if two tables are
+j g and (j + 1) g replacements away, their statistics are at most x_e - x_i apart with i <= r <= e and e - i
+= (j + 1) g, which is reached (Nissim, Raskhodnikova, Smith 2007, Claim 3.3, for g = 1). So S = max over i
+<= r <= e of (x_e - x_i) exp(-beta max(0, e - i - g) / g). For g = 1 this is the smooth sensitivity itself.
+For g > 1 it is at least that, and smooth: a gap of a neighbour's is inside one that is g wider here, and
+costs at most one more step.
 
 At least 1 unit is told, which is smooth, too. So what is more than ln(top) / beta steps away, and would count
 for less than 1, is not looked at.
@@ -32,8 +33,8 @@ UP = 1 + 2.0**-40
 
 
 class Ordered:
-    """Values as counts: `counts: int64[cell]`, rows of each cell; cell c is worth c * `unit`. The last cell is
-    the top.
+    """Values as counts: `counts: int64[cell]`, rows of each cell; cell c is worth c * `unit`. The last cell
+    is the top.
     """
 
     __slots__ = ("_ends", "top", "unit")

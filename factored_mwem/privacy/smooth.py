@@ -34,7 +34,9 @@ class Smooth(Protocol):
 
 
 def constants(shape: Shape, cost: Fraction, delta: Fraction) -> Admissible:
-    """Multiplier and beta that `cost` (epsilon) and `delta` pay for: public facts. InputError for too little."""
+    """Multiplier and beta that `cost` (epsilon) and `delta` pay for: public facts. InputError for too
+    little.
+    """
     if shape is Shape.CAUCHY:
         return Admissible.cauchy(float_down(cost))
     return Admissible.laplace(float_down(cost), float_down(delta))
@@ -61,6 +63,4 @@ def measure_smooth(
     charge = Charge("measure", SMOOTH[shape], subject, noise.multiplier, beta, delta)
     contents: Smooth = session._unseal(sealed, charge)
     bound = contents.smooth(what, beta / BETA_GRID, session.unit.contributions)
-    return for_smooth(session.noise).spread(
-        contents.value(what), bound, shape=shape, scale=noise.multiplier
-    )
+    return for_smooth(session.noise).spread(contents.value(what), bound, shape=shape, scale=noise.multiplier)

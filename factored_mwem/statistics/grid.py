@@ -24,7 +24,9 @@ class Grid:
         numbers = (lower, upper) if step is None else (lower, upper, step)
         for number in numbers:
             if isinstance(number, bool) or not isinstance(number, int | float) or not abs(number) < 1e15:
-                raise InputError("lower, upper and grid must be numbers below 1e15, such as lower=0, upper=120")
+                raise InputError(
+                    "lower, upper and grid must be numbers below 1e15, such as lower=0, upper=120"
+                )
         lower, upper = float(lower), float(upper)
         span = upper - lower
         if not span > 0:
@@ -36,7 +38,9 @@ class Grid:
         if steps < 1 or not math.isclose(steps * step, span, rel_tol=1e-9):
             raise InputError(f"grid={step:g} does not divide upper - lower = {span:g}; choose one that does")
         if steps >= MOST_CELLS:
-            raise InputError(f"grid={step:g} makes {steps + 1:,} values; at most {MOST_CELLS:,} are told apart")
+            raise InputError(
+                f"grid={step:g} makes {steps + 1:,} values; at most {MOST_CELLS:,} are told apart"
+            )
         return cls(lower, upper, steps + 1)
 
     @property

@@ -71,7 +71,9 @@ def _noise(what: str, noise: Any, delta: float) -> Shape | None:
         return None
     shape = noise if noise is not None else (Shape.LAPLACE if delta else Shape.CAUCHY)
     if shape not in (Shape.CAUCHY, Shape.LAPLACE):
-        raise InputError(f"noise={shown(noise)}: must be cauchy, which is pure, or laplace, which needs a delta")
+        raise InputError(
+            f"noise={shown(noise)}: must be cauchy, which is pure, or laplace, which needs a delta"
+        )
     if (shape == Shape.LAPLACE) != (delta > 0):
         need = "needs a delta, such as 1e-9" if shape == Shape.LAPLACE else "is pure; leave out delta"
         raise InputError(f"noise={shape}: {need}")

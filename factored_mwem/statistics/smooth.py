@@ -1,9 +1,9 @@
 """Smooth sensitivity: local sensitivities at every distance, exactly, and what noise they call for.
 
 Pure functions of numbers that the caller holds: NOT PRIVATE by themselves. A^(k) is the largest local
-sensitivity among inputs that differ from this one in at most k rows (weights, edges); the smooth sensitivity is
-max over k of e^{-beta k} A^(k), the least beta-smooth bound that there is. Source: Nissim, Raskhodnikova, Smith
-2007 (STOC), section 3; what one row may do is said at each.
+sensitivity among inputs that differ from this one in at most k rows (weights, edges); the smooth
+sensitivity is max over k of e^{-beta k} A^(k), the least beta-smooth bound that there is. Source: Nissim,
+Raskhodnikova, Smith 2007 (STOC), section 3; what one row may do is said at each.
 """
 
 from __future__ import annotations

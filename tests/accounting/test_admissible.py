@@ -1,4 +1,6 @@
-"""Admissible noise: the stated constants against the densities themselves, and planted bugs that they catch."""
+"""Admissible noise: the stated constants against the densities themselves, and planted bugs that they
+catch.
+"""
 
 from __future__ import annotations
 

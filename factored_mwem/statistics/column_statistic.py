@@ -1,7 +1,7 @@
 """A single statistic of a private table, under differential privacy, on one screen.
 
-Median, quantiles, minimum and maximum by smooth sensitivity; count, mean and variance by global sensitivity. The
-source of both: Nissim, Raskhodnikova, Smith 2007, and Dwork, McSherry, Nissim, Smith 2006.
+Median, quantiles, minimum and maximum by smooth sensitivity; count, mean and variance by global
+sensitivity. The source of both: Nissim, Raskhodnikova, Smith 2007, and Dwork, McSherry, Nissim, Smith 2006.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from typing import Any, Literal
 
 from factored_mwem.accounting.conversion import float_down
 from factored_mwem.accounting.unit import Neighbours
+from factored_mwem.backends.source import Source
 from factored_mwem.errors import InputError
 from factored_mwem.ledger.run import Booking
-from factored_mwem.pipeline.assumptions import assumptions_of
+from factored_mwem.pipeline.assumptions import Assumption, assumptions_of
 from factored_mwem.pipeline.statement import Statement, statement_of
 from factored_mwem.pipeline.task import Opened, Task, opened
 from factored_mwem.policy import Policy
-from factored_mwem.privacy.column import GRAINS, PrivateColumn
+from factored_mwem.privacy.column import PrivateColumn
 from factored_mwem.privacy.noise import Noise
 from factored_mwem.privacy.session import Session
 from factored_mwem.privacy.smooth import measure_smooth
@@ -39,8 +40,9 @@ SURE = 0.95
 class Statistic:
     """What is released: all of it may be published.
 
-    `error`: half of an interval that holds the true value (of the values on the grid) with probability `SURE`
-    at least, as far as noise goes; None where the noise depends on the table, which says nothing about itself.
+    `error`: half of an interval that holds the true value (of the values on the grid) with probability
+    `SURE` at least, as far as noise goes; None where the noise depends on the table, which says nothing
+    about itself.
     """
 
     value: float
@@ -86,13 +88,15 @@ def statistic(
     dataset: str | None = None,
     run_id: str | None = None,
 ) -> Statistic:
-    """One statistic of a column of numbers; values are brought to within `lower` and `upper`, which are public.
+    """One statistic of a column of numbers; values are brought to within `lower` and `upper`, which are
+    public.
 
-    `what`: count (of rows with a value), mean, variance, median, quantile (the share `at`), min or max. `grid`:
-    the step between values that are told apart. `noise` of the last four: cauchy, for pure epsilon, or laplace,
-    which needs a delta. `rows`: the number of rows with a value, where that is public; else a quarter of epsilon
-    measures it, for all but count, min and max. `complete`: every row counts as having a value. Whom it protects
-    and where it is entered: as of `release`. Raises InputError or BudgetExceeded before anything is spent.
+    `what`: count (of rows with a value), mean, variance, median, quantile (the share `at`), min or max.
+    `grid`: the step between values that are told apart. `noise` of the last four: cauchy, for pure epsilon,
+    or laplace, which needs a delta. `rows`: the number of rows with a value, where that is public; else a
+    quarter of epsilon measures it, for all but count, min and max. `complete`: every row counts as having a
+    value. Whom it protects and where it is entered: as of `release`. Raises InputError or BudgetExceeded
+    before anything is spent.
 
     >>> import pyarrow as pa
     >>> from factored_mwem.statistics import statistic
@@ -124,13 +128,14 @@ def ask(
     task = Task("statistic", policy, question.settings, request.private.fingerprint, events=policy.delta > 0)
     with opened(task, booking, noise=noise) as run:
         assert request.declared is not None
-        source = request.private
-        if policy.privacy_id is not None:
-            source = source.bounded(policy.privacy_id, policy.contributions)
-        session = run.session.encode(request.declared, source)  # ---- private from here ...
-        value, error = _answer(session, session.rows.values(question.grid.cells), question)  # ---- ... to here
+        session = run.session.encode(request.declared, bounded(request))  # ---- private from here ...
+        value, error = _answer(
+            session, session.rows.values(question.grid.cells), question
+        )  # ---- ... to here
         run.drawn()
-        made = Statistic(value, error, question, _statement(task, run, request))
+        told = trusted(policy, request, run)
+        statement = statement_of(task, run, unit=unit_of(policy), assumptions=told)
+        made = Statistic(value, error, question, statement)
         run.run.finish()
     return made
 
@@ -140,17 +145,19 @@ def check_numbers(request: Request, column: str) -> None:
     request.private.check_column(column)
     kind = value_type(request.private.schema.field(column).type)
     if not (is_number(kind) or is_text(kind)):
-        raise InputError(f"column {column!r} is {kind}; statistics are of numbers, or of text that holds some")
+        raise InputError(
+            f"column {column!r} is {kind}; statistics are of numbers, or of text that holds some"
+        )
 
 
 def _answer(session: Session, column: PrivateColumn, question: Question) -> tuple[float, float | None]:
-    grid, what, left = question.grid, question.what, session.left
+    what, left = question.what, session.left
     rows = session.public_total if question.complete and question.rows is None else question.rows
     if what == "count":
         if rows is not None:  # all neighbours share it
             return float(rows), 0.0
         counted = session.measure(column, ("count", 0), cost=left)
-        return float(counted.noisy[0]), counted.scale.value * math.log(1 / (1 - SURE))
+        return float(counted.noisy[0]), reach(counted.scale.value, 1 - SURE)
     if what in RANKED:
         return _ranked(session, column, question, rows), None
     return _moments(session, column, question, rows)
@@ -158,6 +165,13 @@ def _answer(session: Session, column: PrivateColumn, question: Question) -> tupl
 
 def _count(session: Session, column: PrivateColumn) -> int:
     return max(1, int(session.measure(column, ("count", 0), cost=session.left * COUNT_SHARE).noisy[0]))
+
+
+def reach(scale: float, wrong: float) -> float:
+    """What discrete Laplace noise exceeds with a probability of at most `wrong`: P(|z| >= j) = 2 e^{-j / b}
+    / (1 + e^{-1 / b}) is at most e^{-(j - 1) / b}.
+    """
+    return scale * math.log(1 / wrong) + 1
 
 
 def _ranked(session: Session, column: PrivateColumn, question: Question, rows: int | None) -> float:
@@ -179,21 +193,22 @@ def _moments(
 ) -> tuple[float, float | None]:
     """Mean or variance: noisy sums over the number of rows, in half steps of the grid from its middle.
 
-    The error of a mean s / n with |s| <= last n is at most (e_s + |s / n| e_n) / (n - e_n) where both sums are
-    off by at most e_s and e_n; each is so with half of what may go wrong. The variance has no such bound here.
+    The error of a mean s / n with |s| <= last n is at most (e_s + |s / n| e_n) / (n - e_n) where both sums
+    are off by at most e_s and e_n; each is so with half of what may go wrong. The variance has no such
+    bound here.
     """
     grid, last = question.grid, question.grid.cells - 1
-    spread = math.log(2 / (1 - SURE))
+    wrong = (1 - SURE) / 2
     n, off = rows, 0.0
     if n is None:
         counted = session.measure(column, ("count", 0), cost=session.left * COUNT_SHARE)
-        n, off = max(1, int(counted.noisy[0])), counted.scale.value * spread
+        n, off = max(1, int(counted.noisy[0])), reach(counted.scale.value, wrong)
     cost = session.left / (2 if question.what == "variance" else 1)
     summed = session.measure(column, ("sum", 0), cost=cost)
     mean = min(max(int(summed.noisy[0]) / n, -last), last)
     half = grid.step / 2
     if question.what == "mean":
-        error = (summed.scale.value * spread + abs(mean) * off) / (n - off) if n > off else math.inf
+        error = (reach(summed.scale.value, wrong) + abs(mean) * off) / (n - off) if n > off else math.inf
         value = grid.lower + (grid.upper - grid.lower) / 2 + mean * half
         return value, min(error * half, grid.upper - grid.lower)
     squares = session.measure(column, ("squares", 0), cost=session.left)
@@ -201,16 +216,23 @@ def _moments(
     return min(max(second - mean**2, 0.0), float(last**2)) * half**2, None
 
 
-def _statement(task: Task, run: Opened, request: Request) -> Statement:
-    policy = task.policy
+def unit_of(policy: Policy) -> str:
+    """What two neighbouring tables differ in."""
     who = f"one person with at most {policy.contributions} row{'s' * (policy.contributions > 1)}"
-    change = "added or removed" if policy.neighbours is Neighbours.ADD_REMOVE else "exchanged for another"
+    return f"{who} {'added or removed' if policy.neighbours == 'add-remove' else 'exchanged for another'}"
+
+
+def trusted(policy: Policy, request: Request, run: Opened) -> list[Assumption]:
+    """What the promise rests on: that of a release under a declared domain."""
     form, cluster = request.private.form, request.private.cluster
     found = assumptions_of(policy, form, learnt=False, ledger=run.run.has_books, cluster=cluster)
     fields = (getattr(found, name) for name in type(found).model_fields)
-    return statement_of(
-        task, run, unit=f"{who} {change}", assumptions=[one for one in fields if one is not None]
-    )
+    return [one for one in fields if one is not None]
 
 
-__all__ = ["GRAINS", "Statistic", "ask", "statistic"]
+def bounded(request: Request) -> Source:
+    """The private table with at most `contributions` rows of each person. Reads rows."""
+    policy = request.policy
+    if policy.privacy_id is None:
+        return request.private
+    return request.private.bounded(policy.privacy_id, policy.contributions)
