@@ -380,6 +380,7 @@ WHO_SAYS = {
         "mechanisms.plan",
         "pipeline.release",
         "pipeline.learn_domain",
+        "statistics.rows",
     },
     "bound_contributions": {"tables.contributions", "backends.source"},
     "OpenDPNoise": {
@@ -394,6 +395,7 @@ WHO_SAYS = {
         "privacy.session",
         "mechanisms.total",
         "mechanisms.certify",
+        "statistics.column_statistic",
         "answers.evidence",  # a field of what was published, no reading
         "answers.looks",
         "answers.refits",
@@ -403,11 +405,17 @@ WHO_SAYS = {
         "privacy.counts",
         "privacy.distances",
         "privacy.residuals",
+        "privacy.column",
+        "privacy.hypotheses",
+        "privacy.blocks",
         "pipeline.binned_errors",
         "verifier.sheet",
         "verifier.typed_sheet",
     },
     "TrueAnswers": {"privacy.counts"},
+    "ColumnValues": {"privacy.column"},
+    "HypothesisScores": {"privacy.hypotheses"},
+    "BlockResults": {"privacy.blocks"},
 }
 """Names that lead to rows, exact answers or noise, and the modules that may say them."""
 NO_WAY_ROUND = {"__getstate__", "__dict__", "__getattribute__", "get_referents", "attrgetter", "f_locals"}
@@ -415,6 +423,8 @@ GETATTR = ("workload.workload",)
 """Where a workload's kinds are asked for by their keys."""
 BEGINS = ("pipeline.release", "pipeline.learn_domain", "pipeline.task", "accounting.accountant")
 """Where an accountant and a session begin; a part of an accountant is one that may spend less."""
+ENCODES = ("pipeline.release", "mechanisms.learn", "statistics.rows")
+"""Where a session is given the rows of a table."""
 AUDITED = ("mechanisms.", "model.", "privacy.", "workload.", "pipeline.describe")
 
 
@@ -450,7 +460,7 @@ def _ways(name: str, node: ast.AST) -> Iterator[str]:
         parts = function.endswith("replace") and named & {"noise", "unit", "accountant", "_rows"}
         if parts and name != "privacy.session":
             yield "changes a part of a session"
-        if function == "session.encode" and name not in ("pipeline.release", "mechanisms.learn"):
+        if function.endswith("session.encode") and name not in ENCODES:
             yield "encodes another table"
         draws = function.endswith(
             (
@@ -460,6 +470,7 @@ def _ways(name: str, node: ast.AST) -> Iterator[str]:
                 ".noise.begin",
                 ".noise.exceeds",
                 ".noise.spread",
+                ".noise).spread",
             )
         )
         if draws and not name.startswith("privacy."):
@@ -484,7 +495,7 @@ def one_draw(found: Sources) -> list[str]:
 def _unlike_an_opener(function: ast.AST) -> Iterator[str]:
     calls = [n for n in ast.walk(function) if isinstance(n, ast.Call)]
     read = [c for c in calls if ast.unparse(c.func).endswith("._unseal")]
-    drawn = [c for c in calls if ast.unparse(c.func).split(".")[-2:-1] == ["noise"]]
+    drawn = [c for c in calls if ast.unparse(c.func).split(".")[-2:-1] in (["noise"], ["noise)"])]
     charged = [ast.unparse(c.args[3]) for c in calls if ast.unparse(c.func) == "Charge"]
     scales = [ast.unparse(k.value) for c in drawn for k in c.keywords if k.arg == "scale"]
     if len(read) != 1 or len(drawn) != 1 or charged != scales:
@@ -580,6 +591,17 @@ OPENER = (
 )
 """An opener that does something else once it has read."""
 PLANTED = [
+    ("no_way_round", "statistics.sample", "def f(run, domain, t):\n    return run.session.encode(domain, t)"),
+    ("no_way_round", "statistics.grid", "def f(rows):\n    return ColumnValues(rows, 3).value(('rank', 1))"),
+    ("no_way_round", "statistics.grid", "def f(s, v):\n    return for_smooth(s.noise).spread(v, 1.0)"),
+    (
+        "one_draw",
+        "privacy.smooth",
+        "def measure_smooth(session, sealed, what, noise):\n"
+        "    charge = Charge('measure', kind, subject, noise.multiplier, beta, delta)\n"
+        "    contents = session._unseal(sealed, charge)\n"
+        "    return for_smooth(session.noise).spread(contents.value(what), 1.0, scale=noise.multiplier / 2)",
+    ),
     ("at_home", "mechanisms.mwem", "from numba import njit"),
     ("at_home", "pipeline.release", "import opendp.prelude as dp"),
     ("at_home", "privacy.noise", "import random"),

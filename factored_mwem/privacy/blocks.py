@@ -79,7 +79,7 @@ class OnBlocks:
         return np.rint(np.where(np.isfinite(found), share, 0.5) * last).astype(np.int64)
 
 
-class Results(Private):
+class BlockResults(Private):
     """What PrivateResults reveals: `_said: int64[block, dimension]`."""
 
     __slots__ = ("_last", "_said")
@@ -147,7 +147,7 @@ class PrivateResults(Sealed):
             task.said(np.stack([column[order[a:b]] for column in columns], axis=1))
             for a, b in itertools.pairwise(ends.tolist())
         ]
-        super().__init__(Results(np.array(said, dtype=np.int64), task.cells))
+        super().__init__(BlockResults(np.array(said, dtype=np.int64), task.cells))
         self.names, self.blocks = tuple(names), task.blocks
         self.cells, self.dimensions = task.cells, task.dimensions
 

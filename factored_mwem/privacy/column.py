@@ -27,7 +27,7 @@ sensitivity.
 """
 
 
-class Values(Private):
+class ColumnValues(Private):
     """What PrivateColumn reveals."""
 
     __slots__ = ("_counts", "_down", "_up")
@@ -63,7 +63,7 @@ class PrivateColumn(Sealed):
     def __init__(self, rows: Rows, name: str, cells: int) -> None:
         if not 2 <= cells <= MOST_CELLS:
             raise AssertionError("a grid of so many cells")
-        super().__init__(Values(rows, cells))
+        super().__init__(ColumnValues(rows, cells))
         self.name, self.cells = name, cells
 
     def positions(self, what: What) -> tuple[int, ...]:

@@ -19,7 +19,7 @@ from factored_mwem.privacy.distances import SCORE_GRID
 from factored_mwem.tables.source import Private
 
 
-class Scores(Private):
+class HypothesisScores(Private):
     """What PrivateScores reveals."""
 
     __slots__ = ("_right",)
@@ -41,7 +41,7 @@ class PrivateScores(Sealed):
         sizes = rows.levels.shape
         table = rows.marginal(range(len(sizes))).reshape(-1, sizes[-1])
         right = np.array([table[np.arange(len(table)), said].sum() for said in predictions], dtype=np.int64)
-        super().__init__(Scores(right * (2 if unit.neighbours is Neighbours.ADD_REMOVE else 1)))
+        super().__init__(HypothesisScores(right * (2 if unit.neighbours is Neighbours.ADD_REMOVE else 1)))
         self.names, self._neighbours = tuple(names), unit.neighbours
 
     def score_sensitivity(self, unit: Unit) -> int:

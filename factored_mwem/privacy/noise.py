@@ -173,7 +173,8 @@ SCALE_GRID = 2**30
 
 def spread_scale(bound: float, scale: float) -> Fraction:
     """`scale` times `bound`, at least 1, rounded up to the grid."""
-    return Fraction(math.ceil(max(Fraction(bound) * Fraction(scale), 1) * SCALE_GRID), SCALE_GRID)
+    exact = max(Fraction(bound) * Fraction(scale), Fraction(1))
+    return Fraction(math.ceil(exact * SCALE_GRID), SCALE_GRID)
 
 
 def discrete_cauchy(scale: Fraction) -> int:

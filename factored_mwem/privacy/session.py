@@ -29,8 +29,6 @@ from factored_mwem.kernels.scoring import Answers
 from factored_mwem.privacy.counts import (
     SCORE_CUTOFF,
     PrivateAnswers,
-    PrivateCounts,
-    PrivateErrors,
     PrivateRows,
     Sealed,
 )
@@ -85,6 +83,28 @@ class Eligible:
         return len(self.which)
 
 
+class Measurable(Protocol):
+    """What can be measured: sealed answers whose contents have `exact(what) -> int64[answer]`; what is said
+    about them is public.
+    """
+
+    def reveal(self) -> Any: ...
+
+    def sensitivity(self, what: Any, unit: Unit, composition: Composition) -> int: ...
+
+    def subject(self, what: Any) -> tuple[str, ...]: ...
+
+    def positions(self, what: Any) -> tuple[int, ...]: ...
+
+
+class Scored(Protocol):
+    """What can be chosen among: sealed answers whose contents have `scores(answers) -> int64[candidate]`."""
+
+    def reveal(self) -> Any: ...
+
+    def score_sensitivity(self, unit: Unit) -> int: ...
+
+
 class Tested(Protocol):
     """What a test looks at: sealed answers whose contents have `gap(what, grains: int) -> int`, how far the
     true answer lies from a public one, both in grains of SCORE_GRID a record (see `grains_of`).
@@ -137,7 +157,7 @@ class Session:
     _rows: PrivateRows | None = None
     spill: Spill = IN_MEMORY
 
-    def _unseal(self, sealed: Sealed, charge: Charge) -> Any:
+    def _unseal(self, sealed: Sealed | Measurable | Scored, charge: Charge) -> Any:
         """The private contents, once `charge` is paid: the one door. BudgetExceeded leaves it shut."""
         self.accountant.charge(charge)
         return sealed.reveal()
@@ -196,7 +216,7 @@ class Session:
 
     def select(
         self,
-        sealed: PrivateCounts | PrivateAnswers | PrivateErrors,
+        sealed: Scored,
         answers: Answers | np.ndarray | None,
         eligible: Eligible,
         *,
@@ -222,14 +242,14 @@ class Session:
 
     def measure(
         self,
-        sealed: PrivateRows | PrivateAnswers | PrivateErrors,
+        sealed: Measurable,
         what: Any,
         *,
         cost: Fraction,
         stage: Stage = "measure",
     ) -> Measurement:
         """Discrete noise on every true answer. Of rows, `what` is the variables of a marginal (none: the
-        number of rows); of answers, the number of a question; of errors, see PrivateErrors. Cost: `cost`.
+        number of rows); of answers, the number of a question; else see what is sealed. Cost: `cost`.
 
         Sensitivity: as `sealed` says; of a marginal L1 k (add-remove) or 2 k (replace), L2 k or sqrt(2) k,
         whatever the number of cells. Source: HLM12 Fig. 1 step 2(b) and section 3.3; noise: Canonne, Kamath,

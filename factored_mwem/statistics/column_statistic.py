@@ -14,12 +14,9 @@ from typing import Any, Literal
 
 from factored_mwem.accounting.conversion import float_down
 from factored_mwem.accounting.unit import Neighbours
-from factored_mwem.backends.source import Source
-from factored_mwem.errors import InputError
 from factored_mwem.ledger.run import Booking
-from factored_mwem.pipeline.assumptions import Assumption, assumptions_of
 from factored_mwem.pipeline.statement import Statement, statement_of
-from factored_mwem.pipeline.task import Opened, Task, opened
+from factored_mwem.pipeline.task import Task, opened
 from factored_mwem.policy import Policy
 from factored_mwem.privacy.column import PrivateColumn
 from factored_mwem.privacy.noise import Noise
@@ -28,7 +25,7 @@ from factored_mwem.privacy.smooth import measure_smooth
 from factored_mwem.request import Request
 from factored_mwem.statistics.grid import Grid
 from factored_mwem.statistics.question import RANKED, Question, What
-from factored_mwem.tables.parsing import is_number, is_text, value_type
+from factored_mwem.statistics.rows import check_numbers, encoded, trusted, unit_of
 from factored_mwem.workload.workload import Workload
 
 COUNT_SHARE = Fraction(1, 4)
@@ -128,7 +125,7 @@ def ask(
     task = Task("statistic", policy, question.settings, request.private.fingerprint, events=policy.delta > 0)
     with opened(task, booking, noise=noise) as run:
         assert request.declared is not None
-        session = run.session.encode(request.declared, bounded(request))  # ---- private from here ...
+        session = encoded(run, request, request.declared)  # ---- private from here ...
         value, error = _answer(
             session, session.rows.values(question.grid.cells), question
         )  # ---- ... to here
@@ -138,16 +135,6 @@ def ask(
         made = Statistic(value, error, question, statement)
         run.run.finish()
     return made
-
-
-def check_numbers(request: Request, column: str) -> None:
-    """InputError for a column that is missing or holds no numbers, by names and types alone."""
-    request.private.check_column(column)
-    kind = value_type(request.private.schema.field(column).type)
-    if not (is_number(kind) or is_text(kind)):
-        raise InputError(
-            f"column {column!r} is {kind}; statistics are of numbers, or of text that holds some"
-        )
 
 
 def _answer(session: Session, column: PrivateColumn, question: Question) -> tuple[float, float | None]:
@@ -214,25 +201,3 @@ def _moments(
     squares = session.measure(column, ("squares", 0), cost=session.left)
     second = (int(squares.noisy[0]) / n + last**2) / 2
     return min(max(second - mean**2, 0.0), float(last**2)) * half**2, None
-
-
-def unit_of(policy: Policy) -> str:
-    """What two neighbouring tables differ in."""
-    who = f"one person with at most {policy.contributions} row{'s' * (policy.contributions > 1)}"
-    return f"{who} {'added or removed' if policy.neighbours == 'add-remove' else 'exchanged for another'}"
-
-
-def trusted(policy: Policy, request: Request, run: Opened) -> list[Assumption]:
-    """What the promise rests on: that of a release under a declared domain."""
-    form, cluster = request.private.form, request.private.cluster
-    found = assumptions_of(policy, form, learnt=False, ledger=run.run.has_books, cluster=cluster)
-    fields = (getattr(found, name) for name in type(found).model_fields)
-    return [one for one in fields if one is not None]
-
-
-def bounded(request: Request) -> Source:
-    """The private table with at most `contributions` rows of each person. Reads rows."""
-    policy = request.policy
-    if policy.privacy_id is None:
-        return request.private
-    return request.private.bounded(policy.privacy_id, policy.contributions)

@@ -24,8 +24,8 @@ from factored_mwem.privacy.blocks import OnBlocks
 from factored_mwem.privacy.noise import Noise
 from factored_mwem.privacy.smooth import measure_smooth
 from factored_mwem.request import Request
-from factored_mwem.statistics.column_statistic import bounded, check_numbers, trusted, unit_of
 from factored_mwem.statistics.grid import Grid
+from factored_mwem.statistics.rows import check_numbers, encoded, trusted, unit_of
 from factored_mwem.workload.workload import Workload
 
 ALONE = Assumption(
@@ -123,7 +123,7 @@ def aggregate(
         values = [np.append(np.linspace(g.lower, g.upper, g.cells), np.nan) for g in grids.values()]
         grid = how.grid
         work = OnBlocks(function, values, how.count, grid.lower, grid.upper, grid.cells, how.dimensions, key)
-        session = run.session.encode(request.declared, bounded(request))  # ---- private from here ...
+        session = encoded(run, request, request.declared)  # ---- private from here ...
         sealed = session.rows.blocks(work)
         if how.by == "average":
             summed = session.measure(sealed, ("average", 0), cost=session.left).noisy
