@@ -36,7 +36,7 @@ def attention_bound(distances: np.ndarray, beta: float, width: float, changed: i
     while count + (step + 1) * changed <= m:
         here, there = step * changed, (step + 1) * changed
         both = nearest[here, count + here - 1] + nearest[there, count + there - 1]
-        found = max(found, math.exp(-beta * step) * float(both))
+        found = max(found, math.exp(-beta * step) * min(float(both), width))
         step += 1
     return max(found, math.exp(-beta * step) * width)
 

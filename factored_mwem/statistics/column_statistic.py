@@ -21,11 +21,11 @@ from factored_mwem.policy import Policy
 from factored_mwem.privacy.column import PrivateColumn
 from factored_mwem.privacy.noise import Noise
 from factored_mwem.privacy.session import Session
-from factored_mwem.privacy.smooth import measure_smooth
+from factored_mwem.privacy.smooth import constants, measure_smooth
 from factored_mwem.request import Request
 from factored_mwem.statistics.grid import Grid
 from factored_mwem.statistics.question import RANKED, Question, What
-from factored_mwem.statistics.rows import check_numbers, encoded, trusted, unit_of
+from factored_mwem.statistics.rows import check_numbers, seal_rows, trusted, unit_of
 from factored_mwem.workload.workload import Workload
 
 COUNT_SHARE = Fraction(1, 4)
@@ -123,9 +123,12 @@ def ask(
     request = Request.of(table, Workload.marginals(1), policy, domain=domain, columns=[question.column])
     check_numbers(request, question.column)
     task = Task("statistic", policy, question.settings, request.private.fingerprint, events=policy.delta > 0)
+    if question.noise is not None:  # too little for it is refused now, not after the rows are counted
+        least = Fraction(policy.epsilon) * (1 - COUNT_SHARE) / 2
+        constants(question.noise, least, Fraction(policy.delta))
     with opened(task, booking, noise=noise) as run:
         assert request.declared is not None
-        session = encoded(run, request, request.declared)  # ---- private from here ...
+        session = seal_rows(run, request, request.declared)  # ---- private from here ...
         value, error = _answer(
             session, session.rows.values(question.grid.cells), question
         )  # ---- ... to here

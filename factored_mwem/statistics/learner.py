@@ -27,7 +27,7 @@ from factored_mwem.policy import Choices, Policy
 from factored_mwem.privacy.noise import Noise
 from factored_mwem.privacy.session import Eligible
 from factored_mwem.request import Request
-from factored_mwem.statistics.rows import encoded, trusted, unit_of
+from factored_mwem.statistics.rows import seal_rows, trusted, unit_of
 from factored_mwem.workload.workload import Workload
 
 Hypothesis = Callable[[tuple[int, ...]], int]
@@ -98,7 +98,7 @@ def choose(
     settings = {"label": label, "domain": ordered.to_dict(), "hypotheses": digest(said)}
     task = Task("hypothesis", policy, settings, request.private.fingerprint)
     with opened(task, booking, noise=noise) as run:
-        session = encoded(run, request, ordered)  # ---- private from here ...
+        session = seal_rows(run, request, ordered)  # ---- private from here ...
         sealed = session.rows.judge(said, session.unit)
         everyone = Eligible(np.arange(len(said)), np.zeros(len(said)))
         chosen = session.select(sealed, None, everyone, cost=session.left)  # ---- ... to here

@@ -13,7 +13,7 @@ from factored_mwem.request import Request
 from factored_mwem.tables.parsing import is_number, is_text, value_type
 
 
-def encoded(opened: Opened, request: Request, domain: Domain) -> Session:
+def seal_rows(opened: Opened, request: Request, domain: Domain) -> Session:
     """The session with the rows of a request, at most `contributions` of each person. Reads rows."""
     session, policy, source = opened.session, request.policy, request.private
     bounded: Source = source

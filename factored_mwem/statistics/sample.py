@@ -22,10 +22,10 @@ from factored_mwem.pipeline.task import Task, opened
 from factored_mwem.policy import Choices, Policy
 from factored_mwem.privacy.blocks import OnBlocks
 from factored_mwem.privacy.noise import Noise
-from factored_mwem.privacy.smooth import measure_smooth
+from factored_mwem.privacy.smooth import constants, measure_smooth
 from factored_mwem.request import Request
 from factored_mwem.statistics.grid import Grid
-from factored_mwem.statistics.rows import check_numbers, encoded, trusted, unit_of
+from factored_mwem.statistics.rows import check_numbers, seal_rows, trusted, unit_of
 from factored_mwem.workload.workload import Workload
 
 ALONE = Assumption(
@@ -117,13 +117,15 @@ def aggregate(
     task = Task(
         "sample and aggregate", policy, settings, request.private.fingerprint, events=policy.delta > 0
     )
+    if how.noise is not None:  # too little for it is refused now
+        constants(how.noise, Fraction(policy.epsilon) / 2, Fraction(policy.delta))
     with opened(task, booking, noise=noise) as run:
         assert request.declared is not None
         key = bytes.fromhex(run.run.pin({"key": secrets.token_hex(32)})["key"])
         values = [np.append(np.linspace(g.lower, g.upper, g.cells), np.nan) for g in grids.values()]
         grid = how.grid
         work = OnBlocks(function, values, how.count, grid.lower, grid.upper, grid.cells, how.dimensions, key)
-        session = encoded(run, request, request.declared)  # ---- private from here ...
+        session = seal_rows(run, request, request.declared)  # ---- private from here ...
         sealed = session.rows.blocks(work)
         if how.by == "average":
             summed = session.measure(sealed, ("average", 0), cost=session.left).noisy
