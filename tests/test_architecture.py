@@ -416,6 +416,8 @@ WHO_SAYS = {
     "ColumnValues": {"privacy.column"},
     "HypothesisScores": {"privacy.hypotheses"},
     "BlockResults": {"privacy.blocks"},
+    "GraphValues": {"privacy.graph_values"},
+    "PrivateGraph": {"privacy.graph_values", "statistics.graph_statistic"},
 }
 """Names that lead to rows, exact answers or noise, and the modules that may say them."""
 NO_WAY_ROUND = {"__getstate__", "__dict__", "__getattribute__", "get_referents", "attrgetter", "f_locals"}

@@ -10,14 +10,14 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 from factored_mwem.accounting.conversion import float_down
-from factored_mwem.accounting.unit import Neighbours
+from factored_mwem.errors import InputError
 from factored_mwem.ledger.run import Booking
 from factored_mwem.pipeline.statement import Statement, statement_of
 from factored_mwem.pipeline.task import Task, opened
-from factored_mwem.policy import Policy
+from factored_mwem.policy import Choices, Policy
 from factored_mwem.privacy.column import PrivateColumn
 from factored_mwem.privacy.noise import Noise
 from factored_mwem.privacy.session import Session
@@ -76,14 +76,10 @@ def statistic(
     noise: Literal["cauchy", "laplace"] | None = None,
     rows: int | None = None,
     complete: bool = False,
-    epsilon: float = 1.0,
-    delta: float = 0.0,
-    neighbours: Neighbours | Literal["add-remove", "replace"] = "add-remove",
-    contributions: int = 1,
-    privacy_id: str | None = None,
     ledger: str | Path | None = None,
     dataset: str | None = None,
     run_id: str | None = None,
+    **choices: Unpack[Choices],
 ) -> Statistic:
     """One statistic of a column of numbers; values are brought to within `lower` and `upper`, which are
     public.
@@ -102,15 +98,12 @@ def statistic(
     >>> 0 <= found.value <= 120, found.error
     (True, None)
     """
-    policy = Policy.of(
-        epsilon=epsilon,
-        delta=delta,
-        neighbours=neighbours,
-        contributions=contributions,
-        privacy_id=privacy_id,
-    )
+    chosen: Choices = {"delta": 0.0, **choices}
+    policy = Policy.of(**chosen)
     cells = Grid.of(lower, upper, grid)
-    question = Question.of(column, what, cells, delta, at=at, noise=noise, rows=rows, complete=complete)
+    question = Question.of(
+        column, what, cells, policy.delta, at=at, noise=noise, rows=rows, complete=complete
+    )
     return ask(table, question, policy, Booking(ledger, dataset, run_id))
 
 
@@ -118,6 +111,8 @@ def ask(
     table: Any, question: Question, policy: Policy, booking: Booking, *, noise: Noise | None = None
 ) -> Statistic:
     """The statistic that a question is about. `noise`: as of `opened`."""
+    if policy.certificate is not None:
+        raise InputError("a certificate is of released rows; leave it out where a statistic is asked for")
     field = question.grid.field(question.column, required=question.complete)
     domain = {"fields": [field]}
     request = Request.of(table, Workload.marginals(1), policy, domain=domain, columns=[question.column])
