@@ -63,7 +63,7 @@ def statistic(
     ] = None,
     json_only: Json = False,
 ) -> None:
-    """One statistic of a private table: count, mean, variance, median, quantile, min or max of a column, with noise."""
+    """One statistic of a private column: count, mean, variance, median, quantile, min or max, with noise."""
     from factored_mwem.cli import console
     from factored_mwem.ledger.run import Booking
     from factored_mwem.policy import Policy

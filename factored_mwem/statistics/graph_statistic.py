@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -55,12 +55,11 @@ def triangle_count(
     ledger: str | Path | None = None,
     dataset: str | None = None,
     run_id: str | None = None,
-    noise: Noise | None = None,
 ) -> GraphStatistic:
     """The triangles of an undirected graph, one edge more or less protected; the vertices are public.
 
     `graph`: `bool[vertex, vertex]`, or a graph of networkx. Cauchy noise, which is pure; with a delta Laplace
-    noise. `noise`: as of `opened`. InputError or BudgetExceeded before anything is spent.
+    noise. InputError or BudgetExceeded before anything is spent.
 
     >>> import numpy as np
     >>> from factored_mwem.statistics import triangle_count
@@ -68,13 +67,19 @@ def triangle_count(
     >>> 0 <= found.value <= 4060
     True
     """
+    return count_triangles(graph, epsilon, delta, Booking(ledger, dataset, run_id))
+
+
+def count_triangles(
+    graph: Any, epsilon: float, delta: float, booking: Booking, *, noise: Noise | None = None
+) -> GraphStatistic:
+    """See `triangle_count`. `noise`: as of `opened`."""
     matrix = _matrix(graph)
     check_graph(matrix)
     n = len(matrix)
     asked = _Asked("triangles", epsilon, delta, "one edge added or removed", {"vertices": n})
     packed = np.packbits(matrix).tobytes()
     most = n * (n - 1) * (n - 2) // 6
-    booking = Booking(ledger, dataset, run_id)
     told = (ONE_EDGE, VERTICES)
     found, statement = asked.answered(lambda: PrivateGraph.of_triangles(matrix), packed, booking, noise, told)
     return GraphStatistic(min(max(found / TRIANGLE_GRAINS, 0.0), float(most)), statement)
@@ -92,7 +97,6 @@ def spanning_tree_cost(
     ledger: str | Path | None = None,
     dataset: str | None = None,
     run_id: str | None = None,
-    noise: Noise | None = None,
 ) -> GraphStatistic:
     """The cost of a minimum spanning tree of a connected public graph, one edge's private weight protected.
 
@@ -104,7 +108,26 @@ def spanning_tree_cost(
     >>> 0 <= found.value <= 12
     True
     """
-    steps = Grid.of(0, upper, grid)
+    tree = WeighedGraph(edges, weights, Grid.of(0, upper, grid), vertices, epsilon, delta)
+    return cost_of_tree(tree, Booking(ledger, dataset, run_id))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WeighedGraph:
+    """What `spanning_tree_cost` is asked about, and at what price; the weights are private."""
+
+    edges: Sequence[tuple[int, int]]
+    weights: Sequence[float] = field(repr=False)
+    grid: Grid
+    vertices: int
+    epsilon: float = 1.0
+    delta: float = 0.0
+
+
+def cost_of_tree(tree: WeighedGraph, booking: Booking, *, noise: Noise | None = None) -> GraphStatistic:
+    """See `spanning_tree_cost`. `noise`: as of `opened`."""
+    steps, vertices = tree.grid, tree.vertices
+    upper, edges, weights = steps.upper, tree.edges, tree.weights
     pairs = np.asarray(edges)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu" or len(weights) != len(pairs):
         raise InputError("edges: two numbers of vertices each are needed, and as many weights")
@@ -115,12 +138,12 @@ def spanning_tree_cost(
     known = np.nan_to_num(np.asarray(weights, dtype=np.float64), nan=upper, posinf=upper, neginf=0.0)
     cells = np.rint(np.clip(known, 0, upper) / steps.step).astype(np.int64)
     settings = {"edges": listed, "vertices": vertices, "upper": upper, "cells": steps.cells}
-    asked = _Asked("spanning tree", epsilon, delta, "another weight of one edge", settings)
+    asked = _Asked("spanning tree", tree.epsilon, tree.delta, "another weight of one edge", settings)
     top = steps.cells - 1
     found, statement = asked.answered(
         lambda: PrivateGraph.of_spanning_tree(listed, cells.tolist(), top, vertices),
         cells.tobytes(),
-        Booking(ledger, dataset, run_id),
+        booking,
         noise,
         (ONE_EDGE, EDGES),
     )

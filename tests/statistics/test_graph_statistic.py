@@ -13,9 +13,12 @@ from support.fakes import FakeNoise
 
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.errors import InputError
+from factored_mwem.ledger.run import Booking
 from factored_mwem.privacy import graph_values
 from factored_mwem.privacy.noise import spread_scale
-from factored_mwem.statistics import spanning_tree_cost, triangle_count
+from factored_mwem.statistics import GraphStatistic, spanning_tree_cost, triangle_count
+from factored_mwem.statistics.graph_statistic import WeighedGraph, cost_of_tree, count_triangles
+from factored_mwem.statistics.grid import Grid
 
 PAIRS = list(itertools.combinations(range(4), 2))
 LOOP = [(0, 1), (1, 2), (0, 2)]
@@ -25,14 +28,23 @@ def fake() -> FakeNoise:
     return FakeNoise(Composition.PURE)
 
 
+def counted(graph: Any, noise: FakeNoise, epsilon: float = 1.0) -> GraphStatistic:
+    return count_triangles(graph, epsilon, 0.0, Booking(), noise=noise)
+
+
+def spanned(weights: Any, upper: float, noise: FakeNoise, epsilon: float = 1.0) -> GraphStatistic:
+    tree = WeighedGraph(LOOP, weights, Grid.of(0, upper), 3, epsilon)
+    return cost_of_tree(tree, Booking(), noise=noise)
+
+
 def test_true_values_without_noise() -> None:
     karate = nx.karate_club_graph()
-    made = triangle_count(karate, noise=fake())
+    made = counted(karate, fake())
     assert made.value == sum(nx.triangles(karate).values()) / 3 == 45
     assert made.statement.promise.unit == "one edge added or removed"
     weighted = nx.Graph()
     weighted.add_weighted_edges_from([(0, 1, 6), (1, 2, 1), (0, 2, 4)])
-    tree = spanning_tree_cost(LOOP, [6, 1, 4], upper=6, vertices=3, noise=fake())
+    tree = spanned([6, 1, 4], 6, fake())
     assert tree.value == nx.minimum_spanning_tree(weighted).size(weight="weight") == 5
     assert tree.statement.recompute() == tree.statement.promise.spent_epsilon <= 1
 
@@ -53,7 +65,7 @@ def worst_of_triangles() -> float:
         for (i, j), there in zip(PAIRS, chosen, strict=True):
             matrix[i, j] = matrix[j, i] = there
         drawn[chosen] = fake()
-        triangle_count(matrix, epsilon=0.7, noise=drawn[chosen])
+        counted(matrix, drawn[chosen], 0.7)
     return max(
         loss(drawn[a], drawn[b])
         for a, b in itertools.permutations(drawn, 2)
@@ -65,7 +77,7 @@ def worst_of_trees() -> float:
     drawn = {}
     for weights in itertools.product((0, 1, 4), repeat=3):
         drawn[weights] = fake()
-        spanning_tree_cost(LOOP, weights, upper=4, vertices=3, epsilon=0.7, noise=drawn[weights])
+        spanned(weights, 4, drawn[weights], 0.7)
     return max(
         loss(drawn[a], drawn[b])
         for a, b in itertools.permutations(drawn, 2)
@@ -103,5 +115,5 @@ def test_refusals_of_trees(given: dict[str, Any], words: str) -> None:
 def test_refusals_of_triangles_and_odd_weights() -> None:
     with pytest.raises(InputError, match="symmetric"):
         triangle_count(np.array([[0, 1], [0, 0]]))
-    made = spanning_tree_cost(LOOP, [math.nan, -math.inf, 99], upper=6, vertices=3, noise=fake())
+    made = spanned([math.nan, -math.inf, 99], 6, fake())
     assert made.value == 6
