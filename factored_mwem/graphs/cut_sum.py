@@ -1,4 +1,5 @@
-"""CutSum: a weighted graph as a sum of cuts: sum of c_t 1[pair in the cut (S_t, T_t)], kept as the sets alone.
+"""CutSum: a weighted graph as a sum of cuts: sum of c_t 1[pair in the cut (S_t, T_t)], kept as the sets
+alone.
 
 An update takes O(|V|), an answer O(|V|) for each cut in the sum, and no pair is ever written down. Source:
 Frieze and Kannan's cut decomposition. The number of pairs that two cuts share follows from the sizes of

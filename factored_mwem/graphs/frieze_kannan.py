@@ -1,10 +1,11 @@
 """FriezeKannan: the iterative construction of Gupta, Roth and Ullman (2012), Algorithm 2, over cuts.
 
-D^1 = 0; an update moves D^t by a step along the query that was answered wrongly, up or down. Every sequence of
-updates whose answers were off by alpha or more has length at most B(alpha) = ||D||_2^2 |X| / alpha^2 (Theorem
-5.1): the squared distance to D starts at ||D||_2^2, which for a set of edges is their number, and falls each
-time by at least alpha^2 / |X|. With the paper's step, alpha / |X|, by 2 alpha^2 / |X| - alpha^2 ||q||^2 /
-|X|^2; with the sharper one, alpha / ||q||^2, which is the default, by alpha^2 / ||q||^2, never less.
+D^1 = 0; an update moves D^t by a step along the query that was answered wrongly, up or down. Every sequence
+of updates whose answers were off by alpha or more has length at most B(alpha) = ||D||_2^2 |X| / alpha^2
+(Theorem 5.1): the squared distance to D starts at ||D||_2^2, which for a set of edges is their number, and
+falls each time by at least alpha^2 / |X|. With the paper's step, alpha / |X|, by 2 alpha^2 / |X| - alpha^2
+||q||^2 / |X|^2; with the sharper one, alpha / ||q||^2, which is the default, by alpha^2 / ||q||^2, never
+less.
 """
 
 from __future__ import annotations

@@ -2,15 +2,15 @@
 
     minimise lambda such that |sum over S x T of (x_ij - d_ij)| <= lambda for all S, T; 0 <= x_ij <= 1
 
-with d the noisy graph. The private graph is feasible with lambda = the cut norm of the noise, so the optimum is
-no larger, and every cut of x is within twice the noise's cut norm of the private graph's. It has 4^n
+with d the noisy graph. The private graph is feasible with lambda = the cut norm of the noise, so the optimum
+is no larger, and every cut of x is within twice the noise's cut norm of the private graph's. It has 4^n
 constraints; those that bind are found one by one by an oracle: the cut norm of x - d, exact (all sets) up to
 EXACT_MOST vertices, by local search from the top eigenvectors beyond, where `proven` says what is certain.
 Cuts are over ordered pairs here, which bounds cuts over unordered ones (graphs/norms.py).
 
-The program of section 6.2 has lambda sqrt(|S| |T|) on the right, so that small cuts are near, too: `normalised`,
-which is what releases use. Without it any x will do that gets the largest cuts right, often a vertex of the
-box that looks like no graph. Solver: HiGHS, by SciPy.
+The program of section 6.2 has lambda sqrt(|S| |T|) on the right, so that small cuts are near, too:
+`normalised`, which is what releases use. Without it any x will do that gets the largest cuts right, often a
+vertex of the box that looks like no graph. Solver: HiGHS, by SciPy.
 """
 
 from __future__ import annotations
@@ -21,13 +21,21 @@ import numpy as np
 
 from factored_mwem.errors import InputError
 from factored_mwem.graphs.extras import needed
-from factored_mwem.graphs.norms import EXACT_MOST, Found, cut_norm, normalised_cut_norm, search_cuts, spectral_norm
+from factored_mwem.graphs.norms import (
+    EXACT_MOST,
+    Found,
+    cut_norm,
+    normalised_cut_norm,
+    search_cuts,
+    spectral_norm,
+)
 
 MOST_VERTICES = 64
 """Beyond, the program has too many unknowns to be solved again and again."""
-ROUNDS = 400
-CUTS_A_ROUND = 8
-CLOSE = 1e-3
+ROUNDS = 80
+"""At most; what was reached by then, and how far the optimum may be below, is said."""
+CUTS_A_ROUND = 16
+CLOSE = 1e-2
 """The optimum is found up to this share of it, and as many edges."""
 
 
@@ -86,22 +94,24 @@ def solve_cuts(noisy: np.ndarray, *, normalised: bool = False) -> Solved:
     program = _Program(low, high, noisy[low, high], normalised)
     start = np.zeros_like(noisy)
     start[low, high] = start[high, low] = np.clip(noisy[low, high], 0.0, 1.0)
-    matrix, least = start, 0.0
+    point, least = start, 0.0
     best = Solved(start, np.inf, np.inf, 0.0, 0)
     for _ in range(ROUNDS):
-        apart = matrix - noisy
+        apart = point - noisy
         np.fill_diagonal(apart, 0.0)
         worst = _oracle(apart, normalised)
         distance = abs(worst[0].value) if worst else 0.0
         if distance < best.distance:
-            best = Solved(matrix, distance, 0.0, least, len(program.rows))
+            best = Solved(point, distance, 0.0, least, len(program.rows))
         if best.distance <= least * (1 + CLOSE) + CLOSE:
             break
         for found in worst[:CUTS_A_ROUND]:
             program.add(found)
         weights, least = program.solve()
-        matrix = np.zeros_like(noisy)
-        matrix[low, high] = matrix[high, low] = weights
+        point = np.zeros_like(noisy)
+        point[low, high] = point[high, low] = weights
+        # between the best and the program's corner: corners of a program that lacks cuts lie far apart
+        point = (point + best.matrix) / 2
     apart = best.matrix - noisy
     np.fill_diagonal(apart, 0.0)
     proven = best.distance
@@ -123,6 +133,7 @@ def check_program(vertices: int) -> None:
     """InputError where the program cannot be solved here; nothing was spent yet."""
     if vertices > MOST_VERTICES:
         raise InputError(
-            f"--method lp is for up to {MOST_VERTICES} vertices, and there are {vertices:,}; use --method spectral"
+            f"--method lp is for up to {MOST_VERTICES} vertices, and there are {vertices:,}; use --method "
+            "spectral"
         )
     needed("scipy", "the linear program")

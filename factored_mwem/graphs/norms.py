@@ -15,7 +15,7 @@ import numpy as np
 
 from factored_mwem.errors import InputError
 
-EXACT_MOST = 20
+EXACT_MOST = 16
 """Vertices up to which all sets are enumerated."""
 BLOCK = 2**14
 """Sets that are looked at together."""
@@ -48,10 +48,9 @@ def cut_norm(matrix: np.ndarray) -> Found:
 
 
 def normalised_cut_norm(matrix: np.ndarray) -> Found:
-    """The pair of sets with the largest |1_S' M 1_T| / sqrt(|S| |T|): exact, by all S; given S and the size of
-    T, the best T is the columns with the largest sums.
+    """The pair of sets with the largest |1_S' M 1_T| / sqrt(|S| |T|): exact, by all S; given S and the size
+    of T, the best T is the columns with the largest sums.
     """
-    n = len(matrix)
     best = Found(0.0, *(np.zeros((2, len(matrix)), dtype=np.bool_)))
     for sets, sums in _all_sets(matrix):
         for sign in (1, -1):

@@ -1,5 +1,5 @@
-"""PairWeights: multiplicative weights over the pairs of a graph, in the form of Gupta, Roth and Ullman (2012),
-A.2: a dense weight for every pair, the same at first.
+"""PairWeights: multiplicative weights over the pairs of a graph, in the form of Gupta, Roth and Ullman
+(2012), A.2: a dense weight for every pair, the same at first.
 
 Multiplicative weights need to know the total, which for a graph is the number of edges, and private. Here
 `edges` is any public number that is at least that: the rest of it is thought of as lying in one more element

@@ -1,10 +1,10 @@
 """Spectral: weights in [0, 1] near a noisy graph in spectral norm, for graphs that the linear program cannot
 take.
 
-The program of section 6.2 of Gupta, Roth and Ullman (2012), with sigma_1(x - d) in place of the normalised cut
-norm that it bounds (Nikiforov). The private graph lies in the box [0, 1] and, with r at least sigma_1 of the
-noise, in the ball sigma_1(x - d) <= r: so the two meet, and projections onto one and the other in turn come
-near a common point. What is reached is measured at the end, `distance`; then every cut of x is within
+The program of section 6.2 of Gupta, Roth and Ullman (2012), with sigma_1(x - d) in place of the normalised
+cut norm that it bounds (Nikiforov). The private graph lies in the box [0, 1] and, with r at least sigma_1 of
+the noise, in the ball sigma_1(x - d) <= r: so the two meet, and projections onto one and the other in turn
+come near a common point. What is reached is measured at the end, `distance`; then every cut of x is within
 distance * sqrt(|S| |T|) of the noisy graph's, and so is every rank-1 query within distance * |u| |v| (Remark
 6.4), whatever the number of steps was. The start keeps the eigenvalues of d that stand out of the noise.
 """
@@ -74,8 +74,8 @@ def _boxed(matrix: np.ndarray) -> np.ndarray:
 
 
 def _outside(matrix: np.ndarray, radius: float) -> tuple[np.ndarray, np.ndarray]:
-    """(float[k], float[vertex, k]): the eigenvalues beyond +-radius with their vectors, and the largest of all
-    in any case; of many, the most extreme MOST_VECTORS.
+    """(float[k], float[vertex, k]): the eigenvalues beyond +-radius with their vectors, and the largest of
+    all in any case; of many, the most extreme MOST_VECTORS.
     """
     n = len(matrix)
     if n <= WHOLE:

@@ -1,11 +1,11 @@
 """Tails: how far noise on all pairs of a graph can move a linear query, and all cuts at once.
 
 Theorem 6.5 of Gupta, Roth and Ullman (2012): for Y = sum of q_i Y_i over N pairs with q_i in [0, 1] and Y_i
-Laplace noise of scale b, Pr[Y >= a] <= exp(-a^2 / (6 N b^2)) where a <= N b, else exp(-a / (6 b)). It rests on
-nothing but the moment generating function 1 / (1 - b^2 t^2). That of discrete Laplace noise of the same scale
-is 1 / (1 - sinh(t / 2)^2 / sinh(1 / (2 b))^2), which is no larger for |t| < 1 / b because sinh(x) / x grows:
-so the theorem holds for the noise that is drawn, as it stands. Discrete Gaussian noise is sub-Gaussian with
-its own sigma (Canonne, Kamath, Steinke 2020): Pr[Y >= a] <= exp(-a^2 / (2 N sigma^2)).
+Laplace noise of scale b, Pr[Y >= a] <= exp(-a^2 / (6 N b^2)) where a <= N b, else exp(-a / (6 b)). It rests
+on nothing but the moment generating function 1 / (1 - b^2 t^2). That of discrete Laplace noise of the same
+scale is 1 / (1 - sinh(t / 2)^2 / sinh(1 / (2 b))^2), which is no larger for |t| < 1 / b because sinh(x) / x
+grows: so the theorem holds for the noise that is drawn, as it stands. Discrete Gaussian noise is sub-Gaussian
+with its own sigma (Canonne, Kamath, Steinke 2020): Pr[Y >= a] <= exp(-a^2 / (2 N sigma^2)).
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def queries_bound(universe: int, scale: NoiseScale, queries: float, beta: float)
 
 
 def cut_bound(pairs: int, vertices: int, scale: NoiseScale, beta: float) -> float:
-    """With probability 1 - beta no one of all 4^n cuts is off by more than its own bound, of the pairs that it
-    holds: O(sqrt(|S| |T| n) / epsilon), as after Lemma 6.1.
+    """With probability 1 - beta no one of all 4^n cuts is off by more than its own bound, of the pairs that
+    it holds: O(sqrt(|S| |T| n) / epsilon), as after Lemma 6.1.
     """
     return bound(pairs, scale, vertices * math.log(4) + math.log(2 / beta))
 
