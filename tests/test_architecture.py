@@ -37,6 +37,8 @@ ROOMS = (
     "cli",
     "documents",
     "domain",
+    "interactive",
+    "interactive.constructions",
     "kernels",
     "ledger",
     "mechanisms",

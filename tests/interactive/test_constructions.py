@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from support.adversaries import Ask, alternating, at_random, attack, greedy, least
 
 from factored_mwem.errors import InputError
