@@ -13,17 +13,17 @@ Sensitivity, for k rows of a person:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit
-from factored_mwem.domain.levels import Levels
-from factored_mwem.privacy.counts import SCORE_CUTOFF, Rows
 from factored_mwem.privacy.distances import SCORE_GRID
 from factored_mwem.tables.source import Private
+
+if TYPE_CHECKING:
+    from factored_mwem.privacy.counts import Rows
 
 
 class Cut(NamedTuple):
@@ -51,8 +51,18 @@ class Part(NamedTuple):
     wanted: int | None = None
 
 
+class Compared(NamedTuple):
+    """Some cells of a cut, and the public answers to compare their counts with, in grains of SCORE_GRID a
+    record: the greatest distance is what `Session.exceeds` tests.
+    """
+
+    cut: Cut
+    wanted: tuple[int, ...]
+    grains: tuple[int, ...]
+
+
 class Counted(Private):
-    """What `PrivateRows.asked` seals: the rows, of which one cut is counted at a time, in one pass."""
+    """What PrivateQuestions reveals: the rows, of which one cut is counted at a time, in one pass."""
 
     __slots__ = ("_rows",)
 
@@ -61,36 +71,26 @@ class Counted(Private):
 
     def _cells(self, cut: Cut) -> np.ndarray:
         """int64[cell]: the exact counts."""
-        rows = self._rows
         if not cut.positions:
-            return rows.marginal(())
-        columns = [rows.columns[a] for a in cut.positions]
-        known = [rows.lookups[a] for a in cut.positions]
-        lookups = [
-            classes.astype(np.uint32)[... if lookup is None else lookup]
-            for classes, lookup in zip(cut.classes, known, strict=True)
-        ]
-        levels = Levels.fine(cut.sizes)
-        return Rows(rows.data, levels, columns, lookups).marginal(range(len(columns)))
+            return self._rows.marginal(())
+        return self._rows.classed(cut.positions, cut.classes)
 
     def exact(self, what: Part) -> np.ndarray:
         """int64: what `Session.measure` adds noise to."""
         cells = self._cells(what.cut)
         return cells if what.wanted is None else cells[[what.wanted]]
 
-    def distance(self, what: tuple[Cut, Sequence[int], np.ndarray]) -> int:
-        """The greatest |count - answer| over some cells of a cut, in grains of SCORE_GRID a record:
-        (cut, cells, `answers: float64[cell]` of the model, in records).
-        """
-        cut, wanted, answers = what
-        kept = np.clip(np.nan_to_num(answers), 0.0, SCORE_CUTOFF)
-        grid = np.rint(kept * SCORE_GRID).astype(np.int64)
-        return int(np.abs(self._cells(cut)[list(wanted)] * SCORE_GRID - grid).max())
+    def gap(self, what: Compared, grains: int) -> int:
+        """The greatest distance of a cell's count to what it is compared with, that `grains` higher."""
+        counts = self._cells(what.cut)[list(what.wanted)]
+        return int(np.abs(counts * SCORE_GRID - (np.array(what.grains, dtype=np.int64) + grains)).max())
 
 
-def sensitivity_of(what: Part, unit: Unit, composition: Composition) -> int:
-    """Squared L2 norm (pure: L1 norm) of what one person changes in the counts of a part."""
-    if what.wanted is None:
+def sensitivity_of(what: Part | Compared, unit: Unit, composition: Composition) -> int:
+    """Squared L2 norm (pure: L1 norm) of what one person changes in the counts of a part, or in the greatest
+    distance of cells.
+    """
+    if isinstance(what, Part) and what.wanted is None:
         return unit.of_marginal(composition)
     one = unit.of_counting_query
     return one**2 if composition is Composition.ZCDP else one
