@@ -1,6 +1,7 @@
 """Graphs whose edges are private: a synthetic graph, noisy weights of all pairs, and cuts.
 
 release_graph, GraphRelease     a synthetic graph from a private one, and what its noise says of any cut
+cuts, CutSession                cuts one by one, by a hypothesis that learns what it did not know
 Cut, RankOne, Vertices          what is asked, of which public vertex set
 FriezeKannan, PairWeights       hypotheses that are updated by one cut after the other
 CutSum                          a weighted graph as a sum of cuts
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from factored_mwem.domain.vertices import Vertices
+    from factored_mwem.graphs.asking import CutSession, ToldCut, cuts
     from factored_mwem.graphs.cut_sum import CutSum
     from factored_mwem.graphs.frieze_kannan import FriezeKannan
     from factored_mwem.graphs.pair_weights import PairWeights
@@ -27,17 +29,20 @@ if TYPE_CHECKING:
 _HOME = {
     "Cut": "workload.cuts",
     "CutAnswer": "graphs.result",
+    "CutSession": "graphs.asking",
     "CutSum": "graphs.cut_sum",
     "FriezeKannan": "graphs.frieze_kannan",
     "GraphRelease": "graphs.result",
     "PairWeights": "graphs.pair_weights",
     "RankOne": "workload.cuts",
+    "ToldCut": "graphs.asking",
     "Vertices": "domain.vertices",
+    "cuts": "graphs.asking",
     "release_graph": "graphs.release",
 }
 __all__ = [
-    "Cut", "CutAnswer", "CutSum", "FriezeKannan", "GraphRelease", "PairWeights", "RankOne", "Vertices",
-    "release_graph",
+    "Cut", "CutAnswer", "CutSession", "CutSum", "FriezeKannan", "GraphRelease", "PairWeights", "RankOne",
+    "ToldCut", "Vertices", "cuts", "release_graph",
 ]  # fmt: skip
 
 

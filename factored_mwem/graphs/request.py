@@ -53,6 +53,7 @@ class GraphRequest:
         columns: Sequence[str] | None = None,
         method: str | None = None,
         seed: int | None = None,
+        many: bool = False,
         **choices: Unpack[Choices],
     ) -> GraphRequest:
         """InputError or ResourceError for what cannot be done, before anything is spent. Reads names and
@@ -60,7 +61,8 @@ class GraphRequest:
         """
         policy = graph_policy(policy, **choices)
         known = Vertices.of(vertices)
-        check_pairs(known)
+        if not many:
+            check_pairs(known)
         if method is None:
             method = "lp" if len(known) <= MOST_VERTICES else "spectral"
         if method not in get_args(Method):
@@ -77,15 +79,17 @@ class GraphRequest:
 
     @property
     def task(self) -> Task:
-        """What the books and the statement know of it: public facts."""
-        settings = {
+        """A release, as the books and the statement know it: public facts."""
+        return self.task_of("graph", method=self.method, sample_seed=self.seed)
+
+    def task_of(self, kind: str, **settings: Any) -> Task:
+        """A task on this graph."""
+        about = {
             "vertices": len(self.vertices),
             "vertices_sha256": self.vertices.digest,
             "columns": list(self.columns),
-            "method": self.method,
-            "sample_seed": self.seed,
         }
-        return Task("graph", self.policy, settings, self.private.fingerprint)
+        return Task(kind, self.policy, {**about, **settings}, self.private.fingerprint)
 
     def sealed(self) -> PrivateEdges:
         """The edges, sealed at once; of a person, the first that the policy allows."""

@@ -102,7 +102,7 @@ class GraphRelease:
         import networkx
 
         graph = networkx.Graph()
-        graph.add_nodes_from(self._labels())
+        graph.add_nodes_from(self._labels().to_pylist())
         graph.add_edges_from(
             zip(*(column.to_pylist() for column in self.to_arrow().columns[:2]), strict=True)
         )

@@ -35,6 +35,6 @@ def assumptions(request: GraphRequest, run: Run) -> tuple[Assumption, ...]:
             statement="the vertex set is public: it was declared without looking at the edges", enforced=False
         ),
     )
-    shared = (known.records, known.contributions, known.people, known.rows, known.columns, known.readable)
-    shared += (known.parameters, known.releases, known.ledger, known.surroundings)
+    shared = [known.records, known.contributions, known.people, known.rows, known.columns, known.readable]
+    shared += [known.parameters, known.releases, known.ledger, known.surroundings]
     return (*own, *(each for each in shared if each is not None))

@@ -20,6 +20,7 @@ from factored_mwem.accounting.unit import Unit
 from factored_mwem.domain.vertices import Vertices
 from factored_mwem.errors import ResourceError
 from factored_mwem.privacy.counts import Sealed
+from factored_mwem.privacy.distances import SCORE_GRID
 from factored_mwem.tables.edge_list import read_edges
 from factored_mwem.tables.source import Private, Table
 from factored_mwem.workload.cuts import Cut, RankOne
@@ -53,8 +54,15 @@ class Edges(Private):
             found = np.zeros(self._pairs, dtype=np.int64)
             found[self._numbers] = 1
             return found
-        count = len(self._numbers) if isinstance(what, Asked) else what.count(self._low, self._high)
-        return np.array([count], dtype=np.int64)
+        return np.array([self._count(what)], dtype=np.int64)
+
+    def gap(self, what: What, grains: int) -> int:
+        """How far a single number is from a public answer of so many grains, SCORE_GRID of them an edge."""
+        return abs(self._count(what) * SCORE_GRID - grains)
+
+    def _count(self, what: What) -> int:
+        assert what is not Asked.PAIRS  # which is no single number
+        return len(self._numbers) if isinstance(what, Asked) else what.count(self._low, self._high)
 
 
 class PrivateEdges(Sealed):
@@ -74,12 +82,12 @@ class PrivateEdges(Sealed):
         most = unit.of_counting_query * (what.largest if isinstance(what, RankOne) else 1)
         return most**2 if composition is Composition.ZCDP else most
 
-    def subject(self, what: What) -> tuple[int, ...]:
-        """What a charge is about, as the books name it: no column of a table."""
-        return ()
+    def subject(self, what: What) -> tuple[str, ...]:
+        """What a charge is about, as the books name it."""
+        return (what.value if isinstance(what, Asked) else "cut" if isinstance(what, Cut) else "rank-1",)
 
     def positions(self, what: What) -> tuple[int, ...]:
-        """As `subject`."""
+        """No variables of a table."""
         return ()
 
 

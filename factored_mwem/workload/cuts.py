@@ -37,6 +37,17 @@ class Cut:
             if side.dtype != np.bool_ or side.ndim != 1 or len(side) != len(self.sources):
                 raise InputError("a cut is two arrays of bool, one value for each vertex")
 
+    def __eq__(self, other: object) -> bool:
+        """Whether both hold the same edges, whatever the graph: which side is called S does not matter."""
+        return isinstance(other, Cut) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @cached_property
+    def _key(self) -> frozenset[bytes]:
+        return frozenset((self.sources.tobytes(), self.targets.tobytes()))
+
     @classmethod
     def of(cls, vertices: Vertices, first: Iterable[Any], second: Iterable[Any] | None = None) -> Cut:
         """The cut between two sets of vertex names; without the second, between the first and the rest."""
