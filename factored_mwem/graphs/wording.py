@@ -35,6 +35,8 @@ def assumptions(request: GraphRequest, run: Run) -> tuple[Assumption, ...]:
             statement="the vertex set is public: it was declared without looking at the edges", enforced=False
         ),
     )
-    shared = [known.records, known.contributions, known.people, known.rows, known.columns, known.readable]
+    edge_alone = policy.contributions == 1 and policy.privacy_id is None  # nobody's edges are counted
+    contributions = None if edge_alone else known.contributions
+    shared = [known.records, contributions, known.people, known.rows, known.columns, known.readable]
     shared += [known.parameters, known.releases, known.ledger, known.surroundings]
     return (*own, *(each for each in shared if each is not None))
