@@ -39,6 +39,7 @@ ROOMS = (
     "domain",
     "graphs",
     "interactive",
+    "interactive.constructions",
     "kernels",
     "ledger",
     "mechanisms",
@@ -92,6 +93,7 @@ HOME = {
         "cli.jobs",
         "backends.spark",
         "pipeline.draw_on_spark",
+        "graphs.release",
     },
     "psycopg": {"ledger.postgres"},
     "deltalake": {"tables.delta"},
@@ -103,6 +105,7 @@ HOME = {
         "pipeline.learn_domain",
         "pipeline.writing",
         "pipeline.model_file",
+        "graphs.release",
         "backends.spark_rows",  # which keeps quiet a log of PySpark that quotes rows
     },
     "pyspark": {"backends.spark", "backends.spark_rows", "pipeline.draw_on_spark"},
@@ -215,6 +218,7 @@ INSIDERS = (
     "PrivateRows.foresee",
     "PrivateRows.answer",
     "PrivateRows.compare",
+    "PrivateRows.asked",
     "PrivateRows.public_total",
     "PrivateRows.values",
     "PrivateRows.judge",
@@ -222,7 +226,7 @@ INSIDERS = (
 )
 """What handles sealed contents: Sealed itself, the steps that seal them again, in another domain, with the
 counts of candidates, the answers to questions, the distances to public tables, as the values of a column,
-as scores of hypotheses or as a function's results on blocks, and the one that tells the number of rows
+as scores of hypotheses, as a function's results on blocks or for questions one by one, and the one that tells the number of rows
 where it is public.
 """
 DOORS = {("privacy.session", "Session._unseal"), ("privacy.session", "Session._unseal_again")}
@@ -381,7 +385,10 @@ WHO_SAYS = {
         "pipeline.release",
         "pipeline.learn_domain",
         "statistics.rows",
+        "graphs.request",  # on the way to PrivateEdges.read, which seals
     },
+    "read_edges": {"tables.edge_list", "privacy.edges"},
+    "Edges": {"privacy.edges"},
     "bound_contributions": {"tables.contributions", "backends.source"},
     "OpenDPNoise": {
         "privacy.noise",
@@ -408,6 +415,7 @@ WHO_SAYS = {
         "privacy.column",
         "privacy.hypotheses",
         "privacy.blocks",
+        "privacy.asked",
         "pipeline.binned_errors",
         "verifier.sheet",
         "verifier.typed_sheet",
@@ -513,9 +521,15 @@ def _unlike_an_opener(function: ast.AST) -> Iterator[str]:
             yield "says something after a reading"
 
 
-SEEDED = ("answers.worlds", "pipeline.result", "workload.queries.ranges", "verifier.verify")
-"""Where a generator is made: for sampling and for worlds drawn from a public model, with a simulation of the
-noise that was drawn long ago, for public workloads of random boxes, and for the neighbours of a table that is
+SEEDED = (
+    "answers.worlds",
+    "pipeline.result",
+    "workload.queries.ranges",
+    "verifier.verify",
+    "graphs.rounding",
+)
+"""Where a generator is made: for sampling, of graphs too, and for worlds drawn from a public model, with a
+simulation of the noise that was drawn long ago, for public workloads of random boxes, and for the neighbours of a table that is
 verified.
 """
 
@@ -679,6 +693,9 @@ PLANTED = [
     ("no_way_round", "pipeline.describe", "def f(scope):\n    return scope.bounded()"),
     ("no_way_round", "mechanisms.tree", "def f(session, plan):\n    return session.encode(plan.domain, t)"),
     ("no_way_round", "mechanisms.tree", "def f(c):\n    return OpenDPNoise(c)"),
+    ("no_way_round", "graphs.release", "def f(t, v, c):\n    return read_edges(t, v, c)"),
+    ("no_way_round", "graphs.spectral", "def f(v, pairs):\n    return Edges(v, pairs).exact(Asked.PAIRS)"),
+    ("one_door", "graphs.release", "def f(edges):\n    return edges._contents"),
     ("one_draw", "privacy.session", OPENER.format("return self.noise.add(c.exact(what), scale=scale / 2)")),
     ("one_draw", "privacy.session", OPENER.format("return c.exact(what)")),
     (
