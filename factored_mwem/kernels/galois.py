@@ -20,9 +20,9 @@ IRREDUCIBLE = (
     (5, 2, 1), (9,), (6, 5, 2), (5, 3, 1), (6,), (10, 9, 3), (25,), (35,), (6, 3, 1), (21,), (6, 5, 2),
     (6, 5, 3), (9,), (9, 4, 2), (4,), (8, 3, 1), (7, 4, 2), (5,), (8, 2, 1), (21,), (13,), (7, 6, 2),
     (38,), (27,), (8, 5, 1), (21,), (2,), (21,), (11,), (10, 9, 6),
-)
-"""Of each degree s = 1, 2, ...: the exponents between s and 0 of an irreducible polynomial over GF(2), the first
-trinomial, or else pentanomial, that there is. Tests prove each irreducible by Rabin's criterion.
+)  # fmt: skip
+"""Of each degree s = 1, 2, ...: the exponents between s and 0 of an irreducible polynomial over GF(2), the
+first trinomial, or else pentanomial, that there is. Tests prove each irreducible by Rabin's criterion.
 """
 ONE = np.uint64(1)
 
@@ -83,7 +83,7 @@ def bits_at(coefficients, row, key, key_bits, degree, low):
 
 @compiled
 def signs_into(coefficients, keys, key_bits, degree, low, out):
-    """Into `out: int8[key, row]` the sign of every row of the columns `keys: uint64`: -1 where the bit is 1."""
+    """Into `out: int8[key, row]` the signs of the columns `keys: uint64`: -1 where the bit is 1."""
     for k in range(len(keys)):
         for i in range(out.shape[1]):
             bit = bits_at(coefficients, np.uint64(i), keys[k], key_bits, degree, low)
@@ -112,8 +112,8 @@ def weighted_sums(coefficients, keys, key_bits, degree, low, values, out):
 
 @compiled
 def forms_into(coefficients, key_bits, row_bits, degree, low, out):
-    """Into `out: uint64[row bit]` what ties rows to keys where no exponent of the polynomial has more than two
-    bits, so that its last bit is a quadratic form: bit g of `out[b]` is f(b + g) + f(b) + f(g) + f(0).
+    """Into `out: uint64[row bit]` what ties rows to keys where no exponent of the polynomial has more than
+    two bits, so that its last bit is a quadratic form: bit g of `out[b]` is f(b + g) + f(b) + f(g) + f(0).
     """
     zero = np.uint64(0)
     at_zero = bits_at(coefficients, zero, zero, key_bits, degree, low)
@@ -131,15 +131,15 @@ def forms_into(coefficients, key_bits, row_bits, degree, low, out):
 
 @compiled
 def split_into(coefficients, keys, forms, key_bits, degree, low, signs, places):
-    """The same columns by their quadratic form: `places: int64[key]`, and `signs: int8[key]`, so that row i of
-    a column is its sign, times row i of column 0, times the parity of i and its place: a Walsh function.
+    """The same columns by their quadratic form: `places: int64[key]`, and `signs: int8[key]`, so that row i
+    of a column is its sign, times row i of column 0, times the parity of i and its place: a Walsh function.
     """
     zero = np.uint64(0)
     at_zero = bits_at(coefficients, zero, zero, key_bits, degree, low)
     for k in range(len(keys)):
         bit = bits_at(coefficients, zero, keys[k], key_bits, degree, low) ^ at_zero
         signs[k] = 1 - 2 * np.int8(bit)
-        place = 0
+        place = np.int64(0)
         for b in range(len(forms)):
             both = forms[b] & keys[k]
             for half in (32, 16, 8, 4, 2, 1):

@@ -1,3 +1,5 @@
 """Queries of a few keys over a universe that may have no end."""
+
 from factored_mwem.sparse.printed import Printed
-__all__=["Printed"]
+
+__all__ = ["Printed"]

@@ -17,8 +17,8 @@ from factored_mwem.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """What SparseProject is told: the promise (`epsilon`, `delta`), the probability `beta` of an answer beyond
-    the bounds, keys `m` of a query, `k` queries, `n` records, which the paper takes as public.
+    """What SparseProject is told: the promise (`epsilon`, `delta`), the probability `beta` of an answer
+    beyond the bounds, keys `m` of a query, `k` queries, `n` records, which the paper takes as public.
 
     >>> from factored_mwem.sparse import Printed
     >>> told = Printed(epsilon=1.0, delta=1e-9, beta=0.05, m=4, k=10, n=10)
@@ -67,9 +67,9 @@ class Printed:
         return math.sqrt(size) / self.sigma
 
     def composed(self, size: int) -> float:
-        """epsilon at delta of `size` rows together, by the printed proof: each is epsilon_0 = sigma / sqrt(T),
-        and sqrt(2 T ln(1/delta)) epsilon_0 + 2 T epsilon_0^2 = epsilon/2 + epsilon^2/(4 ln(1/delta)), whatever
-        T is (Dwork, Rothblum, Vadhan 2010).
+        """epsilon at delta of `size` rows together, by the printed proof: each is epsilon_0 = sigma /
+        sqrt(T), and sqrt(2 T ln(1/delta)) epsilon_0 + 2 T epsilon_0^2 = epsilon/2 + epsilon^2/(4
+        ln(1/delta)), whatever T is (Dwork, Rothblum, Vadhan 2010).
         """
         each = self.sigma / math.sqrt(size)
         return math.sqrt(2 * size * math.log(1 / self.delta)) * each + 2 * size * each**2
@@ -84,14 +84,16 @@ class Printed:
 
     @property
     def projection_error(self) -> float:
-        """With the printed T, the projection's part of all k answers' errors, in records, but with probability
-        beta / 2: (s / 2) (|Q|^2 + |D|^2) with 1 / s^2 = (m + n^2)^2 / (2 sqrt(m)), so m^(1/4) / sqrt(2).
+        """With the printed T, the projection's part of all k answers' errors, in records, but with
+        probability beta / 2: (s / 2) (|Q|^2 + |D|^2) with 1 / s^2 = (m + n^2)^2 / (2 sqrt(m)), so m^(1/4) /
+        sqrt(2).
         """
         return self.m**0.25 / math.sqrt(2)
 
     @property
     def noise_error(self) -> float:
-        """The printed noise's part, but with probability beta / 2: sums of a_i Lap(b) exceed t with probability
-        at most 2 exp(-t^2 / (8 b^2 |a|^2)), for t <= sqrt(8) b |a|^2 / max |a|; here |a|^2 <= 2 m.
+        """The printed noise's part, but with probability beta / 2: sums of a_i Lap(b) exceed t with
+        probability at most 2 exp(-t^2 / (8 b^2 |a|^2)), for t <= sqrt(8) b |a|^2 / max |a|; here |a|^2 <= 2
+        m.
         """
         return math.sqrt(8 * 2 * self.m * math.log(4 * self.k / self.beta)) / self.sigma

@@ -1,14 +1,13 @@
 """Projection: a matrix of signs with a column for every key that there can be, made by a hash family; public.
 
-A record adds its key's column to a sum of T whole numbers. Its columns are not stored: an entry is the last bit
-of a random polynomial over GF(2^s) at the number of its row and key. Source: SparseProject, Blum and Roth 2011
-(arXiv 1111.6842); entries are theirs times sqrt(T), so that sums are exact.
+A record adds its key's column to a sum of T whole numbers. Its columns are not stored: an entry is the last
+bit of a random polynomial over GF(2^s) at the number of its row and key. Source: SparseProject, Blum and Roth
+2011 (arXiv 1111.6842); entries are theirs times sqrt(T), so that sums are exact.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -22,8 +21,8 @@ MAX_ROWS = 2**24
 """Of a projection: 128 MB of numbers."""
 MAX_COEFFICIENTS = 1024
 QUADRATIC = 7
-"""Polynomials of up to this many coefficients have exponents of at most two bits: their last bit is a quadratic
-form of the point's bits, and a Walsh transform takes the place of a sum over keys and rows.
+"""Polynomials of up to this many coefficients have exponents of at most two bits: their last bit is a
+quadratic form of the point's bits, and a Walsh transform takes the place of a sum over keys and rows.
 """
 PERSON = b"fmwem sketch"
 """Tells these hashes from others by the same key."""
@@ -35,19 +34,16 @@ class Universe(Protocol):
     @property
     def bits(self) -> int: ...
 
-    def numbers(self, keys: Sequence[str]) -> np.ndarray:
-        """uint64[key] of those that have a number; the others are left out."""
-
     def number(self, key: str) -> int | None:
-        """The key's number, if it has one."""
+        """The key's number, if it has one: a public function of the key alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hashed:
     """Any text: its number is 64 bits of BLAKE2b, with a public key that nobody knew before.
 
-    Two of N keys share a number with a probability of at most N^2 / 2^65 (1 in 37 million for a million keys):
-    their counts are then added up. Nothing is assumed of this for privacy.
+    Two of N keys share a number with a probability of at most N^2 / 2^65 (1 in 37 million for a million
+    keys): their counts are then added up. Nothing is assumed of this for privacy.
     """
 
     key: bytes
@@ -57,9 +53,6 @@ class Hashed:
         text = key.encode("utf-8", "surrogatepass")
         code = hashlib.blake2b(text, digest_size=8, key=self.key, person=PERSON)
         return int.from_bytes(code.digest(), "little")
-
-    def numbers(self, keys: Sequence[str]) -> np.ndarray:
-        return np.fromiter(map(self.number, keys), dtype=np.uint64, count=len(keys))
 
     def probability_of_collision(self, keys: int) -> float:
         """At most, that any two of so many keys share a number."""
@@ -84,10 +77,6 @@ class Listed:
 
     def number(self, key: str) -> int | None:
         return self._places.get(key)
-
-    def numbers(self, keys: Sequence[str]) -> np.ndarray:
-        found = [self._places[key] for key in keys if key in self._places]
-        return np.array(found, dtype=np.uint64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -149,8 +138,8 @@ class Projection:
         return out
 
     def project(self, keys: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        """int64[row]: the sum of the columns of `keys: uint64[key]`, each times its count (int64). Exact: each
-        record adds 1 or -1 to every row.
+        """int64[row]: the sum of the columns of `keys: uint64[key]`, each times its count (int64). Exact:
+        each record adds 1 or -1 to every row.
         """
         out = np.zeros(self.size, dtype=np.int64)
         if self.independence > QUADRATIC:
@@ -193,12 +182,10 @@ class Reader:
             walsh(self._table)
 
     def sums(self, keys: np.ndarray) -> np.ndarray:
-        """float64[key]: of each of `keys: uint64`, the sum over rows of sign times value; exact below 2^53."""
+        """float64[key]: for each of `keys: uint64`, the sum of signs times values; exact below 2^53."""
         if self._table is not None:
             signs, places = self.projection._split(keys)
             return signs * self._table[places]
         out = np.empty(len(keys))
-        galois.weighted_sums(
-            self.projection.coefficients, keys, *self.projection._field, self._values, out
-        )
+        galois.weighted_sums(self.projection.coefficients, keys, *self.projection._field, self._values, out)
         return out

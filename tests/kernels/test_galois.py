@@ -1,5 +1,5 @@
-"""GF(2^s) and the hash families over it: against whole numbers of Python, by Rabin's criterion, and by counting
-over every member of a small family.
+"""GF(2^s) and the hash families over it: against whole numbers of Python, by Rabin's criterion, and by
+counting over every member of a small family.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def common_divisor(a: int, b: int) -> int:
 
 
 def is_irreducible(polynomial: int) -> bool:
-    """Rabin's criterion: x^(2^s) = x, and x^(2^(s/p)) - x shares no factor, for every prime p that divides s."""
+    """Rabin's criterion: x^(2^s) = x, and x^(2^(s/p)) - x shares no factor, for all primes p dividing s."""
     s = polynomial.bit_length() - 1
 
     def power(times: int) -> int:
