@@ -1,0 +1,1 @@
+"""Questions one by one: iterative constructions of a database, and what answers by them."""
