@@ -84,6 +84,7 @@ HOME = {
     "secrets": {
         "pipeline.release",
         "pipeline.result",
+        "sparse.build",  # of a hash, which is public
         "ledger.database",
         "ledger.file",
         "ledger.run",
@@ -101,6 +102,8 @@ HOME = {
         "pipeline.learn_domain",
         "pipeline.writing",
         "pipeline.model_file",
+        "sparse.build",
+        "sparse.sketch_file",
         "backends.spark_rows",  # which keeps quiet a log of PySpark that quotes rows
     },
     "pyspark": {"backends.spark", "backends.spark_rows", "pipeline.draw_on_spark"},
@@ -230,8 +233,11 @@ OPENERS = {
     ("privacy.discover", "read_votes"),
     ("privacy.discover", "Reader.popular"),
     ("privacy.discover", "Reader.histogram"),
+    ("privacy.projected", "measure_by_laplace"),
 }
-"""The functions that open private numbers: select, measure, and the parts of discover."""
+"""The functions that open private numbers: select, measure, the parts of discover, and the printed noise of a
+sketch.
+"""
 
 
 def _functions(tree: ast.AST) -> Iterator[tuple[str, ast.AST]]:
@@ -310,6 +316,27 @@ SEALING = (
         },
     ),
     (
+        "privacy.projected",
+        "PrivateProjection.of",
+        ("table", "profile"),
+        {
+            "return cls(Projected(table.profile([column])[column], universe, projection), column, "
+            "projection.size)"
+        },
+    ),
+    (
+        "sparse.build",
+        "make",
+        ("source", "private", "sealed"),
+        {
+            "source = request.private",
+            "source = source.bounded(policy.privacy_id, policy.contributions)",
+            "sealed = PrivateProjection.of(source, request.column, universe, projection)",
+            "measured = measure_by_laplace(session, sealed, cost=cost)",
+            "measured = session.measure(sealed, (), cost=cost)",
+        },
+    ),
+    (
         "privacy.counts",
         "PrivateRows.recode",
         ("_contents", "recoded"),
@@ -342,6 +369,7 @@ PROFILING = {
     "backends.spark",
     "backends.sql",
     "privacy.discover",
+    "privacy.projected",  # sealed in the statement that makes it
 }
 WHO_SAYS = {
     "profile": PROFILING,
@@ -373,6 +401,7 @@ WHO_SAYS = {
         "mechanisms.plan",
         "pipeline.release",
         "pipeline.learn_domain",
+        "sparse.build",
     },
     "bound_contributions": {"tables.contributions", "backends.source"},
     "OpenDPNoise": {
@@ -380,6 +409,7 @@ WHO_SAYS = {
         "pipeline.release",
         "pipeline.learn_domain",
         "pipeline.task",
+        "sparse.build",  # Laplace's, where rho pays for it
         "verifier.watch",
     },
     "public_total": {
@@ -401,6 +431,8 @@ WHO_SAYS = {
         "verifier.typed_sheet",
     },
     "TrueAnswers": {"privacy.counts"},
+    "Projected": {"privacy.projected"},
+    "PrivateProjection": {"privacy.projected", "sparse.build"},
 }
 """Names that lead to rows, exact answers or noise, and the modules that may say them."""
 NO_WAY_ROUND = {"__getstate__", "__dict__", "__getattribute__", "get_referents", "attrgetter", "f_locals"}

@@ -9,12 +9,16 @@ L2 is T k^2 or 4 T k^2: `Unit.of_parity` in every row.
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 
+from factored_mwem.accounting.accountant import Charge, Mechanism, scale_for
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.backends.source import Source
 from factored_mwem.privacy.counts import Sealed
+from factored_mwem.privacy.session import Measurement, NoiseScale, Session
 from factored_mwem.tables.profile import ColumnProfile
 from factored_mwem.tables.source import Private
 from factored_mwem.workload.projection import Projection, Universe
@@ -65,3 +69,18 @@ class PrivateProjection(Sealed):
         """Squared L2 norm (pure: L1 norm) of what one person changes in all rows together."""
         each = unit.of_parity
         return self.size * (each**2 if composition is Composition.ZCDP else each)
+
+
+def measure_by_laplace(session: Session, sealed: PrivateProjection, *, cost: Fraction) -> Measurement:
+    """As `Session.measure` under zCDP, with discrete Laplace noise, as SparseProject prints it. Cost: `cost`,
+    of rho: row by row it is pure, and that in rho adds up to the price of a Gaussian of the same scale, whose
+    variance is half.
+    """
+    sensitivity = sealed.sensitivity((), session.unit, Composition.ZCDP)
+    scale = scale_for(Mechanism.LAPLACE_IN_RHO, cost, sensitivity=sensitivity)
+    charge = Charge("measure", Mechanism.LAPLACE_IN_RHO, sealed.subject(()), scale, sensitivity)
+    if session.noise.composition is not Composition.PURE:
+        raise AssertionError("noise of another kind than is charged")
+    contents: Projected = session._unseal(sealed, charge)
+    noisy = session.noise.add(contents.exact(()), scale=scale)
+    return Measurement((), noisy, NoiseScale(scale, Composition.PURE))

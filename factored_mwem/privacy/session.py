@@ -85,6 +85,20 @@ class Eligible:
         return len(self.which)
 
 
+class Measurable(Protocol):
+    """What can be measured: sealed answers whose contents have `exact(what) -> int64[answer]`; what is said
+    about them is public.
+    """
+
+    def reveal(self) -> Any: ...
+
+    def sensitivity(self, what: Any, unit: Unit, composition: Composition) -> int: ...
+
+    def subject(self, what: Any) -> tuple[str, ...]: ...
+
+    def positions(self, what: Any) -> tuple[int, ...]: ...
+
+
 class Tested(Protocol):
     """What a test looks at: sealed answers whose contents have `gap(what, grains: int) -> int`, how far the
     true answer lies from a public one, both in grains of SCORE_GRID a record (see `grains_of`).
@@ -137,7 +151,7 @@ class Session:
     _rows: PrivateRows | None = None
     spill: Spill = IN_MEMORY
 
-    def _unseal(self, sealed: Sealed, charge: Charge) -> Any:
+    def _unseal(self, sealed: Sealed | Measurable, charge: Charge) -> Any:
         """The private contents, once `charge` is paid: the one door. BudgetExceeded leaves it shut."""
         self.accountant.charge(charge)
         return sealed.reveal()
@@ -222,14 +236,14 @@ class Session:
 
     def measure(
         self,
-        sealed: PrivateRows | PrivateAnswers | PrivateErrors,
+        sealed: Measurable,
         what: Any,
         *,
         cost: Fraction,
         stage: Stage = "measure",
     ) -> Measurement:
         """Discrete noise on every true answer. Of rows, `what` is the variables of a marginal (none: the
-        number of rows); of answers, the number of a question; of errors, see PrivateErrors. Cost: `cost`.
+        number of rows); of answers, the number of a question; else see what is sealed. Cost: `cost`.
 
         Sensitivity: as `sealed` says; of a marginal L1 k (add-remove) or 2 k (replace), L2 k or sqrt(2) k,
         whatever the number of cells. Source: HLM12 Fig. 1 step 2(b) and section 3.3; noise: Canonne, Kamath,
