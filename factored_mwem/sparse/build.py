@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import secrets
 from collections.abc import Sequence
@@ -21,17 +22,23 @@ from factored_mwem.pipeline.task import Opened, Task, opened
 from factored_mwem.policy import Choices, Policy
 from factored_mwem.privacy.noise import Noise, OpenDPNoise
 from factored_mwem.privacy.projected import PrivateProjection, measure_by_laplace
-from factored_mwem.sparse.released import Sketch
+from factored_mwem.sparse.released import LEAST, Sketch
 from factored_mwem.tables.parsing import spelt, value_type
-from factored_mwem.workload.projection import MAX_COEFFICIENTS, MAX_ROWS, Hashed, Listed, Projection
+from factored_mwem.workload.projection import (
+    MAX_COEFFICIENTS,
+    MAX_ROWS,
+    MAX_WORK,
+    QUADRATIC,
+    Hashed,
+    Listed,
+    Projection,
+)
 
 log = logging.getLogger("factored_mwem")
 ROWS, PURE_ROWS = 2**17, 2**11
 """T where none is given. With Gaussian noise an answer's noise does not depend on T, so more rows only take
 memory; under pure privacy it grows with sqrt(T).
 """
-LEAST = 4
-"""Coefficients of the polynomial that an answer's standard deviation rests on."""
 HASH_KEY_BYTES = 16
 Kind = Literal["gaussian", "laplace"]
 
@@ -75,6 +82,11 @@ class SketchRequest:
         ):
             if type(value) is not int or not least <= value <= most:
                 raise InputError(f"{name}={shown(value)}: must be a whole number from {least} to {most:,}")
+        if independence > QUADRATIC and size * independence > MAX_WORK:
+            raise InputError(
+                f"size={size:,}, independence={independence}: over {MAX_WORK:,} steps for each key; lower one "
+                f"of them; up to {QUADRATIC} coefficients take no such work"
+            )
         if noise not in ("gaussian", "laplace"):
             raise InputError(f"noise={shown(noise)}: must be 'gaussian' or 'laplace'")
         if not isinstance(column, str):
@@ -88,7 +100,10 @@ class SketchRequest:
     @property
     def task(self) -> Task:
         """What the books are told."""
-        universe = "hashed to 64 bits" if self.listed is None else f"{len(self.listed.keys)} listed keys"
+        universe = "hashed to 64 bits"
+        if self.listed is not None:
+            digest = hashlib.sha256("\n".join(self.listed.keys).encode("utf-8", "surrogatepass"))
+            universe = f"{len(self.listed.keys)} listed keys, of SHA-256 {digest.hexdigest()}"
         settings = {
             "column": self.column,
             "size": self.size,
@@ -127,9 +142,9 @@ def sketch(
     run_id: str | None = None,
     **choices: Unpack[Choices],
 ) -> Sketch:
-    """A sketch of how often each key of a private table's `column` comes, which answers for any keys, of a
-    universe without end; safe to publish.
+    """A sketch of how often each key of a private table's `column` comes; safe to publish.
 
+    It answers for any keys, of a universe without end.
     `size` (T): rows of the projection, 2^17, or 2^11 under pure privacy, where they cost accuracy.
     `independence`: coefficients of the hash polynomial, at least 4, which an answer's standard deviation
     rests on; `Printed.independence` is what bounds for all queries at once rest on. `noise`: "gaussian", or

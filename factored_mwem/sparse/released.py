@@ -19,6 +19,8 @@ from factored_mwem.workload.projection import Hashed, Listed, Projection, Reader
 
 Keys = Mapping[str, float] | Iterable[str]
 """A query: keys with weights from 0 to 1, or keys that count 1 each."""
+LEAST = 4
+"""Coefficients of the polynomial, and so independent signs, that an answer's standard deviation rests on."""
 NORMAL = 1.959963984540054
 """Standard deviations of a 95 % interval."""
 
@@ -57,8 +59,15 @@ class SketchAnswer:
 
 @dataclass(slots=True, eq=False)
 class Sketch:
-    """The noisy sums of a column's keys, `noisy: int64[row]`, with the hash that made them and the statement
-    of their cost. All of it is public.
+    """The noisy sums of a column's keys, with the hash that made them and the statement of their cost.
+
+    `noisy: int64[row]`. All of it is public.
+
+    >>> import pyarrow as pa
+    >>> from factored_mwem import Sketch, sketch
+    >>> sketch(pa.table({"word": ["a", "a", "b"]}), "word", size=64).save("words.sketch")
+    >>> Sketch.load("words.sketch").answer({"a": 1.0, "b": 0.5}).keys
+    2
     """
 
     column: str

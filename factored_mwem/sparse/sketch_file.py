@@ -23,7 +23,7 @@ from factored_mwem.pipeline.model_fields import MAX_SCALE, MIN_SCALE, Read
 from factored_mwem.pipeline.model_file import BROKEN, packed, reader
 from factored_mwem.pipeline.statement import Statement
 from factored_mwem.privacy.session import NoiseScale
-from factored_mwem.sparse.released import Sketch
+from factored_mwem.sparse.released import LEAST, Sketch
 from factored_mwem.tables.targets import Target
 from factored_mwem.workload.projection import MAX_ROWS, Hashed, Listed, Projection
 
@@ -95,6 +95,8 @@ def _put_together(header: dict[str, Any], read: Read) -> Sketch:
     scale = NoiseScale(float(header["scale"]), Composition(header["composition"]))
     if not MIN_SCALE <= scale.value <= MAX_SCALE:
         raise ValueError("noise of no scale")
+    if projection.independence < LEAST:
+        raise ValueError("signs that no standard deviation is known of")
     statement = _sound(Statement.model_validate(header["statement"]), scale)
     return Sketch(column, universe, projection, noisy, scale, statement)
 

@@ -24,6 +24,8 @@ QUADRATIC = 7
 """Polynomials of up to this many coefficients have exponents of at most two bits: their last bit is a
 quadratic form of the point's bits, and a Walsh transform takes the place of a sum over keys and rows.
 """
+MAX_WORK = 2**30
+"""Multiplications for a key where no quadratic form helps: two minutes."""
 PERSON = b"fmwem sketch"
 """Tells these hashes from others by the same key."""
 
@@ -97,6 +99,7 @@ class Projection:
         fits = self.coefficients[:, 0] <= np.uint64(high)
         if self.degree < 64:
             fits &= self.coefficients[:, 1] < np.uint64(1 << self.degree)
+        fits &= rows <= QUADRATIC or rows * self.size <= MAX_WORK
         sound = 1 <= rows <= MAX_COEFFICIENTS and words == 2 and self.coefficients.dtype == np.uint64
         if not sound or not 1 <= self.size <= MAX_ROWS or not 0 <= self.key_bits <= 64 or not fits.all():
             raise ValueError("not a projection")

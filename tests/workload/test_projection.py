@@ -172,6 +172,7 @@ def test_numbers_of_keys() -> None:
         (np.zeros((4, 2), dtype=np.uint64), 0, 3),
         (np.zeros((4, 2), dtype=np.uint64), 2**24 + 1, 3),
         (np.zeros((4, 2), dtype=np.uint64), 8, 65),
+        (np.zeros((100, 2), dtype=np.uint64), 2**24, 8),
     ],
 )
 def test_what_is_no_projection_is_refused(coefficients: np.ndarray, size: int, key_bits: int) -> None:
