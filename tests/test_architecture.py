@@ -87,6 +87,7 @@ HOME = {
         "statistics.sample",  # a key by which rows go to blocks: any will do, but nobody may know it before
         "pipeline.release",
         "pipeline.result",
+        "sparse.build",  # of a hash, which is public
         "ledger.database",
         "ledger.file",
         "ledger.run",
@@ -106,6 +107,8 @@ HOME = {
         "pipeline.writing",
         "pipeline.model_file",
         "graphs.release",
+        "sparse.build",
+        "sparse.sketch_file",
         "backends.spark_rows",  # which keeps quiet a log of PySpark that quotes rows
     },
     "pyspark": {"backends.spark", "backends.spark_rows", "pipeline.draw_on_spark"},
@@ -241,8 +244,11 @@ OPENERS = {
     ("privacy.discover", "read_votes"),
     ("privacy.discover", "Reader.popular"),
     ("privacy.discover", "Reader.histogram"),
+    ("privacy.projected", "measure_by_laplace"),
 }
-"""The functions that open private numbers: select, measure, and the parts of discover."""
+"""The functions that open private numbers: select, measure, the parts of discover, and the printed noise of a
+sketch.
+"""
 
 
 def _functions(tree: ast.AST) -> Iterator[tuple[str, ast.AST]]:
@@ -321,6 +327,27 @@ SEALING = (
         },
     ),
     (
+        "privacy.projected",
+        "PrivateProjection.of",
+        ("table", "profile"),
+        {
+            "return cls(Projected(table.profile([column])[column], universe, projection), column, "
+            "projection.size)"
+        },
+    ),
+    (
+        "sparse.build",
+        "make",
+        ("source", "private", "sealed"),
+        {
+            "source = request.private",
+            "source = source.bounded(policy.privacy_id, policy.contributions)",
+            "sealed = PrivateProjection.of(source, request.column, universe, projection)",
+            "measured = measure_by_laplace(session, sealed, cost=cost)",
+            "measured = session.measure(sealed, (), cost=cost)",
+        },
+    ),
+    (
         "privacy.counts",
         "PrivateRows.recode",
         ("_contents", "recoded"),
@@ -353,6 +380,7 @@ PROFILING = {
     "backends.spark",
     "backends.sql",
     "privacy.discover",
+    "privacy.projected",  # sealed in the statement that makes it
 }
 WHO_SAYS = {
     "profile": PROFILING,
@@ -386,6 +414,7 @@ WHO_SAYS = {
         "pipeline.learn_domain",
         "statistics.rows",
         "graphs.request",  # on the way to PrivateEdges.read, which seals
+        "sparse.build",
     },
     "read_edges": {"tables.edge_list", "privacy.edges"},
     "Edges": {"privacy.edges"},
@@ -395,6 +424,7 @@ WHO_SAYS = {
         "pipeline.release",
         "pipeline.learn_domain",
         "pipeline.task",
+        "sparse.build",  # Laplace's, where rho pays for it
         "verifier.watch",
     },
     "public_total": {
@@ -424,6 +454,8 @@ WHO_SAYS = {
     "ColumnValues": {"privacy.column"},
     "HypothesisScores": {"privacy.hypotheses"},
     "BlockResults": {"privacy.blocks"},
+    "Projected": {"privacy.projected"},
+    "PrivateProjection": {"privacy.projected", "sparse.build"},
 }
 """Names that lead to rows, exact answers or noise, and the modules that may say them."""
 NO_WAY_ROUND = {"__getstate__", "__dict__", "__getattribute__", "get_referents", "attrgetter", "f_locals"}
