@@ -23,11 +23,11 @@ WHOSE = {PAPER: "The paper says", PROJECT: "This project adds"}
 UNDISCLOSED = (
     "The number of records is exact and public, as in the paper's code; privately it would cost a part of "
     "epsilon.",
-    "Half of a round's epsilon pays for the choice and half for the answer, as in Figure 1 of the paper. No run "
-    "asks a question twice; the paper does not say.",
+    "Half of a round's epsilon pays for the choice and half for the answer, as in Figure 1 of the paper. "
+    "No run asks a question twice; the paper does not say.",
     "A noisy answer is clipped to the range that the question can have (0 to n, or -n to n for parities) "
-    "before a step: without this the step of Lemma A.3 can be longer than its proof allows. The paper does not "
-    "say.",
+    "before a step: without this the step of Lemma A.3 can be longer than its proof allows. The paper does "
+    "not say.",
     "A run ends with its last iterate, not with the average of all that Theorem 2.3 is about.",
     "Where measurements are replayed, sweeps go over all of them in the order in which they came, and one "
     "takes no step where the model is within a stated number of standard deviations of its noise: the paper "
