@@ -207,8 +207,8 @@ def judge(rows: list[Row]) -> list[Claim]:
             mark(bool(timed) and not joined and left < 0.5),
             f"attributes were joined at {joined}"
             if joined
-            else f"at all {len(timed)} sizes, to the end, while the maximum error fell to at most {left:.0%} of "
-            "the first",
+            else f"at all {len(timed)} sizes, to the end, while the maximum error fell to at most {left:.0%} "
+            "of the first",
         ),
         Claim(
             "The running time is almost exclusively dominated by the evaluation of the queries against the "
@@ -262,8 +262,12 @@ def tables(rows: list[Row]) -> list[Table]:
     seconds = ("seconds_plain", "seconds_data", "seconds_mwem")
     header = ("attributes", "order", "queries", "plain", "packed", "MWEM", "MWEM's part", "error left")
     lines = [
-        [str(r["attributes"]), str(r["order"]), f"{r['queries']:,}", *(f"{r[s]:.3g}" for s in seconds)]
-        + [f"{_share(r):.1%}", f"{r['max_error'] / r['max_error_before']:.1%}"]
+        [
+            *(f"{r[name]:,}" for name in ("attributes", "order", "queries")),
+            *(f"{r[s]:.3g}" for s in seconds),
+            f"{_share(r):.1%}",
+            f"{r['max_error'] / r['max_error_before']:.1%}",
+        ]
         for r in timed
     ]
     return [Table("Seconds; MWEM's part is of plain and MWEM together", header, lines)]

@@ -1,5 +1,5 @@
-"""MWEM over parities of very many attributes: after a round only what it touched is answered and scored again.
-NOT PRIVATE.
+"""MWEM over parities of very many attributes: after a round only what it touched is answered and scored
+again. NOT PRIVATE.
 
 A query's answer changes only where the newest measurement touched one of its attributes, so a round costs
 what it changed, not what there is. The product scores every query in every round. The noise of the answers

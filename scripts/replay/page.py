@@ -51,8 +51,8 @@ body { font: 16px/1.5 system-ui, sans-serif; max-width: 64rem; margin: 0 auto; p
 h1 { font-size: 1.6rem; line-height: 1.2; margin: 0 0 .5rem; }
 h2 { font-size: 1.25rem; line-height: 1.3; margin: 0 0 1rem; } h3 { font-size: 1rem; margin: 1.5rem 0 .5rem; }
 p, li { max-width: 46rem; }
-.stamp { display: inline-block; border: 2px solid #c0392b; color: #c0392b; font-weight: 700; font-size: .75rem;
-  letter-spacing: .08em; padding: 0 .4rem; white-space: nowrap; vertical-align: middle; }
+.stamp { display: inline-block; border: 2px solid #c0392b; color: #c0392b; font-weight: 700;
+  font-size: .75rem; letter-spacing: .08em; padding: 0 .4rem; white-space: nowrap; vertical-align: middle; }
 nav { position: sticky; top: 0; z-index: 1; display: flex; gap: .25rem; overflow-x: auto;
   margin: 1.5rem -1.25rem 0; padding: .5rem 1.25rem; background: Canvas; border-bottom: 1px solid var(--edge);
   scrollbar-width: thin; }
