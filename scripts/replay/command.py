@@ -32,7 +32,7 @@ from factored_mwem import InputError
 from replay import page
 from replay.figure import OPEN, Claim, panels
 
-NAMES = ("table1", "figure2", "figure3", "figure4", "figure5", "figure6", "figure7", "ablation")
+NAMES = ("table1", "figure2", "figure3", "figure4", "figure5", "figure6", "figure7", "ablation", "iterative")
 PROCESSES = 2
 ONE_THREAD = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 

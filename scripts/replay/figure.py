@@ -17,7 +17,7 @@ where to get it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -100,14 +100,21 @@ def canvas(columns: int, rows: int = 1) -> tuple[Any, list[Any]]:
     drawn, axes = pyplot.subplots(
         rows, columns, figsize=(4.2 * columns, 4.2 * rows), squeeze=False, layout="constrained"
     )
+    drawn.get_layout_engine().set(h_pad=0.15, w_pad=0.08)
     return drawn, list(axes.flat)
 
 
-def key(axis: Any, *, columns: int = 2, lines_below: float = 2.0) -> None:
-    """What the lines of a panel are, below it and never over a curve; `lines_below`: of text between the
-    axis and the key (ticks and label).
+def key(
+    axis: Any, signs: Mapping[str, Row] | None = None, *, columns: int = 2, lines_below: float = 2.0
+) -> None:
+    """What the lines of a panel are, below it and never over a curve: its labels, or `signs`, text -> style
+    of a line. `lines_below`: of text between the axis and the key (ticks and label).
     """
+    from matplotlib.lines import Line2D
+
+    own = axis.get_legend_handles_labels()[0]
     axis.legend(
+        handles=[Line2D([], [], label=text, **style) for text, style in signs.items()] if signs else own,
         loc="upper center",
         bbox_to_anchor=(0.5, 0.0),
         borderaxespad=1.9 * lines_below,
@@ -136,8 +143,9 @@ def save(drawn: Any, path: Path) -> None:
     for old in panels(path):
         old.unlink()
     stamp = {"ha": "right", "va": "bottom", "fontsize": 7, "color": "gray"}
-    drawn.text(0.998, 0.002, "NOT PRIVATE", **stamp)
+    corner = drawn.text(0.998, 0.002, "NOT PRIVATE", **stamp)
     drawn.savefig(path, dpi=DENSITY)
+    corner.remove()
     drawn.set_layout_engine("none")
     inches = drawn.dpi_scale_trans.inverted()
     for number, axis in enumerate(drawn.axes, start=1):

@@ -70,9 +70,10 @@ th, td { padding: .25rem .75rem .25rem 0; text-align: right; white-space: nowrap
   border-bottom: 1px solid var(--edge); }
 th:first-child, td:first-child { text-align: left; }
 ul.claims { list-style: none; padding: 0; margin: 0; }
-ul.claims li { display: grid; grid-template-columns: 12rem 1fr; gap: .15rem 1rem; margin: .8rem 0;
+ul.claims li { display: grid; grid-template-columns: 13rem minmax(0, 1fr); gap: .15rem 1rem; margin: .8rem 0;
   max-width: none; }
-.mark { font-weight: 600; } .yes { color: #1e8449; } .no { color: #c0392b; } .open { color: #9a5b00; }
+.mark { font-weight: 600; grid-row: 1 / span 2; white-space: nowrap; }
+.yes { color: #1e8449; } .no { color: #c0392b; } .open { color: #9a5b00; }
 .why, .settings, .facts, .effort { font-size: .875rem; opacity: .85; overflow-wrap: anywhere; }
 .why { grid-column: 2; max-width: 46rem; }
 details summary { cursor: pointer; font-weight: 600; } details li { margin: .35rem 0; }
@@ -83,6 +84,7 @@ details summary { cursor: pointer; font-weight: 600; } details li { margin: .35r
 @media (max-width: 40rem) {
   body { padding: 1rem 1rem 3rem; } nav { margin: 1rem -1rem 0; padding: .5rem 1rem; }
   ul.claims li { grid-template-columns: minmax(0, 1fr); } .why { grid-column: 1; }
+  .mark { grid-row: auto; }
 }
 """
 
@@ -115,7 +117,8 @@ def machine() -> list[str]:
 def counted(claims: Iterable[Claim], whose: str) -> str:
     """How many of whose claims have each mark."""
     marks = Counter(claim.verdict for claim in claims if claim.whose == whose)
-    return ", ".join(f"{marks[verdict]} {verdict}" for verdict in MARKS)
+    words = {HOLDS: "hold", FAILS: "do not hold", OPEN: OPEN}
+    return ", ".join(f"{marks[verdict]} {word}" for verdict, word in words.items())
 
 
 def html(sections: Sequence[Section], facts: Sequence[str]) -> str:
@@ -138,10 +141,11 @@ Everything here was made from the tables themselves, with an exact number of rec
 mark is computed from the numbers in the CSV file of its figure.</p>
 <p>Claims of the papers: {counted(claims, PAPER)}.<br>Claims of this project:
 {counted(claims, PROJECT)}.</p>
-<details open><summary>What the MWEM paper does not say, and is the same in all of its figures here</summary>
-<ul>{settings}</ul></details>
 <p class="facts">{escaping.escape(" · ".join(facts))}</p>
 <nav>{links}</nav>
+<section id="settings"><details open>
+<summary>What the MWEM paper does not say, and is the same in all of its figures here</summary>
+<ul>{settings}</ul></details></section>
 {body}
 </body></html>
 """
