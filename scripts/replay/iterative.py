@@ -4,6 +4,7 @@ adversaries, error against queries in their Algorithm 1, and the last column of 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -239,7 +240,7 @@ def _below_all(cuts: list[Row]) -> Claim:
         for name in (MW, FK)
     }
     falls = all(
-        len(shares) > 1 and shares == sorted(shares, reverse=True) and shares[-1] < 1
+        len(shares) > 1 and all(a > b for a, b in itertools.pairwise(shares)) and shares[-1] < 1
         for shares in densest.values()
     )
     listed = "; ".join(f"{name} " + ", ".join(f"{s:.2g}" for s in shares) for name, shares in densest.items())

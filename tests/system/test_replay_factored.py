@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -668,12 +669,12 @@ def test_a_run_on_even_bits_ends_at_its_noise_or_is_given_up() -> None:
     columns = [(rng.random(2000) < 0.5).astype(np.uint8) for _ in range(d)]
     questions = Parities.up_to(range(d), 3)
     truth = parities_of(columns, questions.members)
-    ended = {}
+    ended, model = {}, partial(ProductModel.uniform, domain_of((2,) * d), 2000.0)
     for epsilon in (0.01, 1e6):
         made = [
-            incremental.Incremental(
-                ProductModel.uniform(domain_of((2,) * d), 2000.0), questions, truth
-            ).rounds(Paper(epsilon, d, 3), np.random.default_rng(seed), early=figure6.LATE)
+            incremental.Incremental(model(), questions, truth).rounds(
+                Paper(epsilon, d, 3), np.random.default_rng(seed), early=figure6.LATE
+            )
             for seed in range(20)
         ]
         ended[epsilon] = np.mean(made)
