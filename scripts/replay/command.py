@@ -28,11 +28,11 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from factored_mwem import InputError
+from factored_mwem import FmwemError, InputError
 from replay import page
 from replay.figure import OPEN, Claim
 
-NAMES = ("table1", "figure2", "figure3", "figure4", "figure5", "figure6", "figure7", "ablation")
+NAMES = ("table1", "theorem", "figure2", "figure3", "figure4", "figure5", "figure6", "figure7", "ablation")
 PROCESSES = 2
 ONE_THREAD = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -191,5 +191,7 @@ def main(arguments: list[str] | None = None) -> None:
     names = list(NAMES) if options.what == "all" else [options.what]
     try:
         replay(names, options.output, Console(stderr=True), full=options.full)
+    except FmwemError as error:
+        sys.exit(f"error: {error}")
     except KeyboardInterrupt:
         sys.exit("interrupted; the same command goes on where this one stopped")

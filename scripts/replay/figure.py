@@ -9,6 +9,7 @@
                                                   inside, so the same case gives the same rows
     plot(rows: list[dict], path: Path) -> None    a PNG with the paper's axes
     judge(rows: list[dict]) -> list[Claim]        the paper's claims, each marked from the rows alone
+    tables(rows: list[dict]) -> list[Table]       numbers to show beside the plot; may be left out
 
 and is found by its name. `run` raises InputError where a data set is not there; its message says in one line
 where to get it.
@@ -19,22 +20,34 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be compared"
+PAPER, PROJECT = "paper", "project"
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper, its mark (HOLDS, FAILS or OPEN), and the numbers that decided."""
+    """A sentence of the paper or of the project (`whose`), its mark (HOLDS, FAILS or OPEN), and the numbers
+    that decided.
+    """
 
     text: str
     verdict: str
     why: str
+    whose: str = PAPER
+
+
+class Table(NamedTuple):
+    """A table beside a figure: cells as they are shown."""
+
+    caption: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
 
 
 def mark(true: bool) -> str:
