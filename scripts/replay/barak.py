@@ -148,26 +148,31 @@ def sweep_parities(weights, masks, noisy, sweeps, near):
     exp(q(x) (m - q(A)) / 2), HLM12 section 2.2, none where |m - q(A)| is at most `near`.
     """
     rows, columns = weights.shape
-    head, tail = np.empty(rows), np.empty(columns)
+    head, tail, both, odd = np.empty(rows), np.empty(columns), np.empty(columns), np.empty(columns)
+    agree, differ = np.empty(columns), np.empty(columns)
     for _ in range(sweeps):
         for q in range(len(masks)):
             signs_into(head, masks[q] // columns)
             signs_into(tail, masks[q] % columns)
-            mass, answer = 0.0, 0.0
+            both[:], odd[:] = 0.0, 0.0
             for h in range(rows):
-                even, odd = 0.0, 0.0
-                for t in range(columns):
-                    even += weights[h, t]
-                    odd += weights[h, t] * tail[t]
-                mass += even
-                answer += head[h] * odd
+                for t in range(columns):  # column by column, so that the additions run side by side
+                    both[t] += weights[h, t]
+                    odd[t] += head[h] * weights[h, t]
+            mass, answer = 0.0, 0.0
+            for t in range(columns):
+                mass += both[t]
+                answer += tail[t] * odd[t]
             gap = noisy[q] - answer / mass
             if abs(gap) <= near:
                 continue
-            up, down = math.exp(gap / 2) / mass, math.exp(-gap / 2) / mass
+            for t in range(columns):
+                agree[t] = math.exp(tail[t] * gap / 2) / mass
+                differ[t] = math.exp(-tail[t] * gap / 2) / mass
             for h in range(rows):
+                ratio = agree if head[h] > 0 else differ
                 for t in range(columns):
-                    weights[h, t] *= up if head[h] * tail[t] > 0 else down
+                    weights[h, t] *= ratio[t]
 
 
 @compiled

@@ -244,8 +244,8 @@ def no_longer(rows: list[Row], text: str) -> Claim:
     yes = all(gain <= 1 for _, gain in at_top["plain"].values())
     top = max(epsilon for epsilon, _ in at_top["plain"].values())
     why = (
-        f"at the largest epsilon tried, {top:g}, Barak et al. over plain MWEM: {told['plain']} (over MWEM with "
-        f"replay and histogram, which in the end knows every cell: {told['optimised']})"
+        f"at the largest epsilon tried, {top:g}, Barak et al. over plain MWEM: {told['plain']} (over MWEM "
+        f"with replay and histogram, which in the end knows every cell: {told['optimised']})"
     )
     return Claim(text, HOLDS if yes else OPEN, why + ("" if yes else "; larger epsilons were not tried"))
 
