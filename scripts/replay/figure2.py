@@ -47,8 +47,8 @@ SETTINGS = (
     "as in the paper, and 2 / epsilon^2 for the Laplace noise of pure differential privacy, which MWEM and "
     "the baselines promise. Baselines: uniform, identity (noise on every cell) and HB (a tree of counts, "
     "made consistent, its root known exactly). HB can lie below the first bound, because that is one for "
-    "Gaussian noise: HB's Laplace noise pays its height squared, 4 or 9, where the Gaussian pays log(2 / delta), 7 to "
-    "11. Below the second no strategy with Laplace noise can lie."
+    "Gaussian noise: HB's Laplace noise pays its height squared, 4 or 9, where the Gaussian pays log(2 / "
+    "delta), 7 to 11. Below the second no strategy with Laplace noise can lie."
 )
 
 
