@@ -1,9 +1,9 @@
 """MWEM over cuboids without the table of all cells. NOT PRIVATE.
 
-What multiplicative weights make of the uniform distribution by steps towards cuboids is a product of one table
-for each measured cuboid. Kept as that, a component may have 27 million cells and more, and no candidate is
-left out because of the component that it would make; a marginal is a sum over the product, one attribute after
-the other. The loop, the scores, the noise and the steps are those of `paper`.
+What multiplicative weights make of the uniform distribution by steps towards cuboids is a product of one
+table for each measured cuboid. Kept as that, a component may have 27 million cells and more, and no candidate
+is left out because of the component that it would make; a marginal is a sum over the product, one attribute
+after the other. The loop, the scores, the noise and the steps are those of `paper`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,10 @@ from factored_mwem.privacy.session import Eligible, Measurement, Session
 from replay.paper import HALF, Paper, PaperLearner, Task
 
 Clique = tuple[int, ...]
+LARGEST = 2**27
+"""Cells of a table between two sums, at most; without a number numpy allows none larger than what it is
+given, and sums over many attributes at once.
+"""
 
 
 class LogLinear:
@@ -59,7 +63,7 @@ class LogLinear:
             operands += [np.ones(shape[clique[0]]), list(clique)]
         key = (tuple(attributes), *cliques)
         if key not in self._paths:
-            self._paths[key] = np.einsum_path(*operands, list(attributes), optimize="greedy")[0]
+            self._paths[key] = np.einsum_path(*operands, list(attributes), optimize=("greedy", LARGEST))[0]
         table = np.einsum(*operands, list(attributes), optimize=self._paths[key]).ravel()
         return table * (self.total / table.sum())
 
@@ -98,7 +102,8 @@ class CuboidLearner(PaperLearner):
         part = next(part for part in self.model.components() if part.issuperset(newest.positions))
         again = [m for _, _, m in self.measured if part.issuperset(m.positions)]
         for _ in range(self.paper.sweeps - 1):
-            if not any([self.model.step(m, self.paper.guard) for m in again]):
+            moved = [self.model.step(m, self.paper.guard) for m in again]
+            if not any(moved):
                 break
 
     def progress(self, schedule: Schedule) -> Progress:
