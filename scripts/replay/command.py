@@ -28,11 +28,14 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from factored_mwem import InputError
+from factored_mwem import FmwemError, InputError
 from replay import page
 from replay.figure import OPEN, Claim, panels
 
-NAMES = ("table1", "figure2", "figure3", "figure4", "figure5", "figure6", "figure7", "ablation", "iterative")
+NAMES = (
+    *("table1", "figure2", "figure3", "figure4", "figure5", "figure6", "figure7", "ablation"),
+    "iterative",
+)
 PROCESSES = 2
 ONE_THREAD = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -129,11 +132,12 @@ def write_csv(rows: list[Row], path: Path) -> None:
 
 
 def finish(name: str, cases: list[Row], store: Store, folder: Path) -> page.Section:
-    """CSV, PNG and the marks of a figure all of whose cases are there."""
+    """CSV, PNGs, tables and marks of a figure all of whose cases are there."""
     figure, rows = importlib.import_module(f"replay.{name}"), store.rows(cases)
     write_csv(rows, folder / f"{name}.csv")
     whole = folder / f"{name}.png"
-    figure.plot(rows, whole)
+    if hasattr(figure, "plot"):
+        figure.plot(rows, whole)
     images = [panel.read_bytes() for panel in panels(whole)]
     tables = figure.tables(rows) if hasattr(figure, "tables") else ()
     effort = f"{store.seconds(cases):.1f} s of computing in {len(cases)} cases"
@@ -192,5 +196,7 @@ def main(arguments: list[str] | None = None) -> None:
     names = list(NAMES) if options.what == "all" else [options.what]
     try:
         replay(names, options.output, Console(stderr=True), full=options.full)
+    except FmwemError as error:
+        sys.exit(f"error: {error}")
     except KeyboardInterrupt:
         sys.exit("interrupted; the same command goes on where this one stopped")

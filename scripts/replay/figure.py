@@ -7,7 +7,7 @@
                                                   in any order, in any process
     run(case: dict) -> list[dict]                 tidy rows (str, int, float) of a case; the seeds are
                                                   inside, so the same case gives the same rows
-    plot(rows: list[dict], path: Path) -> None    a PNG with the paper's axes
+    plot(rows: list[dict], path: Path) -> None    a PNG with the paper's axes; may be left out
     judge(rows: list[dict]) -> list[Claim]        the paper's claims, each marked from the rows alone
     tables(rows: list[dict]) -> list[Table]       numbers to show beside the plot; may be left out
 
@@ -140,6 +140,8 @@ def save(drawn: Any, path: Path) -> None:
     from matplotlib import pyplot
     from matplotlib.transforms import Bbox
 
+    if drawn.legends:
+        raise ValueError("a key belongs to its panel, which is shown alone: use key(axis)")
     for old in panels(path):
         old.unlink()
     stamp = {"ha": "right", "va": "bottom", "fontsize": 7, "color": "gray"}
