@@ -229,8 +229,8 @@ INSIDERS = (
 )
 """What handles sealed contents: Sealed itself, the steps that seal them again, in another domain, with the
 counts of candidates, the answers to questions, the distances to public tables, as the values of a column,
-as scores of hypotheses, as a function's results on blocks or for questions one by one, and the one that tells the number of rows
-where it is public.
+as scores of hypotheses, as a function's results on blocks or for questions one by one, and the one that
+tells the number of rows where it is public.
 """
 DOORS = {("privacy.session", "Session._unseal"), ("privacy.session", "Session._unseal_again")}
 """Where sealed contents are given out: for a charge, or for a test that was charged when it began."""
@@ -561,8 +561,8 @@ SEEDED = (
     "graphs.rounding",
 )
 """Where a generator is made: for sampling, of graphs too, and for worlds drawn from a public model, with a
-simulation of the noise that was drawn long ago, for public workloads of random boxes, and for the neighbours of a table that is
-verified.
+simulation of the noise that was drawn long ago, for public workloads of random boxes, and for the neighbours
+of a table that is verified.
 """
 
 
