@@ -39,6 +39,7 @@ ROOMS = (
     "domain",
     "graphs",
     "interactive",
+    "interactive.constructions",
     "kernels",
     "ledger",
     "mechanisms",
@@ -86,12 +87,14 @@ HOME = {
         "statistics.sample",  # a key by which rows go to blocks: any will do, but nobody may know it before
         "pipeline.release",
         "pipeline.result",
+        "sparse.build",  # of a hash, which is public
         "ledger.database",
         "ledger.file",
         "ledger.run",
         "cli.jobs",
         "backends.spark",
         "pipeline.draw_on_spark",
+        "graphs.release",
     },
     "psycopg": {"ledger.postgres"},
     "deltalake": {"tables.delta"},
@@ -103,6 +106,9 @@ HOME = {
         "pipeline.learn_domain",
         "pipeline.writing",
         "pipeline.model_file",
+        "graphs.release",
+        "sparse.build",
+        "sparse.sketch_file",
         "backends.spark_rows",  # which keeps quiet a log of PySpark that quotes rows
     },
     "pyspark": {"backends.spark", "backends.spark_rows", "pipeline.draw_on_spark"},
@@ -215,6 +221,7 @@ INSIDERS = (
     "PrivateRows.foresee",
     "PrivateRows.answer",
     "PrivateRows.compare",
+    "PrivateRows.asked",
     "PrivateRows.public_total",
     "PrivateRows.values",
     "PrivateRows.judge",
@@ -222,8 +229,8 @@ INSIDERS = (
 )
 """What handles sealed contents: Sealed itself, the steps that seal them again, in another domain, with the
 counts of candidates, the answers to questions, the distances to public tables, as the values of a column,
-as scores of hypotheses or as a function's results on blocks, and the one that tells the number of rows
-where it is public.
+as scores of hypotheses, as a function's results on blocks or for questions one by one, and the one that
+tells the number of rows where it is public.
 """
 DOORS = {("privacy.session", "Session._unseal"), ("privacy.session", "Session._unseal_again")}
 """Where sealed contents are given out: for a charge, or for a test that was charged when it began."""
@@ -237,8 +244,11 @@ OPENERS = {
     ("privacy.discover", "read_votes"),
     ("privacy.discover", "Reader.popular"),
     ("privacy.discover", "Reader.histogram"),
+    ("privacy.projected", "measure_by_laplace"),
 }
-"""The functions that open private numbers: select, measure, and the parts of discover."""
+"""The functions that open private numbers: select, measure, the parts of discover, and the printed noise of a
+sketch.
+"""
 
 
 def _functions(tree: ast.AST) -> Iterator[tuple[str, ast.AST]]:
@@ -317,6 +327,27 @@ SEALING = (
         },
     ),
     (
+        "privacy.projected",
+        "PrivateProjection.of",
+        ("table", "profile"),
+        {
+            "return cls(Projected(table.profile([column])[column], universe, projection), column, "
+            "projection.size)"
+        },
+    ),
+    (
+        "sparse.build",
+        "make",
+        ("source", "private", "sealed"),
+        {
+            "source = request.private",
+            "source = source.bounded(policy.privacy_id, policy.contributions)",
+            "sealed = PrivateProjection.of(source, request.column, universe, projection)",
+            "measured = measure_by_laplace(session, sealed, cost=cost)",
+            "measured = session.measure(sealed, (), cost=cost)",
+        },
+    ),
+    (
         "privacy.counts",
         "PrivateRows.recode",
         ("_contents", "recoded"),
@@ -349,6 +380,7 @@ PROFILING = {
     "backends.spark",
     "backends.sql",
     "privacy.discover",
+    "privacy.projected",  # sealed in the statement that makes it
 }
 WHO_SAYS = {
     "profile": PROFILING,
@@ -381,13 +413,18 @@ WHO_SAYS = {
         "pipeline.release",
         "pipeline.learn_domain",
         "statistics.rows",
+        "graphs.request",  # on the way to PrivateEdges.read, which seals
+        "sparse.build",
     },
+    "read_edges": {"tables.edge_list", "privacy.edges"},
+    "Edges": {"privacy.edges"},
     "bound_contributions": {"tables.contributions", "backends.source"},
     "OpenDPNoise": {
         "privacy.noise",
         "pipeline.release",
         "pipeline.learn_domain",
         "pipeline.task",
+        "sparse.build",  # Laplace's, where rho pays for it
         "verifier.watch",
     },
     "public_total": {
@@ -408,6 +445,7 @@ WHO_SAYS = {
         "privacy.column",
         "privacy.hypotheses",
         "privacy.blocks",
+        "privacy.asked",
         "pipeline.binned_errors",
         "verifier.sheet",
         "verifier.typed_sheet",
@@ -418,6 +456,8 @@ WHO_SAYS = {
     "BlockResults": {"privacy.blocks"},
     "GraphValues": {"privacy.graph_values"},
     "PrivateGraph": {"privacy.graph_values", "statistics.graph_statistic"},
+    "Projected": {"privacy.projected"},
+    "PrivateProjection": {"privacy.projected", "sparse.build"},
 }
 """Names that lead to rows, exact answers or noise, and the modules that may say them."""
 NO_WAY_ROUND = {"__getstate__", "__dict__", "__getattribute__", "get_referents", "attrgetter", "f_locals"}
@@ -515,10 +555,16 @@ def _unlike_an_opener(function: ast.AST) -> Iterator[str]:
             yield "says something after a reading"
 
 
-SEEDED = ("answers.worlds", "pipeline.result", "workload.queries.ranges", "verifier.verify")
-"""Where a generator is made: for sampling and for worlds drawn from a public model, with a simulation of the
-noise that was drawn long ago, for public workloads of random boxes, and for the neighbours of a table that is
-verified.
+SEEDED = (
+    "answers.worlds",
+    "pipeline.result",
+    "workload.queries.ranges",
+    "verifier.verify",
+    "graphs.rounding",
+)
+"""Where a generator is made: for sampling, of graphs too, and for worlds drawn from a public model, with a
+simulation of the noise that was drawn long ago, for public workloads of random boxes, and for the neighbours
+of a table that is verified.
 """
 
 
@@ -681,6 +727,9 @@ PLANTED = [
     ("no_way_round", "pipeline.describe", "def f(scope):\n    return scope.bounded()"),
     ("no_way_round", "mechanisms.tree", "def f(session, plan):\n    return session.encode(plan.domain, t)"),
     ("no_way_round", "mechanisms.tree", "def f(c):\n    return OpenDPNoise(c)"),
+    ("no_way_round", "graphs.release", "def f(t, v, c):\n    return read_edges(t, v, c)"),
+    ("no_way_round", "graphs.spectral", "def f(v, pairs):\n    return Edges(v, pairs).exact(Asked.PAIRS)"),
+    ("one_door", "graphs.release", "def f(edges):\n    return edges._contents"),
     ("one_draw", "privacy.session", OPENER.format("return self.noise.add(c.exact(what), scale=scale / 2)")),
     ("one_draw", "privacy.session", OPENER.format("return c.exact(what)")),
     (
