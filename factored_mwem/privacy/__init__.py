@@ -110,11 +110,19 @@ after another, for one charge, until it says yes (`Session.begin`, `Session.exce
 noise on the threshold stays inside `Begun`, where nobody can read it, and is in no journal; what a test said
 is. A test whose process died is over, and the next is paid for.
 
+Single numbers. `measure_smooth` draws noise whose scale is a public multiplier times a smooth bound of how
+far neighbours move the number; the bound is private, and only the noisy number leaves.
+accounting/admissible.py proves which multiplier and beta are private; order.py, blocks.py and local.py that
+their bounds are smooth, and at least the true movement, for all rows of one person (of a graph: one edge).
+The discrete Cauchy, which OpenDP does not have, is drawn in noise.py with whole numbers alone. What
+somebody's function says to blocks of rows is brought to within public bounds; that it looks at its block
+alone, and tells nobody, is assumed. Hypotheses are asked about cells of the domain, never about rows.
+
 Reading. Private numbers lie in `Sealed` objects, the rows as codes among them. `Session._unseal` is the one
 way in; it charges the accountant first (`_unseal_again`, for `Session.exceeds` alone, finds the charge that
 was made when the test began). `Session.select` and `Session.measure`, the parts of `discover` (`read_votes`,
-`Reader.popular`, `Reader.histogram`), and `measure_residuals` are its only callers. Their answers carry noise
-from `noise.py`, the only module that draws.
+`Reader.popular`, `Reader.histogram`), `measure_residuals` and `measure_smooth` are its only callers. Their
+answers carry noise from `noise.py`, the only module that draws.
 
 Post-processing. Everything else, the update, the plan, sampling, the manifest, sees only noisy answers and
 public facts: the names and types of columns, the domain, the workload, the policy. It costs nothing.

@@ -55,7 +55,7 @@ class Grid:
     def at(self, units: int) -> float:
         """The value of the grid that is nearest to so many units of noise above the lower bound."""
         cell = (2 * min(max(units, 0), self.top) + GRAINS) // (2 * GRAINS)
-        return self.lower + cell / (self.cells - 1) * (self.upper - self.lower)
+        return min(self.lower + cell * self.step, self.upper)
 
     def field(self, name: str, *, required: bool) -> dict[str, Any]:
         """The column as a domain describes it: a bin around each value."""
