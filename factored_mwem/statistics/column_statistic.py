@@ -40,6 +40,12 @@ class Statistic:
     `error`: half of an interval that holds the true value (of the values on the grid) with probability
     `SURE` at least, as far as noise goes; None where the noise depends on the table, which says nothing
     about itself.
+
+    >>> import pyarrow as pa
+    >>> from factored_mwem import statistic
+    >>> found = statistic(pa.table({"age": [31, 45, 62] * 500}), "age", "mean", lower=0, upper=120, epsilon=0.5)
+    >>> abs(found.value - 46) <= 10 * found.error, found.statement.promise.epsilon
+    (True, 0.5)
     """
 
     value: float
@@ -81,15 +87,14 @@ def statistic(
     run_id: str | None = None,
     **choices: Unpack[Choices],
 ) -> Statistic:
-    """One statistic of a column of numbers; values are brought to within `lower` and `upper`, which are
-    public.
+    """One statistic of a column of numbers.
 
-    `what`: count (of rows with a value), mean, variance, median, quantile (the share `at`), min or max.
-    `grid`: the step between values that are told apart. `noise` of the last four: cauchy, for pure epsilon,
-    or laplace, which needs a delta. `rows`: the number of rows with a value, where that is public; else a
-    quarter of epsilon measures it, for all but count, min and max. `complete`: every row counts as having a
-    value. Whom it protects and where it is entered: as of `release`. Raises InputError or BudgetExceeded
-    before anything is spent.
+    Values are brought to within `lower` and `upper`, which are public. `what`: count (of rows with a
+    value), mean, variance, median, quantile (the share `at`), min or max. `grid`: the step between values
+    that are told apart. `noise` of the last four: cauchy, for pure epsilon, or laplace, which needs a
+    delta. `rows`: the number of rows with a value, where that is public; else a quarter of epsilon measures
+    it, for all but count, min and max. `complete`: every row counts as having a value. Whom it protects and
+    where it is entered: as of `release`. Raises InputError or BudgetExceeded before anything is spent.
 
     >>> import pyarrow as pa
     >>> from factored_mwem.statistics import statistic
