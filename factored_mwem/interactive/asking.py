@@ -1,4 +1,6 @@
-"""Asking: a session of questions about a private table, answered by a model where it will do, else measured."""
+"""Asking: a session of questions about a private table, answered by a model where it will do, else
+measured.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from factored_mwem.accounting.accountant import additive, price
 from factored_mwem.accounting.unit import Neighbours
 from factored_mwem.answers.query import Query
 from factored_mwem.domain.domain import Domain
@@ -25,6 +28,7 @@ from factored_mwem.interactive.question import NOBODY, Question
 from factored_mwem.ledger.run import Booking
 from factored_mwem.mechanisms.limits import Machine
 from factored_mwem.mechanisms.plan import Scope
+from factored_mwem.mechanisms.total import first_total
 from factored_mwem.pipeline.result import Release
 from factored_mwem.pipeline.task import Opened, Task, opened
 from factored_mwem.policy import Choices, Policy
@@ -40,6 +44,8 @@ from factored_mwem.workload.workload import Workload
 ALPHA, BETA = 0.01, 0.001
 COUNT_SHARE = Fraction(1, 50)
 """Of the budget: counting the records, where there is no model that knows about how many there are."""
+COUNT_NOISE = 10.0
+"""Scale, in records, beyond which no less noise is wanted there."""
 MAX_KEPT = 512
 """Cells of one measurement that are kept as answers to questions of their own."""
 UNLEARNT = "the model could not take it in: its cliques would exceed the cell cap"
@@ -157,8 +163,9 @@ class Asking:
             values = measured.noisy if alone else measured.noisy[list(cells)]
             return np.clip(values.astype(np.float64), 0.0, total), self._learn(question, part, measured)
 
+        key = _key(question, cells)
         return Subject(
-            _key(question, cells),
+            key,
             self._kind(question, believed),
             believed,
             self._sealed,
@@ -168,8 +175,8 @@ class Asking:
         )
 
     def _kind(self, question: Question, believed: np.ndarray) -> Hashable:
-        """Queries alike, for the rule: whether a clique holds the cut, and how large an error could be, as the
-        spread that sampling alone would give the greatest count.
+        """Queries alike, for the rule: whether a clique holds the cut, and how large an error could be: as
+        the greatest count, or what is left of the records.
         """
         total = self.model.total
         share = float(np.minimum(believed, total - believed).max()) / self.alpha
@@ -216,14 +223,13 @@ class Asking:
 
 def _key(question: Question, cells: Sequence[int]) -> Hashable:
     """The same for all questions that count the same records, group by group."""
-    found = []
+    cut, found = question.cut, []
     for cell in cells:
         box = []
-        for a, classes, size in reversed(
-            list(zip(question.cut.positions, question.cut.classes, question.cut.sizes, strict=True))
-        ):
-            box.append((a, (classes == cell % size).tobytes()))
-            cell //= size
+        rest = cell
+        for a, classes, size in reversed(list(zip(*cut, cut.sizes, strict=True))):
+            box.append((a, (classes == rest % size).tobytes()))
+            rest //= size
         found.append(tuple(box))
     return tuple(found)
 
@@ -317,7 +323,8 @@ def asking(
             yield begun
         except BaseException:
             if booking.run_id is None:  # else it can go on, and what is left of its budget is kept for that
-                at.drawn()
+                with contextlib.suppress(AssertionError):  # stopped between a charge and its draw
+                    at.drawn()
             raise
         at.drawn()
         at.run.finish()
@@ -346,8 +353,13 @@ def _begun(at: Opened, domain: Domain, made: Release | None, alpha: float, beta:
         prices = Prices(alpha * total, beta, composition)
         model = Factored(made.model, prices.alpha, max_cells=max(MAX_CELLS, made.model.cells))
     else:
-        cost = session.accountant.budget.amount * COUNT_SHARE
-        total = max(1.0, float(session.measure(session.rows, (), cost=cost).noisy[0]))
+        enough = price(additive(composition), scale=COUNT_NOISE, sensitivity=session.unit.contributions)
+        cost = min(session.accountant.budget.amount * COUNT_SHARE, enough)
+        total = (
+            first_total(session).records
+            if session.unit.total_is_public
+            else max(1.0, float(session.measure(session.rows, (), cost=cost).noisy[0]))
+        )
         prices = Prices(alpha * total, beta, composition)
         model = Factored.uniform(domain.modelled.shape, total, prices.alpha)
     return Asking(domain, model, made, at, Online(session, prices), sealed)
