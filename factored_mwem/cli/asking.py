@@ -17,6 +17,11 @@ from factored_mwem.cli.settings import Group, ReleaseSettings
 if TYPE_CHECKING:
     from factored_mwem.interactive.asking import Asking, Response
 
+
+class AtPrompt(Exception):
+    """Somebody wants to leave, by ctrl-C, while nothing was under way."""
+
+
 PROMPT = "ask> "
 LEAVE = ("quit", "exit")
 SHOWN = 40
@@ -60,7 +65,7 @@ def ask(
     """
     from factored_mwem.cli import console
     from factored_mwem.cli.jobs import check_paths
-    from factored_mwem.errors import BudgetExceeded
+    from factored_mwem.errors import BudgetExceeded, Stopped
     from factored_mwem.files import IfExists
     from factored_mwem.interactive.asking import asking
     from factored_mwem.ledger.run import Booking
@@ -82,15 +87,15 @@ def ask(
         saves=save is not None,
     )
     people = not console.for_scripts(json_only)
-    ended: BudgetExceeded | None = None
+    ended: BudgetExceeded | Stopped | None = None
     with begin as session:
         lines = _lines(queries, session)
         if not (quiet or json_only):
             console.say(_opening(session, beta))
         try:
             wrong = _converse(session, lines, people=people)
-        except BudgetExceeded as error:  # what was answered stands, and the books hear what it cost
-            ended, wrong = error, 0
+        except (BudgetExceeded, AtPrompt) as error:  # what was answered stands, and the books hear its cost
+            ended, wrong = (Stopped(130) if isinstance(error, AtPrompt) else error), 0
         if save:
             session.save(save, overwrite=overwrite)
     if not (quiet or json_only):
@@ -145,6 +150,8 @@ def _typed() -> Iterator[str]:
     """What a person types, with the lines before it at hand."""
     import contextlib
 
+    from factored_mwem.errors import Stopped
+
     with contextlib.suppress(ImportError):
         import readline  # noqa: F401 - gives `input` a history, and is not there on every machine
     while True:
@@ -153,6 +160,10 @@ def _typed() -> Iterator[str]:
         except EOFError:
             print(file=sys.stderr)
             return
+        except (KeyboardInterrupt, Stopped) as stopped:
+            if getattr(stopped, "exit_code", 130) != 130:
+                raise
+            raise AtPrompt from None
         yield line
 
 
