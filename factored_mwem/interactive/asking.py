@@ -182,7 +182,7 @@ class Asking:
 
         def learn(measured: Measurement) -> tuple[np.ndarray, bool]:
             values = measured.noisy if alone else measured.noisy[list(cells)]
-            return np.clip(values.astype(np.float64), 0.0, total), self._learn(question, part, measured)
+            return np.maximum(values.astype(np.float64), 0.0), self._learn(question, part, measured)
 
         key = _key(question, cells)
         return Subject(
@@ -210,7 +210,7 @@ class Asking:
             return self.model.learn_one(cut, part.wanted, float(noisy[0]), measured.stddev)
         if cut.cells <= MAX_KEPT:
             for cell, value in enumerate(noisy.tolist()):
-                kept = Told(np.clip([float(value)], 0, self.model.total), self.alpha, "measured")
+                kept = Told(np.array([max(float(value), 0.0)]), self.alpha, "measured")
                 self._online.known.setdefault(_key(question, (cell,)), kept)
         return self.model.learn(cut, noisy, measured.stddev)
 
@@ -385,7 +385,7 @@ def _begun(at: Opened, domain: Domain, made: Release | None, alpha: float, beta:
     sealed = session.rows.asked()
     composition = session.composition
     if made is not None:
-        total = made.model.total
+        total = float(made.model.total)
         prices = Prices(alpha * total, beta, composition)
         model = Factored(made.model, prices.alpha, max_cells=max(MAX_CELLS, made.model.cells))
     else:
