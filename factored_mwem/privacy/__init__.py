@@ -118,6 +118,14 @@ The discrete Cauchy, which OpenDP does not have, is drawn in noise.py with whole
 somebody's function says to blocks of rows is brought to within public bounds; that it looks at its block
 alone, and tells nobody, is assumed. Hypotheses are asked about cells of the domain, never about rows.
 
+Questions one by one (`asked.py`). Each is a cut of the records by public classes of codes, whose cells are a
+marginal, and is tested or measured as a whole. Which of the two, against which model and threshold, and at
+what price, follows from public facts, from noisy answers and from what tests said: all of it was paid for. A
+group of a cut is one cell, so the greatest distance of groups to a model's answers moves by at most k, and
+all of them are one test. What is asked from outside may follow from every earlier answer; the sum of charges
+is a filter, as above. The journal has each question before its draws, so a session that died goes on with
+what it said; a test that died with it is paid for anew.
+
 Reading. Private numbers lie in `Sealed` objects, the rows as codes among them. `Session._unseal` is the one
 way in; it charges the accountant first (`_unseal_again`, for `Session.exceeds` alone, finds the charge that
 was made when the test began). `Session.select` and `Session.measure`, the parts of `discover` (`read_votes`,

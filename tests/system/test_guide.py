@@ -40,6 +40,7 @@ MADE = {
     "workloads": "answers.parquet workload.schema.json paper.parquet",
     "certificate": "certified.parquet",
     "answers": "adult.fmwem",
+    "ask": "adult.fmwem better.fmwem questions.txt",
     "report": "adult.report.html again.html from_memory.html adult.NOT-PRIVATE.html",
     "ledger": "monday.parquet books.json",
     "inputs": "people.synthetic.parquet again.parquet shop.synthetic.parquet",
@@ -57,6 +58,7 @@ SAID = {
     "domain": ["refused: 2"],
     "card": ["asked: 2", "adult_deployment.yaml"],
     "answers": ["95% intervals", "measured:"],
+    "ask": ['"source": "measured"', '"bound"'],
     "guarantee": ["54.4 %", "73.2 %"],
 }
 """What they must print."""
