@@ -95,3 +95,31 @@ def test_one_number_is_above_its_bound_as_seldom_as_said(b: float) -> None:
         most = single_bound(NoiseScale(b, LAPLACE), failures)
         whole = 2 * np.exp(-k / b).sum() - 1
         assert np.exp(-k[k >= most] / b).sum() / whole <= math.exp(-failures)
+
+
+def sums(pairs: int, b: float) -> tuple[np.ndarray, np.ndarray]:
+    """(whole numbers, Pr[Y >= each]) of the sum of discrete Laplace noise over pairs: exact, by convolution.
+    """
+    k = np.arange(-400, 401)
+    one = np.exp(-np.abs(k) / b)
+    one /= one.sum()
+    whole = np.ones(1)
+    for _ in range(pairs):
+        whole = np.convolve(whole, one)
+    return np.arange(len(whole)) - 400 * pairs, np.cumsum(whole[::-1])[::-1]
+
+
+@pytest.mark.parametrize(("pairs", "b"), [(1, 2.0), (3, 1.0), (12, 2.0), (25, 0.7)])
+def test_the_theorem_holds_for_the_exact_distribution(pairs: int, b: float) -> None:
+    """All alpha of both regimes down to 1e-12; planted: an exponent three times as large in the first regime,
+    seven times in the second, is beyond the truth.
+    """
+    alpha, true = sums(pairs, b)
+    seen = (alpha > 0) & (true > 1e-12)
+    scale = NoiseScale(b, LAPLACE)
+    said = np.array([tail(float(a), pairs, scale) for a in alpha[seen]])
+    assert (true[seen] <= said).all()
+    first = alpha[seen] <= pairs * b
+    assert not (true[seen] <= said**7)[~first].all()
+    if pairs > 3:
+        assert not (true[seen] <= said**3)[first].all()
