@@ -26,6 +26,7 @@ from factored_mwem.cli.options import Json, NoProgress, OneTable, Quiet, Tables,
 from factored_mwem.cli.panels import AFTER, BEFORE, BOOKS, HELP, OWNER, RELEASE, App, examples, names_of
 from factored_mwem.cli.planning import plan
 from factored_mwem.cli.settings import CLI_MAX_ROWS, Group, ReleaseSettings
+from factored_mwem.cli.sketching import sketch_app
 from factored_mwem.cli.starting import init
 from factored_mwem.errors import Stopped
 
@@ -39,6 +40,7 @@ app.command(rich_help_panel=HELP, short_help="Print a script for completion by T
 app.add_typer(domain_app, name="domain", rich_help_panel=BEFORE)
 app.add_typer(workload_app, name="workload", rich_help_panel=BEFORE)
 app.add_typer(ledger_app, name="ledger", rich_help_panel=BOOKS)
+app.add_typer(sketch_app, name="sketch", rich_help_panel=RELEASE)
 app.command("report", rich_help_panel=AFTER, short_help="Write a page that shows a release.")(
     of_reports.report
 )
