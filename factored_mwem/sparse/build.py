@@ -191,10 +191,8 @@ def make(request: SketchRequest, task: Opened) -> Sketch:
     The hash is drawn anew, whatever the table holds, and public; a run that goes on has that of its
     beginning.
     """
-    policy, entropy = (
-        request.policy,
-        secrets.token_bytes(HASH_KEY_BYTES + request.blocks * 16 * request.independence),
-    )
+    policy, coefficients = request.policy, request.blocks * request.independence
+    entropy = secrets.token_bytes(HASH_KEY_BYTES + 16 * coefficients)
     pinned = bytes.fromhex(task.run.pin({"hash": entropy.hex()})["hash"])
     universe: Hashed | Listed = request.listed or Hashed(pinned[:HASH_KEY_BYTES])
     projection = Stack.of(

@@ -61,11 +61,8 @@ def content_of(made: Sketch) -> bytes:
         "composition": made.scale.composition,
         "statement": made.statement.model_dump(mode="json"),
     }
-    arrays = {
-        "noisy": made.noisy,
-        "coefficients": np.concatenate([p.coefficients.ravel() for p in made.projection.parts]),
-    }
-    return packed(header, arrays)
+    words = np.concatenate([part.coefficients.ravel() for part in made.projection.parts])
+    return packed(header, {"noisy": made.noisy, "coefficients": words})
 
 
 def load(path: Path) -> Sketch:
