@@ -8,6 +8,7 @@
     Policy, Neighbours             the promise: epsilon, delta, whom it protects; and how it is kept
     Release, Marginal, Manifest    what is released: rows, files, counts, and the statement of its cost
     Answer                         what a release says to a query, with error bars
+    ask                            questions about the private table, one by one, answered within a bound
     report                         a page about a release that anybody may see
     show_progress, Progress        a bar for `report`; what it is given after every round
     LedgerFile, Cap                what all releases of a dataset have cost together, and may cost
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
         ResourceError,
         RolledBack,
     )
+    from factored_mwem.interactive.asking import ask
     from factored_mwem.ledger.file import LedgerFile
     from factored_mwem.ledger.opening import create_ledger, open_ledger
     from factored_mwem.mechanisms.result import Progress
@@ -89,8 +91,8 @@ __all__ = [
     "Ambiguous", "Answer", "Attribute", "BudgetExceeded", "Busy", "Cap", "Changed", "Domain", "Errors",
     "FmwemError", "InputError", "LedgerFile", "Lost", "Manifest", "Marginal", "Neighbours", "NotAccepted",
     "NothingLearnt", "Planned", "Policy", "Progress", "Release", "ResourceError", "RolledBack", "Sketch",
-    "Verified", "Workload", "combine", "create_ledger", "draft", "evaluate", "learn", "open_ledger", "plan",
-    "private_report", "push_down", "release", "report", "show_progress", "sketch", "verify",
+    "Verified", "Workload", "ask", "combine", "create_ledger", "draft", "evaluate", "learn", "open_ledger",
+    "plan", "private_report", "push_down", "release", "report", "show_progress", "sketch", "verify",
 ]  # fmt: skip
 _HOME = {
     "Answer": "answers.answer",
@@ -98,7 +100,8 @@ _HOME = {
     "Errors": "pipeline.evaluate", "LedgerFile": "ledger.file", "Manifest": "pipeline.manifest",
     "Marginal": "pipeline.marginal", "Neighbours": "accounting.unit", "Policy": "policy",
     "Progress": "mechanisms.result", "Release": "pipeline.result", "Verified": "verifier.verify",
-    "Workload": "workload.workload", "draft": "tables.draft", "evaluate": "pipeline.evaluate",
+    "Workload": "workload.workload", "ask": "interactive.asking", "draft": "tables.draft",
+    "evaluate": "pipeline.evaluate",
     "combine": "answers.combining", "create_ledger": "ledger.opening", "open_ledger": "ledger.opening",
     "learn": "pipeline.learn_domain", "release": "pipeline.release", "verify": "verifier.verify",
     "Planned": "pipeline.planning", "plan": "pipeline.planning",

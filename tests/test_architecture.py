@@ -39,6 +39,7 @@ ROOMS = (
     "domain",
     "graphs",
     "interactive",
+    "interactive.constructions",
     "kernels",
     "ledger",
     "mechanisms",
@@ -216,10 +217,12 @@ INSIDERS = (
     "PrivateRows.foresee",
     "PrivateRows.answer",
     "PrivateRows.compare",
+    "PrivateRows.asked",
     "PrivateRows.public_total",
 )
 """What handles sealed contents: Sealed itself, the steps that seal them again, in another domain, with the
-counts of candidates, the answers to questions or the distances to public tables, and the one that tells the
+counts of candidates, the answers to questions or the distances to public tables, or for questions one by one,
+and the one that tells the
 number of rows where it is public.
 """
 DOORS = {("privacy.session", "Session._unseal"), ("privacy.session", "Session._unseal_again")}
@@ -426,6 +429,7 @@ WHO_SAYS = {
         "privacy.counts",
         "privacy.distances",
         "privacy.residuals",
+        "privacy.asked",
         "pipeline.binned_errors",
         "verifier.sheet",
         "verifier.typed_sheet",
