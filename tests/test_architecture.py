@@ -341,6 +341,18 @@ SEALING = (
     ),
     (
         "privacy.counts",
+        "PrivateRows.asked",
+        ("_contents",),
+        {"return PrivateQuestions(Counted(self._contents), self.names)"},
+    ),
+    (
+        "interactive.asking",
+        "asking",
+        ("bounded",),
+        {"session = session.encode(whole.modelled, scope.bounded())"},
+    ),
+    (
+        "privacy.counts",
         "PrivateRows.recode",
         ("_contents", "recoded"),
         {
@@ -405,6 +417,7 @@ WHO_SAYS = {
         "pipeline.release",
         "pipeline.learn_domain",
         "sparse.build",
+        "interactive.asking",
     },
     "bound_contributions": {"tables.contributions", "backends.source"},
     "OpenDPNoise": {
@@ -444,7 +457,9 @@ GETATTR = ("workload.workload",)
 """Where a workload's kinds are asked for by their keys."""
 BEGINS = ("pipeline.release", "pipeline.learn_domain", "pipeline.task", "accounting.accountant")
 """Where an accountant and a session begin; a part of an accountant is one that may spend less."""
-AUDITED = ("mechanisms.", "model.", "privacy.", "workload.", "pipeline.describe")
+ENCODES = ("pipeline.release", "mechanisms.learn", "interactive.asking")
+"""What hands a table to the door, once: a release, learning, a session of questions."""
+AUDITED = ("mechanisms.", "model.", "privacy.", "workload.", "interactive.", "pipeline.describe")
 
 
 def no_way_round(found: Sources) -> list[str]:
@@ -479,7 +494,7 @@ def _ways(name: str, node: ast.AST) -> Iterator[str]:
         parts = function.endswith("replace") and named & {"noise", "unit", "accountant", "_rows"}
         if parts and name != "privacy.session":
             yield "changes a part of a session"
-        if function == "session.encode" and name not in ("pipeline.release", "mechanisms.learn"):
+        if function == "session.encode" and name not in ENCODES:
             yield "encodes another table"
         draws = function.endswith(
             (".noise.add", ".noise.select", ".noise.threshold", ".noise.begin", ".noise.exceeds")
@@ -712,6 +727,13 @@ PLANTED = [
         "class PrivateRows(Sealed):\n    def recode(self, domain, codes):\n"
         "        return self._contents.codes",
     ),
+    (
+        "sealed_at_once",
+        "interactive.asking",
+        "def asking(scope, session):\n    rows = scope.bounded()\n    print(rows)",
+    ),
+    ("no_way_round", "interactive.mechanism", "def f(session, plan):\n    return session.encode(d, t)"),
+    ("one_door", "interactive.mechanism", "def f(s):\n    return s.sealed.reveal().exact(0)"),
     ("no_way_round", "mechanisms.learn", "def f(table):\n    return profile(table, ['a'])"),
     ("no_way_round", "mechanisms.tree", "def f(session, d):\n    return session.recode(d, {})"),
     ("no_way_round", "mechanisms.rounds", "def f(s):\n    return s.paid_by(s.accountant.whole)"),

@@ -35,9 +35,9 @@ def threshold_of(sigma: float, queries: int, beta: float) -> float:
 def level_of(
     bound: Callable[[float], float], epsilon: float, delta: float, queries: int, beta: float
 ) -> float:
-    """The alpha of equation 3, in records: 3 T(alpha) / 4, which is 3000 sqrt(B(alpha)) log(4 / delta) log(2
-    k / beta) / epsilon. With probability 1 - beta updates are a sequence at this level, and answers are off by 5 T / 4
-    = 5 alpha / 3 at most (theorem 4.9). `bound` must not grow with alpha.
+    """The alpha of equation 3, in records: 3 T(alpha) / 4, which is 3000 sqrt(B(alpha)) log(4 / delta)
+    log(2 k / beta) / epsilon. With probability 1 - beta updates are a sequence at this level, and answers are
+    off by 5 T / 4 = 5 alpha / 3 at most (theorem 4.9). `bound` must not grow with alpha.
     """
 
     def wanted(alpha: float) -> float:

@@ -48,6 +48,7 @@ COUNT_NOISE = 10.0
 """Scale, in records, beyond which no less noise is wanted there."""
 MAX_KEPT = 512
 """Cells of one measurement that are kept as answers to questions of their own."""
+NOTHING_TO_SAVE = "a session that began without --model has no release to save; leave out --save"
 UNLEARNT = "the model could not take it in: its cliques would exceed the cell cap"
 
 
@@ -143,11 +144,31 @@ class Asking:
             return self._response(question, Told(np.zeros(len(question.wanted)), 0.0, "public"))
         subject = self._subject(question)
         if subject.key not in self._online.known:
-            self._opened.run.note({"ask": question.text})
+            run = self._opened.run
+            if run.complete and run.noted is None:
+                raise InputError(
+                    "this session was closed: it repeats its answers and gives no others; begin another with "
+                    "another --run-id"
+                )
+            run.note({"ask": question.text})
         told = self._online.answer(subject)
         values = np.zeros(len(question.wanted))
         values[np.array(question.wanted) != NOBODY] = told.values
         return self._response(question, replace(told, values=values))
+
+    def check(self, query: Query | str) -> None:
+        """InputError, from public facts and with nothing spent, where `answer` would raise it."""
+        Question.of(query, self.domain)
+
+    @property
+    def promise(self) -> str:
+        """What the session promises, to whom, in a line."""
+        session = self._opened.session
+        budget, unit = session.accountant.budget, session.unit
+        rows = "one row" if unit.contributions == 1 else f"up to {unit.contributions:,} rows of one person"
+        change = "added or removed" if unit.neighbours is Neighbours.ADD_REMOVE else "exchanged for another's"
+        kind = f"({budget.epsilon:g}, {budget.delta:g})" if budget.delta else f"{budget.epsilon:g}"
+        return f"{kind}-differential privacy for the whole session, of tables that differ in {rows} {change}"
 
     def _subject(self, question: Question) -> Subject:
         """The question as the mechanism takes it; groups that must be empty are left out."""
@@ -199,7 +220,7 @@ class Asking:
         return Response(*about, told.values, told.bound, told.source, self.spent, self.left, notes)
 
     def replay(self) -> None:
-        """Ask again what an earlier attempt of the same run was asked: nothing that it drew is drawn again."""
+        """Ask again what an earlier attempt of the same run was asked: what it drew is not drawn again."""
         run = self._opened.run
         while (noted := run.noted) is not None:
             with contextlib.suppress(BudgetExceeded):  # as it ended then
@@ -210,7 +231,7 @@ class Asking:
         session that began without a release's model.
         """
         if self.release is None:
-            raise InputError("a session that began without --model has no release to save; leave out --save")
+            raise InputError(NOTHING_TO_SAVE)
         manifest = self.release.manifest
         note = (
             f"the model was updated by {self.counts['measured']} answers measured in a session of "
@@ -290,18 +311,31 @@ def asking(
     domain: Any = None,
     alpha: float = ALPHA,
     beta: float = BETA,
+    columns: Sequence[str] | None = None,
     booking: Booking,
+    saves: bool = False,
     noise: Noise | None = None,
     **choices: Unpack[Choices],
 ) -> Iterator[Asking]:
-    """As `ask`; `noise`: OpenDP's by default, tests give a fake."""
+    """As `ask`; `columns`: those of the `domain` to ask about; `saves`: the model will be saved; `noise`:
+    OpenDP's by default, tests give a fake.
+    """
     if not (isinstance(alpha, float | int) and 0 < alpha < 1):
         raise InputError(f"alpha={alpha!r}: must be a share of the records between 0 and 1, such as 0.01")
     made = Release.load(model) if isinstance(model, str | Path) else model
     if (made is None) == (domain is None):
         raise InputError("a session begins with --model, or else with --domain, and not with both")
+    if made is not None and columns is not None:
+        raise InputError("--columns is for a session without --model: a model says which columns it knows")
+    if made is None and saves:
+        raise InputError(NOTHING_TO_SAVE)
     request = Request.of(
-        table, Workload.marginals(1), policy, domain=made.domain if made is not None else domain, **choices
+        table,
+        Workload.marginals(1),
+        policy,
+        domain=made.domain if made is not None else domain,
+        columns=columns,
+        **choices,
     )
     scope = _scope(request)
     assert scope.domain is not None
@@ -313,10 +347,11 @@ def asking(
         "model": _digest(made) if made is not None else None,
     }
     task = Task("ask", request.policy, settings, request.fingerprint)
-    if made is not None:
-        Prices(alpha * made.model.total, beta, task.budget.composition)  # refused before a row is read
+    # what can be refused is refused before a row is read
+    Prices(alpha * made.model.total if made is not None else math.inf, beta, task.budget.composition)
     with opened(task, booking, noise=noise) as at:
-        session = replace(at.session, spill=scope.spill).encode(whole.modelled, scope.bounded())
+        session = replace(at.session, spill=scope.spill)
+        session = session.encode(whole.modelled, scope.bounded())
         begun = _begun(replace(at, session=session), whole, made, alpha, beta)
         begun.replay()
         try:
@@ -335,12 +370,13 @@ def _scope(request: Request) -> Scope:
     if request.policy.certificate is not None:
         raise InputError("a certificate is of released rows; leave it out of a session of questions")
     assert request.declared is not None
-    names = [name for name in request.declared.names if name != request.policy.privacy_id]
+    names = request.columns if request.columns is not None else request.declared.names
+    names = [name for name in names if name != request.policy.privacy_id]
     scope = Scope.of(replace(request, columns=names), Machine.of(request.policy))
     assert scope.domain is not None
     domain, _ = fit_columns(scope.domain, scope.visible, scope.columns)
     scope.visible.check_domain(domain.modelled)
-    return scope
+    return replace(scope, domain=domain)
 
 
 def _begun(at: Opened, domain: Domain, made: Release | None, alpha: float, beta: float) -> Asking:

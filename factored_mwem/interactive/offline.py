@@ -48,8 +48,8 @@ def least_alpha(
     bound: Callable[[float], float], each: Callable[[float], float], queries: int, beta: float
 ) -> float:
     """The smallest alpha, in records, to which the mechanism is accurate with probability 1 - beta: the
-    larger of 8 log(2 B / beta) / eps_0 and 8 F(eps_0), with B = B(alpha / 2), gamma = beta / (2 B) and eps_0 =
-    `each(B)`. `bound` must not grow with alpha.
+    larger of 8 log(2 B / beta) / eps_0 and 8 F(eps_0), with B = B(alpha / 2), gamma = beta / (2 B) and eps_0
+    = `each(B)`. `bound` must not grow with alpha.
     """
 
     def wanted(alpha: float) -> float:

@@ -248,6 +248,11 @@ class Run:
         """What an earlier attempt was asked next; None once all of that was asked again."""
         return self._journaled.noted if self._journaled is not None else None
 
+    @property
+    def complete(self) -> bool:
+        """Whether an earlier attempt has drawn all that there was to draw: nothing more may be."""
+        return self._entry is not None and self._entry.spent is not None
+
     def drawn(self, accountant: Accountant) -> None:
         """All noise is drawn: what was spent takes the place of what was reserved."""
         if self._journal is not None and self._journal.waiting:
