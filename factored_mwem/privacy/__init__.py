@@ -112,8 +112,8 @@ is. A test whose process died is over, and the next is paid for.
 
 Sketching. A record's key, the text of one cell, has a column of T signs, by a hash that is drawn without a
 look at the table and is public (`projected.py`; `workload/projection.py`). The record adds its column to T
-whole numbers, or nothing where it has no key or one that a public list lacks. So it moves each of them by 1 at
-most, whatever its bytes and the hash are: nothing is assumed of the hash, nor that different keys have
+whole numbers, or nothing where it has no key or one that a public list lacks. So it moves each of them by 1
+at most, whatever its bytes and the hash are: nothing is assumed of the hash, nor that different keys have
 different columns. An exchange moves each by 2 at most, and there are keys with opposite columns, so that is
 what is charged. Keys with the same number are added up: no record's part depends on another's.
 

@@ -31,6 +31,7 @@ from audit.exact import exact_checks
 from audit.plants import PLANTS
 from audit.releases import release_checks
 from audit.resume import resume_checks
+from audit.sketches import sketch_checks
 from audit.stages import stage_checks
 
 FULL = {"stage": 37_000, "release": 2_000}
@@ -60,7 +61,13 @@ def checks() -> dict[str, Check]:
     """All checks by runs, by name."""
     return {
         check.name: check
-        for check in (*stage_checks(), *discovery_checks(), *release_checks(), *resume_checks())
+        for check in (
+            *stage_checks(),
+            *sketch_checks(),
+            *discovery_checks(),
+            *release_checks(),
+            *resume_checks(),
+        )
     }
 
 

@@ -40,6 +40,7 @@ MADE = {
     "workloads": "answers.parquet workload.schema.json paper.parquet",
     "certificate": "certified.parquet",
     "answers": "adult.fmwem",
+    "sketch": "country.sketch countries.sketch queries.jsonl",
     "report": "adult.report.html again.html from_memory.html adult.NOT-PRIVATE.html",
     "ledger": "monday.parquet books.json",
     "inputs": "people.synthetic.parquet again.parquet shop.synthetic.parquet",
@@ -57,6 +58,7 @@ SAID = {
     "domain": ["refused: 2"],
     "card": ["asked: 2", "adult_deployment.yaml"],
     "answers": ["95% intervals", "measured:"],
+    "sketch": ["Atlantis: ", "296,143,915 rows, 49 coefficients"],
     "guarantee": ["54.4 %", "73.2 %"],
 }
 """What they must print."""
