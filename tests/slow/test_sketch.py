@@ -52,7 +52,7 @@ def test_half_the_noise_is_seen(kind: str) -> None:
 
 @pytest.mark.parametrize("factor", [1.0, 0.4, 2.5])
 def test_answers_are_as_far_off_as_their_error_bars_say(factor: float) -> None:
-    """Of noise alone, for a list of one key: the sum of sixty squared distances in standard deviations, against
+    """Of noise alone, for a list of one key: sixty squared distances in standard deviations together, against
     the chi-squared distribution, outside of which lies one in 10^10. Other scales show.
     """
     low, high = (float(chi2.ppf(p, 60)) for p in (5e-11, 1 - 5e-11))
