@@ -578,6 +578,12 @@ MARKS: dict[str, tuple[Any, Callable[[], list[dict[str, Any]]], int, Spoil]] = {
         0,
         lambda r: {"entropy": 1.1} if r["method"] == ablation.UNGUARDED else {},
     ),
+    "ablation: harm": (
+        ablation,
+        lambda: [{**row, "entropy": min(row["entropy"], 3.0)} for row in rows_of_ablation()],
+        7,
+        lambda r: {"entropy": 9.0} if r["method"] == ablation.UNGUARDED else {},
+    ),
     "ablation: replay": (
         ablation,
         rows_of_ablation,
