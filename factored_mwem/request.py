@@ -82,6 +82,10 @@ class Request:
     def budget(self) -> Budget:
         return self.policy.budget(learn_domain=self.declared is None)
 
+    def fingerprint(self, key: bytes) -> bytes:
+        """A keyed digest of the private table."""
+        return self.private.fingerprint(key)
+
     @property
     def certifying(self) -> Fraction:
         """What all certificates may spend together."""

@@ -37,12 +37,17 @@ ROOMS = (
     "cli",
     "documents",
     "domain",
+    "graphs",
+    "interactive",
+    "interactive.constructions",
     "kernels",
     "ledger",
     "mechanisms",
     "model",
     "pipeline",
     "privacy",
+    "sparse",
+    "statistics",
     "tables",
     "verifier",
     "workload",
@@ -175,13 +180,16 @@ def one_door(found: Sources) -> list[str]:
         tree = parsed(text)
         inside = {id(n): owner for owner in _functions(tree) for n in ast.walk(owner[1])}
         for node in attribute_calls(tree, "reveal"):
-            if (name, inside.get(id(node), ("",))[0]) != ("privacy.session", "Session._unseal"):
+            if (name, inside.get(id(node), ("",))[0]) not in DOORS:
                 wrong.append(f"{name}:{node.lineno} reveals")
         slots = {id(word) for n in ast.walk(tree) if _is_slots(n) for word in ast.walk(n)}
         for node in attribute_calls(tree, "_contents"):
             owner = inside.get(id(node), ("",))[0]
             if (name != "privacy.counts" or owner not in INSIDERS) and id(node) not in slots:
                 wrong.append(f"{name}:{node.lineno} reaches into a sealed object")
+        for node in attribute_calls(tree, "_unseal_again"):
+            if (name, inside.get(id(node), ("",))[0]) != ("privacy.session", "Session.exceeds"):
+                wrong.append(f"{name}:{node.lineno} looks without paying")
         for node in attribute_calls(tree, "_unseal"):
             owner = inside.get(id(node), ("",))[0]
             if (name, owner) not in OPENERS:
@@ -189,7 +197,7 @@ def one_door(found: Sources) -> list[str]:
         for node in attribute_calls(tree, "noise"):
             of = ast.unparse(node.value) if isinstance(node, ast.Attribute) else ""
             here = "session" in of or (name, of) == ("privacy.session", "self")
-            if here and (name, inside.get(id(node), ("",))[0]) not in OPENERS:
+            if here and (name, inside.get(id(node), ("",))[0]) not in OPENERS | TESTERS:
                 wrong.append(f"{name}:{node.lineno} draws noise outside a reading")
     return wrong
 
@@ -206,12 +214,18 @@ INSIDERS = (
     "PrivateRows.foresee",
     "PrivateRows.answer",
     "PrivateRows.compare",
+    "PrivateRows.asked",
     "PrivateRows.public_total",
 )
 """What handles sealed contents: Sealed itself, the steps that seal them again, in another domain, with the
-counts of candidates, the answers to questions or the distances to public tables, and the one that tells the
+counts of candidates, the answers to questions or the distances to public tables, or for questions one by one,
+and the one that tells the
 number of rows where it is public.
 """
+DOORS = {("privacy.session", "Session._unseal"), ("privacy.session", "Session._unseal_again")}
+"""Where sealed contents are given out: for a charge, or for a test that was charged when it began."""
+TESTERS = {("privacy.session", "Session.begin"), ("privacy.session", "Session.exceeds")}
+"""A sparse vector test pays when it begins, and then looks again and again."""
 OPENERS = {
     ("privacy.session", "Session.select"),
     ("privacy.session", "Session.measure"),
@@ -232,20 +246,32 @@ def _functions(tree: ast.AST) -> Iterator[tuple[str, ast.AST]]:
 
 
 def charges_first(found: Sources) -> list[str]:
-    """Session._unseal must charge in one statement and reveal in a later one, with nothing between them that
-    could skip the charge.
+    """A door must charge, or find the charge of a test, in one statement and reveal in a later one, with
+    nothing between them that could skip it; a test charges before it draws.
     """
-    (body,) = [
-        f.body for name, f in _functions(parsed(found["privacy.session"])) if name == "Session._unseal"
-    ]
-    statements = [
-        ast.unparse(s) for s in body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))
-    ]
-    return (
-        []
-        if statements == ["self.accountant.charge(charge)", "return sealed.reveal()"]
-        else [f"Session._unseal is {statements}"]
-    )
+    functions, wrong = dict(_functions(parsed(found["privacy.session"]))), []
+    for name, whole in CHARGING.items():
+        if name not in functions:
+            continue
+        statements = [
+            ast.unparse(s)
+            for s in functions[name].body  # type: ignore[attr-defined]
+            if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))
+        ]
+        if statements[-len(whole) :] != whole:
+            wrong.append(f"{name} is {statements}")
+    return wrong if functions.keys() & CHARGING else ["no door is where it was"]
+
+
+CHARGING = {
+    "Session._unseal": ["self.accountant.charge(charge)", "return sealed.reveal()"],
+    "Session._unseal_again": ["check_paid(test, self.accountant)", "return sealed.reveal()"],
+    "Session.begin": [
+        "self.accountant.charge(charge)",
+        "return SparseVector(charge, sensitivity, for_tests(self.noise).begin(scale=scale))",
+    ],
+}
+"""The last statements of what must pay first."""
 
 
 def sealed_at_once(found: Sources) -> list[str]:
@@ -352,7 +378,13 @@ WHO_SAYS = {
         "pipeline.learn_domain",
     },
     "bound_contributions": {"tables.contributions", "backends.source"},
-    "OpenDPNoise": {"privacy.noise", "pipeline.release", "pipeline.learn_domain", "verifier.watch"},
+    "OpenDPNoise": {
+        "privacy.noise",
+        "pipeline.release",
+        "pipeline.learn_domain",
+        "pipeline.task",
+        "verifier.watch",
+    },
     "public_total": {
         "privacy.counts",
         "privacy.session",
@@ -367,6 +399,7 @@ WHO_SAYS = {
         "privacy.counts",
         "privacy.distances",
         "privacy.residuals",
+        "privacy.asked",
         "pipeline.binned_errors",
         "verifier.sheet",
         "verifier.typed_sheet",
@@ -377,7 +410,7 @@ WHO_SAYS = {
 NO_WAY_ROUND = {"__getstate__", "__dict__", "__getattribute__", "get_referents", "attrgetter", "f_locals"}
 GETATTR = ("workload.workload",)
 """Where a workload's kinds are asked for by their keys."""
-BEGINS = ("pipeline.release", "pipeline.learn_domain", "accounting.accountant")
+BEGINS = ("pipeline.release", "pipeline.learn_domain", "pipeline.task", "accounting.accountant")
 """Where an accountant and a session begin; a part of an accountant is one that may spend less."""
 AUDITED = ("mechanisms.", "model.", "privacy.", "workload.", "pipeline.describe")
 
@@ -416,7 +449,9 @@ def _ways(name: str, node: ast.AST) -> Iterator[str]:
             yield "changes a part of a session"
         if function == "session.encode" and name not in ("pipeline.release", "mechanisms.learn"):
             yield "encodes another table"
-        draws = function.endswith((".noise.add", ".noise.select", ".noise.threshold"))
+        draws = function.endswith(
+            (".noise.add", ".noise.select", ".noise.threshold", ".noise.begin", ".noise.exceeds")
+        )
         if draws and not name.startswith("privacy."):
             yield "draws noise"
         made_up = function == "getattr" and not isinstance(node.args[1], ast.Constant)
@@ -576,6 +611,19 @@ PLANTED = [
         "class Session:\n    def _unseal(self, sealed, charge):\n        found = sealed.reveal()\n        "
         "self.accountant.charge(charge)\n        return found",
     ),
+    (
+        "charges_first",
+        "privacy.session",
+        "class Session:\n    def _unseal_again(self, sealed, test):\n        return sealed.reveal()",
+    ),
+    (
+        "charges_first",
+        "privacy.session",
+        "class Session:\n    def begin(self, sensitivity):\n"
+        "        begun = for_tests(self.noise).begin(scale=scale)\n"
+        "        self.accountant.charge(charge)\n        return SparseVector(charge, sensitivity, begun)",
+    ),
+    ("one_door", "privacy.session", "def f(session, s, t):\n    return session._unseal_again(s, t)"),
     ("one_door", "privacy.counts", "peek = lambda rows: rows._contents.codes"),
     ("one_door", "privacy.counts", "if True:\n    def peek(rows):\n        return rows._contents.codes"),
     (
@@ -654,6 +702,10 @@ def test_the_rule_sees_a_planted_violation(rule: str, module: str, text: str) ->
     assert RULES[rule]({module: text})
 
 
+def test_every_door_that_must_pay_first_is_there() -> None:
+    assert set(CHARGING) <= set(dict(_functions(parsed(sources()["privacy.session"]))))
+
+
 def test_type_checking_imports_are_exempt() -> None:
     planted = (
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from factored_mwem.tables import draft"
@@ -694,10 +746,10 @@ def test_a_profile_shows_nothing() -> None:
 
 def test_fake_and_real_adapters_have_the_same_methods() -> None:
     """The fake stands for the protocol: a method it lacked would go untested."""
-    from factored_mwem.privacy.noise import Noise, OpenDPNoise
+    from factored_mwem.privacy.noise import Noise, OpenDPNoise, SparseVectorNoise
 
-    methods = {name for name in vars(Noise) if not name.startswith("_")}
-    assert methods == {"select", "add", "threshold"}
+    methods = {name for kind in (Noise, SparseVectorNoise) for name in vars(kind) if not name.startswith("_")}
+    assert methods == {"select", "add", "threshold", "begin", "exceeds"}
     for adapter in (FakeNoise, OpenDPNoise):
         assert methods <= set(dir(adapter))
         assert {n for n in vars(adapter) if not n.startswith("_")} - methods <= {"CHUNK", "scales"}

@@ -26,13 +26,15 @@ MIN_COST = Fraction(1, 2**60)
 
 
 class Mechanism(StrEnum):
-    """The five ways in which noise is added."""
+    """The ways in which noise is added."""
 
     GAUSSIAN = "discrete gaussian"
     LAPLACE = "discrete laplace"
     EXPONENTIAL = "exponential mechanism (gumbel)"
     PERMUTE_AND_FLIP = "permute-and-flip"
     THRESHOLD = "gaussian threshold"
+    SPARSE_VECTOR = "sparse vector"
+    SPARSE_VECTOR_IN_RHO = "sparse vector, in rho"
 
 
 def additive(composition: Composition) -> Mechanism:
@@ -43,19 +45,35 @@ def selecting(composition: Composition) -> Mechanism:
     return Mechanism.EXPONENTIAL if composition is Composition.ZCDP else Mechanism.PERMUTE_AND_FLIP
 
 
+def testing(composition: Composition) -> Mechanism:
+    return Mechanism.SPARSE_VECTOR_IN_RHO if composition is Composition.ZCDP else Mechanism.SPARSE_VECTOR
+
+
+TESTED = Fraction(5, 4)
+"""Noise on a tested score, in scales of the noise on its threshold: the cheapest is 2^(1/3) (Lyu, Su, Li
+2017, section 4.2), and this is exact.
+"""
+
+
 def price(mechanism: Mechanism, *, scale: float, sensitivity: int) -> Fraction:
     """Cost of noise of `scale`, rounded up: rho, or epsilon for Laplace and permute-and-flip.
 
     `sensitivity` is the squared L2 norm for the Gaussian kinds, the L1 norm for Laplace, the largest change
-    of a score for selection. Gaussian: s^2 / (2 sigma^2) (Canonne, Kamath, Steinke 2020). Laplace: s / b.
-    Selection with noise of scale b is an exponential mechanism of epsilon = 2 s / b, which costs epsilon^2 /
-    8 of rho (Cesar, Rogers 2021).
+    of a score for selection and tests. Gaussian: s^2 / (2 sigma^2) (Canonne, Kamath, Steinke 2020).
+    Laplace: s / b. Selection with noise of scale b is an exponential mechanism of epsilon = 2 s / b, which
+    costs epsilon^2 / 8 of rho (Cesar, Rogers 2021). A sparse vector test with noise of scale b on its
+    threshold and 5 b / 4 on each score: s / b + 2 s / (5 b / 4) of epsilon, whatever the number of scores
+    below (Dwork, Roth 2014, theorem 3.23; Lyu, Su, Li 2017, theorem 2), and epsilon^2 / 2 of rho (Bun,
+    Steinke 2016, prop. 1.4).
     """
     exact = Fraction(scale)
     if mechanism in (Mechanism.GAUSSIAN, Mechanism.THRESHOLD):
         cost = sensitivity / (2 * exact**2)
     elif mechanism is Mechanism.LAPLACE:
         cost = sensitivity / exact
+    elif mechanism in (Mechanism.SPARSE_VECTOR, Mechanism.SPARSE_VECTOR_IN_RHO):
+        epsilon = sensitivity * (1 + 2 / TESTED) / exact
+        cost = epsilon if mechanism is Mechanism.SPARSE_VECTOR else epsilon**2 / 2
     else:
         epsilon = 2 * sensitivity / exact
         cost = epsilon**2 / 8 if mechanism is Mechanism.EXPONENTIAL else epsilon
@@ -75,6 +93,10 @@ def scale_for(mechanism: Mechanism, cost: Fraction, *, sensitivity: int) -> floa
         scale = math.sqrt(sensitivity / (2 * cost))
     elif mechanism is Mechanism.EXPONENTIAL:
         scale = math.sqrt(sensitivity**2 / (2 * cost))
+    elif mechanism is Mechanism.SPARSE_VECTOR:
+        scale = float(sensitivity * (1 + 2 / TESTED) / cost)
+    elif mechanism is Mechanism.SPARSE_VECTOR_IN_RHO:
+        scale = float(sensitivity * (1 + 2 / TESTED)) / math.sqrt(2 * cost)
     else:
         scale = float((sensitivity if mechanism is Mechanism.LAPLACE else 2 * sensitivity) / cost)
     while price(mechanism, scale=scale, sensitivity=sensitivity) > cost:
@@ -100,14 +122,17 @@ class Charge:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The promise, (epsilon, delta), and what it amounts to inside: `amount` of rho or of epsilon."""
+    """The promise, (epsilon, delta), and what it amounts to inside: `amount` of rho or of epsilon.
+
+    Under pure composition with a delta, epsilons add and deltas add (Dwork, Roth 2014, theorem 3.16).
+    """
 
     epsilon: float
     delta: float
     composition: Composition
     amount: Fraction
     discovery_delta: Fraction
-    """What is kept of delta for thresholded categories."""
+    """What is kept of delta for charges that have one: thresholded categories, or (epsilon, delta) events."""
 
     @classmethod
     def of(cls, epsilon: float, delta: float, *, discovery_share: Fraction = Fraction(0)) -> Budget:
@@ -125,6 +150,15 @@ class Budget:
             return cls(epsilon, delta, Composition.PURE, grid_down(Fraction(epsilon)), Fraction(0))
         kept = Fraction(delta) * discovery_share
         return cls(epsilon, delta, Composition.ZCDP, largest_rho(epsilon, Fraction(delta) - kept), kept)
+
+    @classmethod
+    def basic(cls, epsilon: float, delta: float) -> Budget:
+        """The budget for events that are (epsilon, delta)-private each, and of no better kind: their epsilons
+        add, and so do their deltas. InputError as `of`.
+        """
+        checked = cls.of(epsilon, delta)
+        amount = grid_down(Fraction(epsilon))
+        return cls(checked.epsilon, checked.delta, Composition.PURE, amount, Fraction(delta))
 
     def part(self, amount: Fraction) -> Budget:
         """The same promise, of which only `amount` may be spent, rounded down to the grid of costs."""
@@ -219,5 +253,5 @@ def guarantee(entries: Iterable[Charge], budget: Budget) -> tuple[float, float]:
     cost = sum((price(e.mechanism, scale=e.scale, sensitivity=e.sensitivity) for e in entries), Fraction(0))
     delta = sum((e.delta for e in entries), Fraction(0))
     if budget.composition is Composition.PURE:
-        return float_up(cost), 0.0
+        return float_up(cost), float_up(delta)
     return epsilon_of(cost, Fraction(budget.delta) - delta), budget.delta

@@ -4,15 +4,18 @@ Whoever asks for a release has seen the earlier ones, so the rule must hold for 
 goes: it is a privacy filter, with limits fixed before anything was seen. Two filters stand side by side, and
 a sequence of releases is admitted while either admits it:
 
-- all releases so far are pure and their epsilons sum to at most E (Rogers, Roth, Ullman, Vadhan 2016; no
-  delta is used);
-- the rhos sum to at most R and the deltas of learnt categories to at most D', with epsilon(R, D - D') <= E
-  (Whitehouse, Ramdas, Rogers, Wu 2023); a pure release of epsilon counts as epsilon^2 / 2 of rho (Bun and
-  Steinke 2016, Proposition 1.4).
+- all releases so far count in epsilon, their epsilons sum to at most E and their deltas, if any, to at
+  most D' (Rogers, Roth, Ullman, Vadhan 2016);
+- the rhos sum to at most R and the deltas to at most D', with epsilon(R, D - D') <= E (Whitehouse, Ramdas,
+  Rogers, Wu 2023); a release of epsilon counts as epsilon^2 / 2 of rho (Bun and Steinke 2016, Proposition
+  1.4).
 
-Either may be the one that holds at the end: what ends under the first has no delta, so an event's delta is
-that of the second alone. R and D' follow from the cap and the *first* release, which nobody chose after
-seeing anything; they stay as they are from then on.
+Deltas are those of learnt categories and of (epsilon, delta) events. With a probability of at most their sum,
+D', something happens that the rest of the bound does not cover (Kairouz, Oh, Viswanath 2015, theorem 3.2: an
+(epsilon, delta) event is an epsilon event, but for a part of probability delta); that is counted once,
+whichever filter holds at the end. What ends under the first has no other delta, what ends under the second
+has D - D' of its conversion: D together. R and D' follow from the cap and the *first* release, which nobody
+chose after seeing anything; they stay as they are from then on.
 """
 
 from __future__ import annotations
@@ -37,15 +40,16 @@ It is a release's own default.
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one release may spend, or has spent: `amount` of rho or, if pure, of epsilon."""
+    """What one release may spend, or has spent: `amount` of rho or, if it counts so, of epsilon."""
 
     composition: Composition
     amount: Fraction
     delta: Fraction = Fraction(0)
-    """Of learnt categories."""
+    """Of learnt categories, or of (epsilon, delta) events."""
 
     @property
     def pure(self) -> bool:
+        """Whether it counts in epsilon."""
         return self.composition is Composition.PURE
 
     @property
@@ -74,7 +78,7 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The second filter: what the rhos and the deltas of learnt categories may sum to."""
+    """What the rhos of the second filter, and the deltas of both, may sum to."""
 
     rho: Fraction
     delta: Fraction
@@ -140,9 +144,11 @@ class Cap:
 
     def holds(self, total: Spent, limits: Limits) -> bool:
         """Whether releases that cost this much together stay within the cap."""
+        if total.delta > limits.delta:
+            return False
         if self.epsilon is not None and total.pure and total.amount <= self.epsilon:
             return True
-        return total.rho <= limits.rho and total.delta <= limits.delta
+        return total.rho <= limits.rho
 
     def spent(self, costs: Sequence[Cost], limits: Limits | None) -> float:
         """What the costs amount to, rounded up: epsilon at the cap's delta, or rho where the cap is one."""

@@ -5,15 +5,29 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Protocol
 
 from factored_mwem.accounting.cap import Cost, Limits, floor_digits
 from factored_mwem.accounting.conversion import epsilon_of
+from factored_mwem.accounting.unit import Neighbours
 from factored_mwem.errors import BudgetExceeded, InputError
 from factored_mwem.ledger.entries import Dataset
-from factored_mwem.policy import Policy
 
 
-def check_terms(dataset: Dataset, policy: Policy) -> None:
+class Protecting(Protocol):
+    """Whom somebody's results protect; a release's policy says so, among other things."""
+
+    @property
+    def neighbours(self) -> Neighbours: ...
+
+    @property
+    def contributions(self) -> int: ...
+
+    @property
+    def privacy_id(self) -> str | None: ...
+
+
+def check_terms(dataset: Dataset, policy: Protecting) -> None:
     """InputError where a release would protect others than the cap is about."""
     name = f"dataset {dataset.name!r}"
     if policy.neighbours is not dataset.neighbours:

@@ -23,7 +23,7 @@ import numpy as np
 from factored_mwem.accounting.accountant import Accountant
 from factored_mwem.crashpoints import reach
 from factored_mwem.errors import Busy, Lost
-from factored_mwem.privacy.noise import Noise
+from factored_mwem.privacy.noise import Begun, Noise, for_tests
 
 MAGIC = b"fmwj"
 HEAD = struct.Struct("<4sQQ")
@@ -83,6 +83,11 @@ class Journal(ABC):
     def replay(self) -> Record | None:
         """The next draw of an earlier attempt; None once all are used."""
         return self._records.pop(0) if self._records else None
+
+    @property
+    def next(self) -> dict[str, Any] | None:
+        """What the next record of an earlier attempt is about."""
+        return self._records[0][0] if self._records else None
 
     @property
     def waiting(self) -> bool:
@@ -189,6 +194,48 @@ class Journaled:
         drawn, numbers = self._draw(facts, room, draw)
         return dict(zip(drawn["keys"], numbers.tolist(), strict=True))
 
+    def begin(self, *, scale: float) -> Begun:
+        """The noise on a threshold is told to nobody, so it is not kept: going on, a test that an earlier
+        attempt began can only repeat what it said.
+        """
+        begun: Begun = Begun()
+
+        def draw() -> Record:
+            nonlocal begun
+            begun = for_tests(self._noise).begin(scale=scale)
+            return self._facts("begin", 0, scale), np.zeros(0, dtype=np.int64)
+
+        self._draw(self._facts("begin", 0, scale), 0, draw)
+        return begun
+
+    def exceeds(self, score: int, begun: Begun, *, scale: float) -> bool | None:
+        over = (self._journal.next or {}).get("draw", "exceeds") != "exceeds"
+        if over or (self._journal.next is None and begun.gone):
+            return None  # an earlier attempt died, and it, or this one, goes on with another test
+        facts = self._facts("exceeds", 1, scale)
+
+        def draw() -> Record:
+            return facts, np.array(
+                [bool(for_tests(self._noise).exceeds(score, begun, scale=scale))], dtype=np.int64
+            )
+
+        return bool(self._draw(facts, 8, draw)[1][0])
+
+    @property
+    def noted(self) -> dict[str, Any] | None:
+        """What the next record of an earlier attempt notes, if it is a note."""
+        about = self._journal.next
+        return about["note"] if about is not None and "note" in about else None
+
+    def note(self, about: dict[str, Any]) -> None:
+        """Keep what the draws that follow were asked for, or find it as an earlier attempt kept it."""
+        found = self._journal.replay()
+        if found is None:
+            self._journal.make_room(len(json.dumps({"note": about})) + len("\n"))
+            self._journal.append({"note": about}, np.zeros(0, dtype=np.int64))
+        elif found[0] != {"note": json.loads(json.dumps(about))}:
+            raise does_not_fit()
+
     def _facts(self, method: str, size: int, scale: float) -> dict[str, Any]:
         number, e = len(self._accountant.entries), self._accountant.entries[-1]
         what = [e.stage, e.mechanism.value, list(e.target), e.scale, e.sensitivity, str(e.delta)]
@@ -209,7 +256,8 @@ class Journaled:
             self._journal.append(*record)
             return record
         then, numbers = record
-        expected = {"select": 1, "add": facts["size"]}.get(facts["draw"], len(then.get("keys", ())))
+        sizes = {"select": 1, "add": facts["size"], "begin": 0, "exceeds": 1}
+        expected = sizes.get(facts["draw"], len(then.get("keys", ())))
         if {**then, **facts} != then or len(numbers) != expected:
             raise does_not_fit()
         self.replayed += 1

@@ -15,14 +15,14 @@ import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from factored_mwem.accounting.accountant import Accountant
+from factored_mwem.accounting.accountant import Accountant, Budget
 from factored_mwem.accounting.cap import Cost
 from factored_mwem.crashpoints import reach
 from factored_mwem.errors import FmwemError, InputError, Lost, RolledBack
 from factored_mwem.ledger.address import Address
-from factored_mwem.ledger.admission import check_terms
+from factored_mwem.ledger.admission import Protecting, check_terms
 from factored_mwem.ledger.entries import MAX_NAME_LENGTH, Entry, Reservation
 from factored_mwem.ledger.journal import Journal, Journaled, does_not_fit
 from factored_mwem.ledger.journals import journal_of, refuse_older
@@ -32,7 +32,6 @@ from factored_mwem.ledger.outlook import outlook
 from factored_mwem.policy import BEARABLE, split_policy
 from factored_mwem.privacy.metered import Metered
 from factored_mwem.privacy.noise import Noise
-from factored_mwem.request import Request
 from factored_mwem.tables.release_files import ReleaseFiles
 from factored_mwem.tables.targets import Target
 
@@ -42,6 +41,23 @@ log = logging.getLogger("factored_mwem")
 """For programs that call this one: at INFO what the operator of a job wants to find in its log. Only what may
 be published goes there, no handler is set here, and nothing is louder than INFO, which Python would print.
 """
+
+
+class Booked(Protocol):
+    """What the books must know of what is asked: a release, or anything else that spends budget."""
+
+    @property
+    def policy(self) -> Protecting: ...
+
+    @property
+    def budget(self) -> Budget: ...
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """All that decides what comes out, but for the private input: public facts, as JSON."""
+
+    def fingerprint(self, key: bytes) -> bytes:
+        """A keyed digest of the private input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +99,7 @@ class Run:
 
     @classmethod
     @contextlib.contextmanager
-    def begin(cls, request: Request, booking: Booking, *, version: str) -> Iterator[Run]:
+    def begin(cls, request: Booked, booking: Booking, *, version: str) -> Iterator[Run]:
         """A run for this request; the books are told how it ends. Without a ledger file it keeps none.
 
         RolledBack where the ledger is older than its journals; InputError where it does not know the dataset,
@@ -104,7 +120,7 @@ class Run:
             if run._journal is not None:
                 run._journal.close()
 
-    def _open(self, request: Request, file: Ledger, booking: Booking, version: str) -> None:
+    def _open(self, request: Booked, file: Ledger, booking: Booking, version: str) -> None:
         name, run_id, budget = _checked("--dataset", booking.dataset), booking.run_id, request.budget
         if run_id is not None:
             _checked("--run-id", run_id)
@@ -116,7 +132,7 @@ class Run:
         if run_id is None or file.find(name, run_id) is None:
             file.check(name, cost)  # early: the entry is made much later, at the first charge
         if run_id is not None:
-            asked = replace(asked, fingerprint=request.private.fingerprint(file.key))
+            asked = replace(asked, fingerprint=request.fingerprint(file.key))
             self._resume(file, asked, run_id)
         self._reservation = asked
 
@@ -219,6 +235,18 @@ class Run:
             noise = self._journaled = Journaled(noise, self._journal, accountant, complete=complete)
         self._metered = Metered(noise, accountant)
         return self._metered
+
+    def note(self, about: dict[str, Any]) -> None:
+        """Keep in the journal, if there is one, what was asked from outside before the draws that follow; on
+        going on, it must be what an earlier attempt was asked.
+        """
+        if self._journaled is not None:
+            self._journaled.note(about)
+
+    @property
+    def noted(self) -> dict[str, Any] | None:
+        """What an earlier attempt was asked next; None once all of that was asked again."""
+        return self._journaled.noted if self._journaled is not None else None
 
     def drawn(self, accountant: Accountant) -> None:
         """All noise is drawn: what was spent takes the place of what was reserved."""

@@ -59,6 +59,13 @@ class Corrections:
                 multiply_into(table, head, tail, ratio)
         return table
 
+    def apart(self, view: View) -> tuple[list[tuple[View, np.ndarray]], Corrections]:
+        """(those that lie inside `view`, all others)."""
+        inside = list(self._inside(view))
+        taken = {within for within, _ in inside}
+        left = [(v, t) for pairs in self._over.values() for v, t in pairs if v not in taken]
+        return inside, Corrections(self.levels, [v for v, _ in left], [t for _, t in left])
+
     def _attributes(self, view: View) -> tuple[int, ...]:
         return tuple(self.levels.attribute[list(view)].tolist())
 

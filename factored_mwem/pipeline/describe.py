@@ -55,7 +55,7 @@ def describe(plan: Plan, fitted: Fitted, accountant: Accountant, run: Run, *, cr
         created=datetime.date.fromisoformat(created),
         guarantee=_guarantee(policy, accountant, assumptions),
         stages=_stages(accountant),
-        ledger=tuple(map(_charge, accountant.entries)),
+        ledger=tuple(map(charge_record, accountant.entries)),
         policy=policy.model_dump(mode="json"),
         workload=request.workload.to_dict(),
         attributes=tuple(_attribute(a, plan) for a in domain),
@@ -145,7 +145,8 @@ def _losses(plan: Plan) -> Iterator[str]:
             yield f"{attribute.name!r}: {share:.0%} of the rows {what}; declare its values to keep them"
 
 
-def _charge(e: Charge) -> ChargeRecord:
+def charge_record(e: Charge) -> ChargeRecord:
+    """A charge as a manifest tells of it."""
     return ChargeRecord(
         stage=e.stage,
         mechanism=e.mechanism,

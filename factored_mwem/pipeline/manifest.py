@@ -48,7 +48,9 @@ discrete gaussian: s / (2 * b^2) of rho, s the squared L2 sensitivity;
 gaussian threshold: s / (2 * b^2) of rho, s the squared L2 sensitivity, and `delta` besides;
 discrete laplace: s / b of epsilon, s the L1 sensitivity;
 exponential mechanism (gumbel): (2 * s / b)^2 / 8 of rho, s the most that a score changes;
-permute-and-flip: 2 * s / b of epsilon, s the most that a score changes.
+permute-and-flip: 2 * s / b of epsilon, s the most that a score changes;
+sparse vector: 13 * s / (5 * b) of epsilon, s the most that a score changes, b that of its threshold;
+sparse vector, in rho: (13 * s / (5 * b))^2 / 2 of rho, s the most that a score changes.
 Costs add. Under pure composition their sum is epsilon; under zCDP the sum of rho is converted at the delta
 that the entries leave of the promised one."""
 

@@ -105,10 +105,16 @@ marginals, with their sensitivities.
     column's type; no value, however large or odd, ends the reading or is warned about. The order of keys is
     the table's, and so none that is handed on: what is kept is sorted.
 
+Testing. Whether a true answer lies further from the model's than a public threshold is asked of one query
+after another, for one charge, until it says yes (`Session.begin`, `Session.exceeds`: sparse vector). The
+noise on the threshold stays inside `Begun`, where nobody can read it, and is in no journal; what a test said
+is. A test whose process died is over, and the next is paid for.
+
 Reading. Private numbers lie in `Sealed` objects, the rows as codes among them. `Session._unseal` is the one
-way in; it charges the accountant first. `Session.select` and `Session.measure`, the parts of `discover`
-(`read_votes`, `Reader.popular`, `Reader.histogram`), and `measure_residuals` are its only callers. Their
-answers carry noise from `noise.py`, the only module that draws.
+way in; it charges the accountant first (`_unseal_again`, for `Session.exceeds` alone, finds the charge that
+was made when the test began). `Session.select` and `Session.measure`, the parts of `discover` (`read_votes`,
+`Reader.popular`, `Reader.histogram`), and `measure_residuals` are its only callers. Their answers carry noise
+from `noise.py`, the only module that draws.
 
 Post-processing. Everything else, the update, the plan, sampling, the manifest, sees only noisy answers and
 public facts: the names and types of columns, the domain, the workload, the policy. It costs nothing.

@@ -26,6 +26,8 @@ from factored_mwem.domain.levels import Levels, View, padded
 from factored_mwem.errors import ResourceError
 from factored_mwem.kernels.counting import MAX_COUNT
 from factored_mwem.kernels.scoring import Answers, Coarser, Counts, distances
+from factored_mwem.privacy.asked import Compared, Counted, Part
+from factored_mwem.privacy.asked import sensitivity_of as sensitivity_of_questions
 from factored_mwem.privacy.distances import SCORE_GRID, Distances, Reference, sensitivity_of
 from factored_mwem.tables.source import Private
 from factored_mwem.workload.candidates import Candidates
@@ -123,6 +125,18 @@ class Rows(Private):
 
     exact = marginal
     """What `Session.measure` adds noise to."""
+
+    def classed(self, positions: Sequence[int], classes: Sequence[np.ndarray]) -> np.ndarray:
+        """int64[cells]: the counts over some attributes by classes of their codes, `int64[code]` each, from 0
+        on. One pass.
+        """
+        lookups = [
+            own.astype(np.uint32)[... if self.lookups[a] is None else self.lookups[a]]
+            for a, own in zip(positions, classes, strict=True)
+        ]
+        shape = [int(own.max()) + 1 for own in classes]
+        rows = Rows(self.data, Levels.fine(shape), [self.columns[a] for a in positions], lookups)
+        return rows.marginal(range(len(shape)))
 
 
 def added_up(levels: Levels, axes: View, view: View, counts: np.ndarray) -> np.ndarray:
@@ -323,6 +337,10 @@ class PrivateRows(Sealed):
         """The same rows' answers to all questions of these kinds, still sealed."""
         return PrivateAnswers(self._contents, domain, kinds)
 
+    def asked(self) -> PrivateQuestions:
+        """The same rows, still sealed, for questions one by one."""
+        return PrivateQuestions(Counted(self._contents), self.names)
+
     def compare(self, reference: Reference) -> PrivateErrors:
         """The distances of the same rows to public tables over the levels of the domain itself, still
         sealed. At most one pass.
@@ -439,6 +457,30 @@ class PrivateAnswers(Sealed):
     def score_sensitivity(self, unit: Unit) -> int:
         """The largest among the kinds counts for all: questions of several kinds compete."""
         return max(kind.l1(unit) for kind in self.kinds)
+
+
+class PrivateQuestions(Sealed):
+    """The private rows, for questions one by one: `Session.measure` takes a Part, `Session.exceeds` what is
+    Compared.
+    """
+
+    __slots__ = ("names",)
+
+    def __init__(self, counted: Counted, names: Sequence[str]) -> None:
+        super().__init__(counted)
+        self.names = tuple(names)
+
+    def positions(self, what: Part | Compared) -> tuple[int, ...]:
+        """The attributes that a question is about, ascending."""
+        return what.cut.positions
+
+    def subject(self, what: Part | Compared) -> tuple[str, ...]:
+        """The names of the attributes that a question is about."""
+        return tuple(self.names[a] for a in what.cut.positions)
+
+    def sensitivity(self, what: Part | Compared, unit: Unit, composition: Composition) -> int:
+        """See `asked.sensitivity_of`."""
+        return sensitivity_of_questions(what, unit, composition)
 
 
 def _beyond(candidates: Candidates, views: Sequence[View]) -> list[View]:

@@ -8,16 +8,20 @@ from fractions import Fraction
 
 import numpy as np
 
-from factored_mwem.accounting.accountant import Accountant
-from factored_mwem.privacy.noise import Noise
+from factored_mwem.accounting.accountant import TESTED, Accountant
+from factored_mwem.privacy.noise import Begun, Noise, for_tests
 
 
 class Metered:
-    """The noise of a release, outermost. AssertionError where a draw does not fit what was just charged."""
+    """The noise of a release, outermost. AssertionError where a draw does not fit what was just charged, or
+    does not belong to a test that was paid for and has not said yes.
+    """
 
     def __init__(self, noise: Noise, accountant: Accountant) -> None:
         self.composition = noise.composition
         self._noise, self._accountant, self._draws = noise, accountant, 0
+        self._test: Begun | None = None
+        self._scale = 0.0
 
     def select(self, scores: np.ndarray, *, scale: float) -> int:
         self._check(scale)
@@ -30,6 +34,19 @@ class Metered:
     def threshold(self, counts: dict[str, int], *, scale: float, threshold: int) -> dict[str, int]:
         self._check(scale)
         return self._noise.threshold(counts, scale=scale, threshold=threshold)
+
+    def begin(self, *, scale: float) -> Begun:
+        self._check(scale)
+        self._test, self._scale = for_tests(self._noise).begin(scale=scale), scale
+        return self._test
+
+    def exceeds(self, score: int, begun: Begun, *, scale: float) -> bool | None:
+        if begun is not self._test or Fraction(scale) < Fraction(self._scale) * TESTED:
+            raise AssertionError("a test that is over, that was not charged, or at another scale")
+        said = for_tests(self._noise).exceeds(score, begun, scale=scale)
+        if said is not False:
+            self._test = None
+        return said
 
     def _check(self, scale: float) -> None:
         charges = self._accountant.entries

@@ -1,17 +1,32 @@
 """Noise: the one place where randomness meets private numbers, and the only module that knows OpenDP.
 
 All noise is discrete, drawn by OpenDP from the operating system's entropy. There is no seed and no switch.
-Tests that need to know the noise pass a fake object with the same three methods.
+Tests that need to know the noise pass a fake object with the same methods.
 """
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from factored_mwem.accounting.conversion import Composition, load_opendp
+from factored_mwem.tables.source import Private
+
+
+class Begun(Private):
+    """The noise on a test's threshold, which nobody may see; `gone` where a run that died took it along."""
+
+    __slots__ = ("_noise", "gone")
+
+    def __init__(self, noise: int | None = None) -> None:
+        self._noise, self.gone = noise, noise is None
+
+    def reached_by(self, score: int) -> bool:
+        """Whether the noisy `score` reaches the noisy threshold."""
+        assert self._noise is not None
+        return score >= self._noise
 
 
 class Noise(Protocol):
@@ -29,6 +44,25 @@ class Noise(Protocol):
 
     def threshold(self, counts: dict[str, int], *, scale: float, threshold: int) -> dict[str, int]:
         """The keys whose noisy count reaches `threshold`, with that noisy count."""
+
+
+@runtime_checkable
+class SparseVectorNoise(Noise, Protocol):
+    """What sparse vector tests need besides."""
+
+    def begin(self, *, scale: float) -> Begun:
+        """Discrete Laplace noise of `scale` for a threshold of 0."""
+
+    def exceeds(self, score: int, begun: Begun, *, scale: float) -> bool | None:
+        """Whether `score`, with discrete Laplace noise of `scale`, reaches the noisy threshold; None where
+        that is gone.
+        """
+
+
+def for_tests(noise: Noise) -> SparseVectorNoise:
+    """The same noise, which must have what tests need."""
+    assert isinstance(noise, SparseVectorNoise)
+    return noise
 
 
 class OpenDPNoise:
@@ -82,6 +116,17 @@ class OpenDPNoise:
             else {}
         )
         return dict(sorted((keys[int(number)], noisy) for number, noisy in kept.items()))
+
+    def begin(self, *, scale: float) -> Begun:
+        return Begun(self._laplace(0, scale))
+
+    def exceeds(self, score: int, begun: Begun, *, scale: float) -> bool | None:
+        return None if begun.gone else begun.reached_by(self._laplace(score, scale))
+
+    def _laplace(self, value: int, scale: float) -> int:
+        dp = self._dp
+        mechanism = dp.m.make_laplace(dp.atom_domain(T="i64"), dp.absolute_distance(T="i64"), scale=scale)
+        return int(mechanism(value))
 
     def _additive(self, scale: float) -> Any:
         dp = self._dp

@@ -4,14 +4,23 @@ hands out nothing without noise.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from factored_mwem.accounting.accountant import Accountant, Charge, additive, scale_for, selecting
+from factored_mwem.accounting.accountant import (
+    TESTED,
+    Accountant,
+    Charge,
+    additive,
+    scale_for,
+    selecting,
+    testing,
+)
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.backends.source import IN_MEMORY, Source, Spill
@@ -26,10 +35,10 @@ from factored_mwem.privacy.counts import (
     Sealed,
 )
 from factored_mwem.privacy.distances import SCORE_GRID
-from factored_mwem.privacy.noise import Noise
+from factored_mwem.privacy.noise import Begun, Noise, for_tests
 from factored_mwem.workload.candidates import Candidates
 
-Stage = Literal["select", "measure", "certify"]
+Stage = Literal["select", "measure", "certify", "test"]
 """What a charge was for, as the ledger's entries name it."""
 
 
@@ -76,6 +85,30 @@ class Eligible:
         return len(self.which)
 
 
+class Measurable(Protocol):
+    """What can be measured: sealed answers whose contents have `exact(what) -> int64[answer]`; what is said
+    about them is public.
+    """
+
+    def reveal(self) -> Any: ...
+
+    def sensitivity(self, what: Any, unit: Unit, composition: Composition) -> int: ...
+
+    def subject(self, what: Any) -> tuple[str, ...]: ...
+
+    def positions(self, what: Any) -> tuple[int, ...]: ...
+
+
+class Tested(Protocol):
+    """What a test looks at: sealed answers whose contents have `gap(what, grains: int) -> int`, how far the
+    true answer lies from a public one, both in grains of SCORE_GRID a record (see `grains_of`).
+    """
+
+    def reveal(self) -> Any: ...
+
+    def sensitivity(self, what: Any, unit: Unit, composition: Composition) -> int: ...
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Measurement:
     """Noisy answers, `noisy: int64[cells]` in records. Of a marginal: all its cells, row-major over
@@ -92,6 +125,19 @@ class Measurement:
         return self.scale.stddev
 
 
+@dataclass(slots=True, eq=False)
+class SparseVector:
+    """A sparse vector test: is a true answer further from the model's than a public threshold? Asked of one
+    query after another, whatever they are, for one charge, until it says yes.
+    """
+
+    charge: Charge
+    sensitivity: int
+    """The most that any score may change, in records."""
+    _begun: Begun = field(repr=False)
+    open: bool = True
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Session:
     """The accountant that pays, the unit protected, the noise, the sealed rows, and where their codes lie.
@@ -105,9 +151,14 @@ class Session:
     _rows: PrivateRows | None = None
     spill: Spill = IN_MEMORY
 
-    def _unseal(self, sealed: Sealed, charge: Charge) -> Any:
+    def _unseal(self, sealed: Sealed | Measurable, charge: Charge) -> Any:
         """The private contents, once `charge` is paid: the one door. BudgetExceeded leaves it shut."""
         self.accountant.charge(charge)
+        return sealed.reveal()
+
+    def _unseal_again(self, sealed: Tested, test: SparseVector) -> Any:
+        """The private contents for one more look of a test, which was paid for when it began."""
+        check_paid(test, self.accountant)
         return sealed.reveal()
 
     def encode(self, domain: Domain, table: Source) -> Session:
@@ -185,14 +236,14 @@ class Session:
 
     def measure(
         self,
-        sealed: PrivateRows | PrivateAnswers | PrivateErrors,
+        sealed: Measurable,
         what: Any,
         *,
         cost: Fraction,
         stage: Stage = "measure",
     ) -> Measurement:
         """Discrete noise on every true answer. Of rows, `what` is the variables of a marginal (none: the
-        number of rows); of answers, the number of a question; of errors, see PrivateErrors. Cost: `cost`.
+        number of rows); of answers, the number of a question; else see what is sealed. Cost: `cost`.
 
         Sensitivity: as `sealed` says; of a marginal L1 k (add-remove) or 2 k (replace), L2 k or sqrt(2) k,
         whatever the number of cells. Source: HLM12 Fig. 1 step 2(b) and section 3.3; noise: Canonne, Kamath,
@@ -204,6 +255,51 @@ class Session:
         contents = self._unseal(sealed, charge)
         about = sealed.positions(what)
         return Measurement(about, self.noise.add(contents.exact(what), scale=scale.value), scale)
+
+    def begin(self, sensitivity: int, *, cost: Fraction) -> SparseVector:
+        """A test of queries whose answers move by at most `sensitivity` (records, L1). Cost: `cost`."""
+        mechanism, grains = testing(self.composition), sensitivity * SCORE_GRID
+        scale = scale_for(mechanism, cost, sensitivity=grains)
+        charge = Charge("test", mechanism, (), scale, grains)
+        self.accountant.charge(charge)
+        return SparseVector(charge, sensitivity, for_tests(self.noise).begin(scale=scale))
+
+    def exceeds(
+        self, test: SparseVector, sealed: Tested, what: Any, *, answer: float, threshold: float
+    ) -> bool | None:
+        """Whether the true answer to `what` lies further than `threshold` (records) from the model's
+        `answer`, as far as noise can tell; None where the noise on the threshold went with an attempt that
+        died, and another test must be begun. After either of yes and None the test is over. Cost: none beside
+        the test's own.
+
+        Score: |answer - truth| - threshold in grains of SCORE_GRID a record; answer and threshold are public,
+        so it moves as far as the true answer does. Source: sparse vector, Dwork and Roth 2014, algorithm 1;
+        noise as Lyu, Su, Li 2017, algorithm 7 with c = 1, on whole numbers.
+        """
+        if sealed.sensitivity(what, self.unit, Composition.PURE) > test.sensitivity:
+            raise AssertionError("the answer may move further than the test was begun for")
+        level = grains_of(threshold)
+        contents = self._unseal_again(sealed, test)
+        score = contents.gap(what, grains_of(answer)) - level
+        said = for_tests(self.noise).exceeds(score, test._begun, scale=scale_on_score(test.charge.scale))
+        test.open = said is False
+        return said
+
+
+def scale_on_score(scale: float) -> float:
+    """The noise on a score, rounded up, where that on its threshold is of `scale`."""
+    return math.nextafter(scale * float(TESTED), math.inf)
+
+
+def grains_of(records: float) -> int:
+    """Public records in grains of SCORE_GRID a record, as scores count."""
+    return round(min(max(records, -SCORE_CUTOFF), SCORE_CUTOFF) * SCORE_GRID)
+
+
+def check_paid(test: SparseVector, accountant: Accountant) -> None:
+    """AssertionError where a test is over, or was paid by somebody else."""
+    if not test.open or not any(entry is test.charge for entry in accountant.entries):
+        raise AssertionError("a test that is over, or was never paid for")
 
 
 def weighted(scores: np.ndarray, weights: np.ndarray) -> np.ndarray:

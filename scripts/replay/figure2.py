@@ -12,7 +12,7 @@ from factored_mwem.model.dense import Factor, ProductModel
 from factored_mwem.workload.queries.ranges import Ranges
 from replay import data, gains
 from replay.baselines import gram_of_ranges, hierarchy, identity, noise_of_matrix_mechanism, svd_bound
-from replay.figure import Row, canvas, mean, pick, save, values
+from replay.figure import Row, canvas, key, mean, pick, save, values
 from replay.gains import BOUND, FIXED_ROUNDS, JUDGED, PURE, QUERIES, SETS, best
 from replay.paper import Paper, Task, paper_mwem
 
@@ -122,7 +122,7 @@ def runs_of_baselines(case: Row, table: data.Table, ranges: Ranges) -> list[Row]
 
 
 def plot(rows: list[Row], path: Path) -> None:
-    """A row of panels for each data set, along epsilon and along the number of queries; the key above."""
+    """A row of panels for each data set, along epsilon and along the number of queries."""
     drawn, axes = canvas(2, len(SETS))
     for i, name in enumerate(SETS):
         here = pick(rows, data=name)
@@ -133,9 +133,8 @@ def plot(rows: list[Row], path: Path) -> None:
             lines(axis, pick(here, **fixed), along)
             at = f"{QUERIES:,} queries" if along == "epsilon" else f"epsilon {FIXED_EPSILON:g}"
             axis.set_title(f"{name}, {at}", fontsize=11)
+            key(axis)
         axes[2 * i].set_ylabel("squared error a query")
-    handles = axes[0].get_legend_handles_labels()
-    drawn.legend(*handles, loc="outside upper center", ncols=3, fontsize=9, frameon=False)
     save(drawn, path)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from factored_mwem.workload.queries.parities import Parities
 from replay import barak, data
 from replay.baselines import log_linear, relative_entropy
-from replay.figure import HOLDS, OPEN, PROJECT, Claim, Row, Table, canvas, mark, mean, pick, save, values
+from replay.figure import HOLDS, OPEN, PROJECT, Claim, Row, Table, canvas, key, mark, mean, pick, save, values
 from replay.paper import Paper, Task, paper_mwem
 
 SETS = ("mildew", "czech", "rochdale")
@@ -88,7 +88,7 @@ def best_rounds(rows: list[Row], method: str) -> float:
 
 
 def plot(rows: list[Row], path: Path) -> None:
-    """A panel for each table, the key in the fourth place."""
+    """A panel for each table."""
     drawn, axes = canvas(2, 2)
     for axis, name in zip(axes, SETS, strict=False):
         here = pick(rows, data=name)
@@ -122,8 +122,9 @@ def plot(rows: list[Row], path: Path) -> None:
         axis.set(title=name, xlabel="epsilon", xscale="log", yscale="log")
         axis.set_ylim(low / 1.5, 8 * fixed["uniform"])
         axis.set_ylabel("relative entropy (nats)")
-    axes[3].axis("off")
-    axes[3].legend(*axes[0].get_legend_handles_labels(), loc="center", fontsize=9, frameon=False)
+        key(axis)
+    for spare in axes[len(SETS) :]:
+        spare.remove()
     save(drawn, path)
 
 

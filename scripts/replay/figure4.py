@@ -12,7 +12,7 @@ import numpy as np
 from factored_mwem.workload.queries.parities import Parities
 from replay import barak, data
 from replay.baselines import log_linear, relative_entropy
-from replay.figure import OPEN, PROJECT, Claim, Row, Table, canvas, mark, mean, pick, save, values
+from replay.figure import OPEN, PROJECT, Claim, Row, Table, canvas, key, mark, mean, pick, save, values
 from replay.figure3 import RANGE, listed, widest
 from replay.paper import Paper, Task, paper_mwem
 
@@ -94,10 +94,8 @@ def plot(rows: list[Row], path: Path) -> None:
         axis.set(xscale="log", yscale="log", ylim=(fit / 1.3, 15))
         axis.set_xticks(xs, [f"{x:g}" for x in xs], minor=False)
         axis.minorticks_off()
+        key(axis, columns=1)
     axes[0].set_ylabel("relative entropy (nats)")
-    drawn.set_size_inches(8.4, 5.4)
-    handles = axes[0].get_legend_handles_labels()
-    drawn.legend(*handles, loc="outside lower center", ncols=2, fontsize=9, frameon=False)
     save(drawn, path)
 
 

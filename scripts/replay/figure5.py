@@ -24,6 +24,7 @@ from replay.figure import (
     Table,
     band,
     canvas,
+    key,
     mark,
     mean,
     pick,
@@ -168,28 +169,26 @@ def of_all(domain: Domain, rng: np.random.Generator) -> np.ndarray:
 
 
 def plot(rows: list[Row], path: Path) -> None:
-    """Maximum and average cuboid error against epsilon, as in the paper; the key below."""
+    """Maximum and average cuboid error against epsilon, as in the paper."""
     drawn, axes = canvas(2)
     methods = [(name, ONE) for name in ORDERS] + [("3-way", NOISE), ("unrestricted", NOISE)]
     colours = ["tab:blue", "tab:green", "tab:purple", "tab:green", "tab:purple"]
     grey = [("tab:red", "--"), ("tab:red", ":"), ("0.4", ":"), ("0.4", "--")]
-    for axis, key in zip(axes, ("max_error", "average_error"), strict=True):
+    for axis, what in zip(axes, ("max_error", "average_error"), strict=True):
         for (method, a_cell), colour in zip(methods, colours, strict=True):
             some = pick(rows, method=method, a_cell=a_cell)
             label = f"MWEM, {method}" + (", a cell costs its noise" if a_cell == NOISE else "")
             style = {"fmt": "--" if a_cell == NOISE else "-", "color": colour, "label": label}
-            band(axis, values(some, "epsilon"), lambda e, some=some: pick(some, epsilon=e), key, **style)
+            band(axis, values(some, "epsilon"), lambda e, some=some: pick(some, epsilon=e), what, **style)
         for method, (colour, fmt) in zip(BASELINES, grey, strict=True):
             some = pick(rows, method=method)
             xs = values(some, "epsilon")
-            axis.plot(xs, [mean(pick(some, epsilon=e), key) for e in xs], fmt, color=colour, label=method)
-        axis.set(xlabel="epsilon", ylabel=f"{key.replace('_', ' ')} of a cuboid", xscale="log", yscale="log")
+            axis.plot(xs, [mean(pick(some, epsilon=e), what) for e in xs], fmt, color=colour, label=method)
+        axis.set(xlabel="epsilon", ylabel=f"{what.replace('_', ' ')} of a cuboid", xscale="log", yscale="log")
         xs = values(rows, "epsilon")
         axis.set_xticks(xs, [f"{x:g}" for x in xs])
         axis.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
-    drawn.set_size_inches(8.4, 5.2)
-    handles = axes[0].get_legend_handles_labels()
-    drawn.legend(*handles, loc="outside lower center", ncols=2, fontsize=9, frameon=False)
+        key(axis, columns=1)
     save(drawn, path)
 
 

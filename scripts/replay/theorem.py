@@ -13,7 +13,7 @@ import numpy as np
 from factored_mwem.model.dense import ProductModel
 from factored_mwem.workload.queries.parities import Parities
 from replay import data
-from replay.figure import OPEN, PROJECT, Claim, Row, Table, canvas, mark, mean, pick, save, values
+from replay.figure import OPEN, PROJECT, Claim, Row, Table, canvas, key, mark, mean, pick, save, values
 from replay.paper import Paper, Task, paper_mwem
 
 SETS = ("mildew", "czech", "rochdale")
@@ -103,7 +103,7 @@ def run(case: Row) -> list[Row]:
         errors = {"average": average, "last": last[0]}
         rows.append(
             {
-                **{key: case[key] for key in ("data", "epsilon", "rounds")},
+                **{k: case[k] for k in ("data", "epsilon", "rounds")},
                 "run": number,
                 "records": table.total,
                 "queries": len(task.truth),
@@ -115,9 +115,9 @@ def run(case: Row) -> list[Row]:
 
 
 def plot(rows: list[Row], path: Path) -> None:
-    """The errors and the bound as shares of n, against T; the key in the fourth place."""
-    drawn, axes = canvas(2, 2)
-    for axis, name in zip(axes, SETS, strict=False):
+    """The errors and the bound as shares of n, against T."""
+    drawn, axes = canvas(len(SETS))
+    for axis, name in zip(axes, SETS, strict=True):
         here = pick(rows, data=name, epsilon=DRAWN)
         xs = values(here, "rounds")
         lines = {
@@ -125,16 +125,15 @@ def plot(rows: list[Row], path: Path) -> None:
             "max_error_average": ("C0o-", "average iterate (the theorem's)"),
             "max_error_last": ("C2o--", "last iterate"),
         }
-        for key, (style, label) in lines.items():
-            ys = [mean(pick(here, rounds=t), key) / here[0]["records"] for t in xs]
+        for what, (style, label) in lines.items():
+            ys = [mean(pick(here, rounds=t), what) / here[0]["records"] for t in xs]
             axis.plot(xs, ys, style, markersize=4, label=label)
         axis.axhline(1.0, color="0.5", ls=":", label="n, which the uniform model keeps")
         axis.set(title=f"{name}, epsilon {DRAWN:g}", xlabel="T", xscale="log", yscale="log")
         axis.set_ylabel("maximum error / n")
         axis.set_xticks(xs, [f"{x:g}" for x in xs])
         axis.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
-    axes[3].axis("off")
-    axes[3].legend(*axes[0].get_legend_handles_labels(), loc="center", fontsize=10, frameon=False)
+        key(axis, columns=1)
     save(drawn, path)
 
 
@@ -193,12 +192,12 @@ def inequality(rows: list[Row], text: str) -> Claim:
     if not rows:
         return Claim(text, OPEN, "no runs")
     broken, passed = [], 0
-    for key in sorted({(row["data"], row["epsilon"], row["rounds"]) for row in rows}):
-        here = [row for row in rows if (row["data"], row["epsilon"], row["rounds"]) == key]
+    for at in sorted({(row["data"], row["epsilon"], row["rounds"]) for row in rows}):
+        here = [row for row in rows if (row["data"], row["epsilon"], row["rounds"]) == at]
         over = sum(row["max_error_average"] > row["bound"] for row in here)
         passed += over
-        if over / len(here) > 2 * key[2] / here[0]["queries"]:
-            broken.append(f"{key[0]}, epsilon {key[1]:g}, T = {key[2]}: {over} of {len(here)}")
+        if over / len(here) > 2 * at[2] / here[0]["queries"]:
+            broken.append(f"{at[0]}, epsilon {at[1]:g}, T = {at[2]}: {over} of {len(here)}")
     nearest = max(row["max_error_average"] / row["bound"] for row in rows)
     return Claim(
         text,

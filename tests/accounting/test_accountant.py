@@ -52,6 +52,10 @@ def opendp_map(mechanism: Mechanism, scale: float, sensitivity: int) -> float:
         return dp.m.make_gaussian(vector, dp.l2_distance(T="f64"), scale=scale).map(math.sqrt(sensitivity))
     if mechanism is Mechanism.LAPLACE:
         return dp.m.make_laplace(vector, dp.l1_distance(T="i64"), scale=scale).map(sensitivity)
+    if mechanism in (Mechanism.SPARSE_VECTOR, Mechanism.SPARSE_VECTOR_IN_RHO):  # a threshold, and one score
+        epsilon = opendp_map(Mechanism.LAPLACE, scale, sensitivity)
+        epsilon += opendp_map(Mechanism.LAPLACE, scale * 1.25, 2 * sensitivity)
+        return epsilon if mechanism is Mechanism.SPARSE_VECTOR else epsilon**2 / 2
     measure = dp.zero_concentrated_divergence() if mechanism is Mechanism.EXPONENTIAL else dp.max_divergence()
     return dp.m.make_noisy_max(vector, dp.linf_distance(T="i64"), measure, scale=scale).map(sensitivity)
 
@@ -83,6 +87,8 @@ def test_price_is_exact_and_rounded_up(mechanism: Mechanism) -> None:
             Mechanism.LAPLACE: s / b,
             Mechanism.EXPONENTIAL: (2 * s / b) ** 2 / 8,
             Mechanism.PERMUTE_AND_FLIP: 2 * s / b,
+            Mechanism.SPARSE_VECTOR: s / b + 2 * s / (b * 5 / 4),
+            Mechanism.SPARSE_VECTOR_IN_RHO: (s / b + 2 * s / (b * 5 / 4)) ** 2 / 2,
         }[mechanism]
         assert exact <= price(mechanism, scale=scale, sensitivity=s) < exact + Fraction(1, GRID)
 

@@ -164,3 +164,20 @@ def test_a_cap_in_rho_adds_rho() -> None:
 def test_what_is_no_cap(epsilon: float | None, delta: float, rho: float | None) -> None:
     with pytest.raises(InputError):
         Cap.of(epsilon, delta, rho)
+
+
+def test_events_with_a_delta_share_what_is_kept_of_the_caps() -> None:
+    """(epsilon, delta) events add up in epsilon under the first filter, but their deltas count under both:
+    the kept share of the cap's delta is the most, whatever their epsilons.
+    """
+    cap, event = Cap.of(1.0, 1e-6), Cost(Composition.PURE, Fraction(3, 10), Fraction(4, 10**8))
+    limits = cap.limits(event)
+    assert limits.delta == cap.delta * Fraction(0.1)
+    assert cap.admits([event] * 2, limits)
+    assert not cap.admits([event] * 3, limits)  # 1.2e-7 of delta; epsilon .9 would fit
+    assert cap.admits([Cost(Composition.PURE, Fraction(3, 10))] * 3, limits)
+    mixed = [event, Cost(Composition.ZCDP, Fraction(1, 1000))]  # under the second filter from here on
+    assert not cap.admits(mixed, limits)
+    small = Cost(Composition.PURE, Fraction(1, 20), Fraction(4, 10**8))
+    assert cap.admits([small, mixed[1]], limits)
+    assert not Cap.of(1.0, 0.0).admits([event], Cap.of(1.0, 0.0).limits(event))

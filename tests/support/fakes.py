@@ -1,5 +1,5 @@
-"""A noise adapter for tests: the three methods of `Noise`, deterministic, with a record of every call. The
-package has no such switch.
+"""A noise adapter for tests: the methods of `SparseVectorNoise`, deterministic, with a record of every call.
+The package has no such switch.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ import numpy as np
 from numba import njit
 
 from factored_mwem.accounting.conversion import Composition
+from factored_mwem.privacy.noise import Begun
 
 
 @dataclass(frozen=True)
 class Call:
-    """One call to the adapter: `method` ("select", "add" or "threshold"), the private input as it came, the
-    scale.
+    """One call to the adapter: `method` ("select", "add", "threshold", "begin" or "exceeds"), the private
+    input as it came, the scale.
     """
 
     method: str
@@ -73,6 +74,15 @@ class FakeNoise:
         if self.kept is not None:
             return dict.fromkeys(self.kept, threshold)
         return {key: count for key, count in counts.items() if count >= threshold}
+
+    def begin(self, *, scale: float) -> Begun:
+        self.calls.append(Call("begin", None, scale))
+        return Begun(0)
+
+    def exceeds(self, score: int, begun: Begun, *, scale: float) -> bool | None:
+        """Without noise; `answers` and `offset` are for `add` alone."""
+        self.calls.append(Call("exceeds", score, scale))
+        return None if begun.gone else begun.reached_by(score)
 
     def scales(self, method: str) -> list[float]:
         """The scales of all calls to `method`, in order."""

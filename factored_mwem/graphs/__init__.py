@@ -1,0 +1,1 @@
+"""Graphs whose edges are private."""

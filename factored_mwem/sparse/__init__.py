@@ -1,0 +1,1 @@
+"""Queries over a few keys of an endless universe."""

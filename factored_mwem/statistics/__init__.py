@@ -1,0 +1,1 @@
+"""Single statistics: smooth sensitivity, sample and aggregate, learning."""
