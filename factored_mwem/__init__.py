@@ -8,10 +8,12 @@
     Policy, Neighbours             the promise: epsilon, delta, whom it protects; and how it is kept
     Release, Marginal, Manifest    what is released: rows, files, counts, and the statement of its cost
     Answer                         what a release says to a query, with error bars
+    ask                            questions about the private table, one by one, answered within a bound
     report                         a page about a release that anybody may see
     show_progress, Progress        a bar for `report`; what it is given after every round
     LedgerFile, Cap                what all releases of a dataset have cost together, and may cost
     open_ledger, create_ledger     a ledger by its place: a file, or a database that workers share
+    sketch, Sketch                 how often any key of an endless universe comes: counts with error bars
     combine                        a figure with its error, from replicate tables of a release
     draft, evaluate, Errors        NOT PRIVATE: a first domain for review; how far off a release is
     private_report                 NOT PRIVATE: a page with its errors, beside the real table
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
         ResourceError,
         RolledBack,
     )
+    from factored_mwem.interactive.asking import ask
     from factored_mwem.ledger.file import LedgerFile
     from factored_mwem.ledger.opening import create_ledger, open_ledger
     from factored_mwem.mechanisms.result import Progress
@@ -76,6 +79,8 @@ if TYPE_CHECKING:
     from factored_mwem.pipeline.release import release
     from factored_mwem.pipeline.result import Release
     from factored_mwem.policy import Policy
+    from factored_mwem.sparse.build import sketch
+    from factored_mwem.sparse.released import Sketch
     from factored_mwem.tables.draft import draft
     from factored_mwem.verifier.verify import Verified, verify
     from factored_mwem.workload.workload import Workload
@@ -85,9 +90,9 @@ if TYPE_CHECKING:
 __all__ = [
     "Ambiguous", "Answer", "Attribute", "BudgetExceeded", "Busy", "Cap", "Changed", "Domain", "Errors",
     "FmwemError", "InputError", "LedgerFile", "Lost", "Manifest", "Marginal", "Neighbours", "NotAccepted",
-    "NothingLearnt", "Planned", "Policy", "Progress", "Release", "ResourceError", "RolledBack", "Verified",
-    "Workload", "combine", "create_ledger", "draft", "evaluate", "learn", "open_ledger", "plan",
-    "private_report", "push_down", "release", "report", "show_progress", "verify",
+    "NothingLearnt", "Planned", "Policy", "Progress", "Release", "ResourceError", "RolledBack", "Sketch",
+    "Verified", "Workload", "ask", "combine", "create_ledger", "draft", "evaluate", "learn", "open_ledger",
+    "plan", "private_report", "push_down", "release", "report", "show_progress", "sketch", "verify",
 ]  # fmt: skip
 _HOME = {
     "Answer": "answers.answer",
@@ -95,10 +100,12 @@ _HOME = {
     "Errors": "pipeline.evaluate", "LedgerFile": "ledger.file", "Manifest": "pipeline.manifest",
     "Marginal": "pipeline.marginal", "Neighbours": "accounting.unit", "Policy": "policy",
     "Progress": "mechanisms.result", "Release": "pipeline.result", "Verified": "verifier.verify",
-    "Workload": "workload.workload", "draft": "tables.draft", "evaluate": "pipeline.evaluate",
+    "Workload": "workload.workload", "ask": "interactive.asking",
+    "draft": "tables.draft", "evaluate": "pipeline.evaluate",
     "combine": "answers.combining", "create_ledger": "ledger.opening", "open_ledger": "ledger.opening",
     "learn": "pipeline.learn_domain", "release": "pipeline.release", "verify": "verifier.verify",
     "Planned": "pipeline.planning", "plan": "pipeline.planning",
+    "Sketch": "sparse.released", "sketch": "sparse.build",
     "private_report": "documents.private_report", "report": "documents.report",
     "push_down": "backends.warehouse", "show_progress": "pipeline.progress",
 }  # fmt: skip

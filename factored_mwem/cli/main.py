@@ -20,11 +20,13 @@ from factored_mwem.cli.answering import answer
 from factored_mwem.cli.carding import card
 from factored_mwem.cli.completing import answer_shells, completion
 from factored_mwem.cli.exits import run, unsaid
+from factored_mwem.cli.graphing import graph
 from factored_mwem.cli.inputs import source_of
 from factored_mwem.cli.options import Json, NoProgress, OneTable, Quiet, Tables, Verbose, takes
 from factored_mwem.cli.panels import AFTER, BEFORE, BOOKS, HELP, OWNER, RELEASE, App, examples, names_of
 from factored_mwem.cli.planning import plan
 from factored_mwem.cli.settings import CLI_MAX_ROWS, Group, ReleaseSettings
+from factored_mwem.cli.sketching import sketch_app
 from factored_mwem.cli.starting import init
 from factored_mwem.errors import Stopped
 
@@ -38,6 +40,7 @@ app.command(rich_help_panel=HELP, short_help="Print a script for completion by T
 app.add_typer(domain_app, name="domain", rich_help_panel=BEFORE)
 app.add_typer(workload_app, name="workload", rich_help_panel=BEFORE)
 app.add_typer(ledger_app, name="ledger", rich_help_panel=BOOKS)
+app.add_typer(sketch_app, name="sketch", rich_help_panel=RELEASE)
 app.command("report", rich_help_panel=AFTER, short_help="Write a page that shows a release.")(
     of_reports.report
 )
@@ -143,6 +146,7 @@ def check(
         print(console.forecast_text(found, assume_rows, unit))
 
 
+app.command(rich_help_panel=RELEASE, short_help="Turn a private graph into a synthetic one.")(graph)
 app.command(rich_help_panel=BEFORE, short_help="Compare epsilons: expected errors, membership guesses.")(plan)
 
 

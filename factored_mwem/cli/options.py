@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter
 from typing import Annotated, Any
 
@@ -42,10 +42,10 @@ Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No summary.")]
 NoProgress = Annotated[bool, typer.Option("--no-progress", help="No progress bar.")]
 
 
-def takes(*groups: Group) -> Callable[[Command], Command]:
+def takes(*groups: Group, without: Sequence[str] = ()) -> Callable[[Command], Command]:
     """Give a command the flags of these groups, and hand it all settings in force as `settings`.
 
-    A flag that the command declares itself is its own.
+    A flag that the command declares itself is its own; it has none of the settings `without`.
     """
 
     def decorate(command: Command) -> Command:
@@ -54,7 +54,7 @@ def takes(*groups: Group) -> Callable[[Command], Command]:
             name: flag
             for group in Group
             for name, flag in FLAGS.items()
-            if group in groups and flag.group is group and name not in own
+            if group in groups and flag.group is group and name not in own and name not in without
         }
 
         @functools.wraps(command)

@@ -33,8 +33,8 @@ from factored_mwem.model.corrections import shrunk
 from factored_mwem.model.forest import Component, Forest
 from factored_mwem.privacy.asked import Cut
 
-MAX_CELLS = 2**19
-"""Of all cliques of all trees, as a release's default has it."""
+MAX_CELLS = 2**20
+"""Of all cliques of all trees: twice a release's default."""
 LEAST_SHARE = 1e-9
 """Of the records: no answer makes a cell emptier than this, for a zero would be for ever."""
 
@@ -108,6 +108,25 @@ class Factored:
         now = self.cells(cut)
         wanted = np.maximum(shrunk(now, noisy, stddev), LEAST_SHARE * self.total)
         return self._multiply(cut, np.divide(wanted, now, out=np.ones_like(now), where=now > 0))
+
+    def learn_one(self, cut: Cut, cell: int, noisy: float, stddev: float) -> bool:
+        """Take in the noisy count of one cell of a cut; what is not in it keeps its shape. Whether it could."""
+        if not cut.positions:
+            return True
+        if not self._hold(cut):
+            return False
+        inside = float(self.cells(cut)[cell])
+        now = np.array([inside, self.total - inside])
+        wanted = shrunk(now, np.array([noisy, self.total - noisy]), stddev)
+        wanted = np.maximum(wanted, LEAST_SHARE * self.total)
+        ratio = np.divide(wanted, now, out=np.ones(2), where=now > 0)
+        factors = np.full(cut.cells, ratio[1])
+        factors[cell] = ratio[0]
+        return self._multiply(cut, factors)
+
+    def holds(self, cut: Cut) -> bool:
+        """Whether one clique fixes a cut already."""
+        return not cut.positions or self.forest.holds(view_of(self.forest.levels, cut))
 
     def cells(self, cut: Cut) -> np.ndarray:
         """float64[cell]: the trees' own counts of a cut, in records; one clique must fix it."""

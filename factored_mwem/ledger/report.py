@@ -16,8 +16,8 @@ from factored_mwem.ledger.journals import Unreadable, unknown
 from factored_mwem.ledger.opening import open_ledger
 
 ADMISSION_RULE = (
-    "admitted while all count in epsilon and sum to at most epsilon, or while rhos (epsilon^2 / 2 of those that "
-    "count in epsilon) keep to the limits; and deltas do in any case"
+    "admitted while all count in epsilon and sum to at most epsilon, or while rhos (epsilon^2 / 2 of those "
+    "that count in epsilon) keep to the limits; and deltas do in any case"
 )
 
 

@@ -47,6 +47,7 @@ PRICES = """What an entry costs, rounded up to a multiple of 2^-80; s is its `se
 discrete gaussian: s / (2 * b^2) of rho, s the squared L2 sensitivity;
 gaussian threshold: s / (2 * b^2) of rho, s the squared L2 sensitivity, and `delta` besides;
 discrete laplace: s / b of epsilon, s the L1 sensitivity;
+discrete laplace, in rho: s / (2 * b^2) of rho, s the squared L2 sensitivity;
 exponential mechanism (gumbel): (2 * s / b)^2 / 8 of rho, s the most that a score changes;
 permute-and-flip: 2 * s / b of epsilon, s the most that a score changes;
 sparse vector: 13 * s / (5 * b) of epsilon, s the most that a score changes, b that of its threshold;

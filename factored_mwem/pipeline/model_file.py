@@ -85,7 +85,7 @@ def load(path: Path, kind: type[Kind]) -> Kind:
     try:
         with open(path, "rb") as file:
             zipped = file.read(4) == old.BEGINNING
-            read = (old.reader if zipped else _reader)(file, path)
+            read = (old.reader if zipped else reader)(file, path)
             header = json.loads(read("header", np.uint8).tobytes())
             if header.get("fmwem_model") not in (old.VERSIONS if zipped else READ):
                 version = ascii(header.get("fmwem_model"))[:20]
@@ -104,7 +104,7 @@ def load(path: Path, kind: type[Kind]) -> Kind:
         ) from None
 
 
-def _reader(file: IO[bytes], path: Path) -> Read:
+def reader(file: IO[bytes], path: Path) -> Read:
     """What reads the arrays of a file. A file holds as much as it declares: safetensors refuses any other."""
     size = os.fstat(file.fileno()).st_size
     check_size(path, size, 0)

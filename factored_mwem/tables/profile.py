@@ -89,6 +89,13 @@ class ColumnProfile(Private):
         texts = texts if is_text(texts.type) else texts.cast(pa.string())
         return dict(zip(texts.to_pylist(), (self.counts[which] - least).tolist(), strict=True))
 
+    def keys(self) -> tuple[list[str], np.ndarray]:
+        """(texts, int64 rows) of each value that is not null. Two values may share a text."""
+        which = np.flatnonzero(self.kinds != KINDS.index("null"))
+        texts = self.values.take(pa.array(which))
+        texts = texts if is_text(texts.type) else texts.cast(pa.string())
+        return texts.to_pylist(), self.counts[which]
+
     def numbers(self, of: Sequence[str], unit: str, scale: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
         """(units, counts) of the distinct values that are of the kinds `of`, ascending: of `unit` "number" as
         they are (float64); "integer", times `scale` and rounded down; "date" in days, "datetime" in

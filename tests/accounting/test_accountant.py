@@ -52,6 +52,8 @@ def opendp_map(mechanism: Mechanism, scale: float, sensitivity: int) -> float:
         return dp.m.make_gaussian(vector, dp.l2_distance(T="f64"), scale=scale).map(math.sqrt(sensitivity))
     if mechanism is Mechanism.LAPLACE:
         return dp.m.make_laplace(vector, dp.l1_distance(T="i64"), scale=scale).map(sensitivity)
+    if mechanism is Mechanism.LAPLACE_IN_RHO:  # of as many coordinates that each move by 1
+        return sensitivity * opendp_map(Mechanism.LAPLACE, scale, 1) ** 2 / 2
     if mechanism in (Mechanism.SPARSE_VECTOR, Mechanism.SPARSE_VECTOR_IN_RHO):  # a threshold, and one score
         epsilon = opendp_map(Mechanism.LAPLACE, scale, sensitivity)
         epsilon += opendp_map(Mechanism.LAPLACE, scale * 1.25, 2 * sensitivity)
@@ -85,6 +87,7 @@ def test_price_is_exact_and_rounded_up(mechanism: Mechanism) -> None:
             Mechanism.GAUSSIAN: s / (2 * b**2),
             Mechanism.THRESHOLD: s / (2 * b**2),
             Mechanism.LAPLACE: s / b,
+            Mechanism.LAPLACE_IN_RHO: s / (2 * b**2),
             Mechanism.EXPONENTIAL: (2 * s / b) ** 2 / 8,
             Mechanism.PERMUTE_AND_FLIP: 2 * s / b,
             Mechanism.SPARSE_VECTOR: s / b + 2 * s / (b * 5 / 4),
