@@ -428,8 +428,6 @@ WHO_SAYS = {
         "statistics.rows",
         "graphs.request",  # on the way to PrivateEdges.read, which seals
         "sparse.build",
-        "sparse.build",
-        "interactive.asking",
     },
     "read_edges": {"tables.edge_list", "privacy.edges"},
     "Edges": {"privacy.edges"},
