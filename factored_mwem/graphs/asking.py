@@ -167,6 +167,7 @@ def asked(
     if booking.run_id is not None:
         raise InputError("a session of cuts cannot be taken up again; leave out run_id")
     task = request.task_of("cuts", alpha=alpha, beta=beta, hypothesis=hypothesis)
+    Prices(math.inf, beta, task.budget.composition)  # what can be refused is, before an edge is read
     with opened(task, booking, noise=noise) as at:
         sealed, session = request.sealed(), at.session
         cost = session.accountant.budget.amount * COUNT_SHARE

@@ -220,9 +220,9 @@ class Journaled:
         return begun
 
     def exceeds(self, score: int, begun: Begun, *, scale: float) -> bool | None:
-        over = (self._journal.next or {}).get("draw", "exceeds") != "exceeds"
-        if over or (self._journal.next is None and begun.gone):
-            return None  # an earlier attempt died, and it, or this one, goes on with another test
+        kept = self._journal.next
+        if (begun.gone if kept is None else kept.get("draw") != "exceeds"):
+            return None  # an earlier attempt died, and it, or this one, goes on with another test, or none
         facts = self._facts("exceeds", 1, scale)
 
         def draw() -> Record:

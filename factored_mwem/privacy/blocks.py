@@ -75,7 +75,7 @@ class OnBlocks:
                 found = given if len(given) == self.dimensions else found
             except (Exception, SystemExit, GeneratorExit):  # noqa: BLE001 - whose words would quote the rows
                 pass
-        share = np.clip((found - self.lower) / (self.upper - self.lower), 0.0, 1.0)
+            share = np.clip((found - self.lower) / (self.upper - self.lower), 0.0, 1.0)
         return np.rint(np.where(np.isfinite(found), share, 0.5) * last).astype(np.int64)
 
 

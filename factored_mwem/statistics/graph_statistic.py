@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -135,8 +136,8 @@ def cost_of_tree(tree: WeighedGraph, booking: Booking, *, noise: Noise | None = 
         raise InputError(f"edges: vertices are 0 to {vertices - 1}, and two different ones each")
     listed = [(int(a), int(b)) for a, b in pairs]
     spanning_tree(listed, [0] * len(listed), vertices)  # which refuses what is not connected
-    known = np.nan_to_num(np.asarray(weights, dtype=np.float64), nan=upper, posinf=upper, neginf=0.0)
-    cells = np.rint(np.clip(known, 0, upper) / steps.step).astype(np.int64)
+    known = np.array([_weight(weight, upper) for weight in weights])
+    cells = np.rint(known / steps.step).astype(np.int64)
     settings = {"edges": listed, "vertices": vertices, "upper": upper, "cells": steps.cells}
     asked = _Asked("spanning tree", tree.epsilon, tree.delta, "another weight of one edge", settings)
     top = steps.cells - 1
@@ -149,6 +150,15 @@ def cost_of_tree(tree: WeighedGraph, booking: Booking, *, noise: Noise | None = 
     )
     kept = min(max(found, 0), top * (vertices - 1) * GRAINS)
     return GraphStatistic(kept / GRAINS * steps.step, statement)
+
+
+def _weight(given: Any, upper: float) -> float:
+    """A private weight, from 0 to `upper`; whatever is no number is `upper`, and nothing is said of it."""
+    try:
+        found = float(given)
+    except (TypeError, ValueError, OverflowError):
+        found = math.nan
+    return upper if math.isnan(found) else min(max(found, 0.0), upper)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,8 @@ What = Literal["count", "mean", "variance", "median", "quantile", "min", "max"]
 KINDS: tuple[str, ...] = get_args(What)
 RANKED = ("median", "quantile", "min", "max")
 """What is a value of the table, measured by its smooth sensitivity."""
+MOST_ROWS = 10**12
+"""Ranks are whole numbers of 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +48,8 @@ class Question:
             raise InputError(f"{what} {need}")
         if at is not None and not (isinstance(at, float | int) and 0 < at < 1):
             raise InputError(f"at={shown(at)}: the share of a quantile lies between 0 and 1; see min and max")
-        if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
-            raise InputError(f"rows={shown(rows)}: a number of rows that is public, 1 or more")
+        if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= MOST_ROWS):
+            raise InputError(f"rows={shown(rows)}: a number of rows that is public, from 1 to {MOST_ROWS:,}")
         if rows is not None and what not in ("mean", "variance", "median", "quantile"):
             raise InputError(f"{what} does not use the number of rows; leave out rows (--rows)")
         shape = _noise(what, noise, delta)

@@ -64,8 +64,9 @@ def test_a_spent_budget_ends_the_answers_but_not_those_that_are_known() -> None:
 
 def test_what_makes_no_sense_is_refused() -> None:
     for options in ({"alpha": 0.0}, {"alpha": 1.5}, {"hypothesis": "guess"}, {"beta": 0.9}, {"run_id": "x"}):
-        with pytest.raises(InputError), cuts(ENDS, N, epsilon=1.0, **options):  # type: ignore[arg-type]
+        with pytest.raises(InputError) as error, cuts(ENDS, N, epsilon=1.0, **options):  # type: ignore[arg-type]
             pass
+        assert not error.value.budget_spent
 
 
 def test_a_graph_too_large_for_all_pairs_is_asked_all_the_same() -> None:

@@ -201,6 +201,32 @@ def test_a_killed_session_repeats_what_it_said_and_pays_for_a_new_test(tmp_path:
         assert sum(facts.get("draw") == "begin" for facts, _ in kept) == len(accountant.entries)
 
 
+def test_a_question_that_was_refused_after_a_dead_test_is_no_answer_of_it(tmp_path: Path) -> None:
+    """Where what is left is not enough for another test, note follows note; going on must not take the second
+    for what the test said.
+    """
+    path = tmp_path / "journal"
+    first = JournalFile(path, KEY)
+    first.begin({"entry": "x"})
+    accountant = Accountant(Budget.of(1.0, 0.0))
+    journaled = Journaled(FakeNoise(Composition.PURE), first, accountant, complete=False)
+    session = Session(accountant, Unit(), Metered(journaled, accountant))
+    asked(session, journaled, "a")
+    for what in "bb":
+        journaled.note({"asked": what})
+    first.close()
+    accountant = Accountant(Budget.of(1.0, 0.0))
+    journaled = Journaled(FakeNoise(Composition.PURE), JournalFile(path, KEY), accountant, complete=False)
+    session = Session(accountant, Unit(), Metered(journaled, accountant))
+    journaled.note({"asked": "a"})
+    test = session.begin(1, cost=Fraction(1, 10))
+    assert session.exceeds(test, ANSWERS, "a", answer=12.0, threshold=5.0) is False
+    journaled.note({"asked": "b"})
+    assert session.exceeds(test, ANSWERS, "b", answer=12.0, threshold=5.0) is None
+    journaled.note({"asked": "b"})
+    journaled._journal.close()
+
+
 def test_basic_budgets_add_epsilons_and_deltas() -> None:
     from factored_mwem.accounting.accountant import Charge, guarantee
 

@@ -263,6 +263,7 @@ def test_a_run_that_goes_on_pays_once(tmp_path: Path) -> None:
         ({"noise": "cauchy"}, "needs no delta"),
         ({"delta": 1e-6}, "needs no delta"),
         ({"rows": 0, "what": "median"}, "rows=0"),
+        ({"rows": 10**30, "what": "median"}, "rows=1000"),
         ({"rows": 5, "what": "min"}, "does not use"),
         ({"epsilon": 0}, "epsilon=0"),
         ({"what": "median", "epsilon": 1e-8}, "too little"),

@@ -117,3 +117,10 @@ def test_refusals_of_triangles_and_odd_weights() -> None:
         triangle_count(np.array([[0, 1], [0, 0]]))
     made = spanned([math.nan, -math.inf, 99], 6, fake())
     assert made.value == 6
+
+
+@pytest.mark.parametrize("odd", ["CANARY", 10**400, math.inf, None, "nan", [1]])
+def test_a_weight_that_is_no_number_is_the_largest_and_nothing_is_said_of_it(odd: Any) -> None:
+    """One private weight must not decide whether the run succeeds, nor be quoted."""
+    assert spanned([1, odd, 4], 6, fake()).value == 5
+    assert spanned([1, odd, odd], 6, fake()).value == 7

@@ -144,6 +144,13 @@ def warn(rows: np.ndarray) -> float:
 HOSTILE = [crash, leave, warn, lambda r: None, lambda r: "CANARY", lambda r: [1, 2], lambda r: math.inf]
 
 
+def test_a_result_too_large_for_its_bounds_is_not_warned_of(recwarn: pytest.WarningsRecorder) -> None:
+    """A warning would tell that some block's result was so large; where warnings are errors, the run too."""
+    how = Blocks(20, "average", Grid.of(0, 1e-20), 1, None)
+    found, _ = run(lambda rows: 1e300, [1.0, 2.0, 3.0] * 30, how)
+    assert found.value == pytest.approx([1e-20]) and not len(recwarn)
+
+
 @pytest.mark.parametrize("how", [CENTER, AVERAGE], ids=["center", "average"])
 @pytest.mark.parametrize("function", HOSTILE)
 def test_a_function_that_fails_says_nothing(
