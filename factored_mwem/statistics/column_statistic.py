@@ -15,6 +15,7 @@ from typing import Any, Literal, Unpack
 from factored_mwem.accounting.conversion import float_down
 from factored_mwem.errors import InputError
 from factored_mwem.ledger.run import Booking
+from factored_mwem.pipeline.assumptions import Assumption
 from factored_mwem.pipeline.statement import Statement, statement_of
 from factored_mwem.pipeline.task import Task, opened
 from factored_mwem.policy import Choices, Policy
@@ -43,7 +44,8 @@ class Statistic:
 
     >>> import pyarrow as pa
     >>> from factored_mwem import statistic
-    >>> found = statistic(pa.table({"age": [31, 45, 62] * 500}), "age", "mean", lower=0, upper=120, epsilon=0.5)
+    >>> people = pa.table({"age": [31, 45, 62] * 500})
+    >>> found = statistic(people, "age", "mean", lower=0, upper=120, epsilon=0.5)
     >>> abs(found.value - 46) <= 10 * found.error, found.statement.promise.epsilon
     (True, 0.5)
     """
@@ -94,7 +96,8 @@ def statistic(
     that are told apart. `noise` of the last four: cauchy, for pure epsilon, or laplace, which needs a
     delta. `rows`: the number of rows with a value, where that is public; else a quarter of epsilon measures
     it, for all but count, min and max. `complete`: every row counts as having a value. Whom it protects and
-    where it is entered: as of `release`. Raises InputError or BudgetExceeded before anything is spent.
+    where it is entered: as of `release`, but that delta is 0 where none is given. Raises InputError or
+    BudgetExceeded before anything is spent.
 
     >>> import pyarrow as pa
     >>> from factored_mwem.statistics import statistic
@@ -134,6 +137,9 @@ def ask(
         )  # ---- ... to here
         run.drawn()
         told = trusted(policy, request, run)
+        if question.rows is not None:
+            known = f"that {question.rows} rows have a value is public"
+            told.append(Assumption(statement=known, enforced=False))
         statement = statement_of(task, run, unit=unit_of(policy), assumptions=told)
         made = Statistic(value, error, question, statement)
         run.run.finish()
