@@ -36,8 +36,9 @@ def statistic(
     noise: Annotated[
         Optional[str],
         _option(
-            "Of median, quantile, min and max.  [default: cauchy, which is pure; with --delta laplace]",
-            metavar="[cauchy|laplace]",
+            "Of median, quantile, min and max; exponential, of the first two, chooses a value by its rank.  "
+            "[default: cauchy, which is pure; with --delta laplace]",
+            metavar="[cauchy|laplace|exponential]",
         ),
     ] = None,
     rows: Annotated[
