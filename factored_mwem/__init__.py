@@ -91,11 +91,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Ambiguous", "Answer", "Attribute", "BudgetExceeded", "Busy", "Cap", "Changed", "Domain", "Errors",
-    "FmwemError", "InputError", "LedgerFile", "Lost", "Manifest", "Marginal", "Neighbours",
-    "NotAccepted", "NothingLearnt", "Planned", "Policy", "Progress", "Release", "ResourceError",
-    "RolledBack", "Sketch", "Statistic", "Verified", "Workload", "ask", "combine", "create_ledger",
-    "draft", "evaluate", "learn", "open_ledger", "plan", "private_report", "push_down", "release",
-    "report", "show_progress", "sketch", "statistic", "verify",
+    "FmwemError", "InputError", "LedgerFile", "Lost", "Manifest", "Marginal", "Neighbours", "NotAccepted",
+    "NothingLearnt", "Planned", "Policy", "Progress", "Release", "ResourceError", "RolledBack", "Sketch",
+    "Statistic", "Verified", "Workload", "ask", "combine", "create_ledger", "draft", "evaluate", "learn",
+    "open_ledger", "plan", "private_report", "push_down", "release", "report", "show_progress", "sketch",
+    "statistic", "verify",
 ]  # fmt: skip
 _HOME = {
     "Answer": "answers.answer",

@@ -17,6 +17,7 @@ import typer
 from factored_mwem.cli import report as of_reports
 from factored_mwem.cli.admin import domain_app, ledger_app, workload_app
 from factored_mwem.cli.answering import answer
+from factored_mwem.cli.asking import ask
 from factored_mwem.cli.carding import card
 from factored_mwem.cli.completing import answer_shells, completion
 from factored_mwem.cli.exits import run, unsaid
@@ -185,6 +186,7 @@ def sample(
 
 
 app.command(rich_help_panel=AFTER, short_help="Answer queries with error bars.")(answer)
+app.command(rich_help_panel=RELEASE, short_help="Answer questions one by one, within a bound.")(ask)
 
 
 @app.command(rich_help_panel=OWNER, short_help="How far a synthetic table is from the real one.")

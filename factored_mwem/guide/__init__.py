@@ -21,6 +21,8 @@ TOPICS = {
     "certificate": "how far off the released rows are, measured inside the budget, and what is refused",
     "answers": "queries of a release, with error bars: free, from the model file alone",
     "statistic": "one number of a private table: medians, means, any function of blocks, graphs, rules",
+    "ask": "questions about the private table one by one, each answered within a bound",
+    "sketch": "counts of any keys, such as URLs: a file that answers with error bars, paid for once",
     "report": "a page about a release that anybody may see, and one beside the real table",
     "ledger": "one budget for all releases of a table, and runs that pay once",
     "reach": "tables of any size where they are: streams, standard input, databases",
