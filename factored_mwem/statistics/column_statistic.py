@@ -96,17 +96,18 @@ def statistic(
 
     Values are brought to within `lower` and `upper`, which are public. `what`: count (of rows with a
     value), mean, variance, median, quantile (the share `at`), min or max. `grid`: the step between values
-    that are told apart. `noise` of the last four: cauchy, for pure epsilon, or laplace, which needs a
-    delta; for medians and quantiles also exponential, which chooses a value by its rank. `rows`: the number
-    of rows with a value, where that is public; else a quarter of epsilon measures it, for all but count,
-    min and max. `complete`: every row counts as having a value. Whom it protects and where it is entered:
+    that are told apart. `noise`: of medians and quantiles exponential, which chooses a
+    value by its rank, of min and max cauchy; cauchy for all of them, and with a delta laplace, by smooth
+    sensitivity. `rows`: the number of rows with a value, where that is public; else a quarter of epsilon
+    measures it, where it is needed: for mean and variance, and quantiles by smooth sensitivity.
+    `complete`: every row counts as having a value. Whom it protects and where it is entered:
     as of `release`, but that delta is 0 where none is given. Raises InputError or BudgetExceeded before
     anything is spent.
 
     >>> import pyarrow as pa
     >>> from factored_mwem.statistics import statistic
     >>> people = pa.table({"age": list(range(20, 70)) * 40})
-    >>> found = statistic(people, "age", "median", lower=0, upper=120, epsilon=1.0, rows=2000)
+    >>> found = statistic(people, "age", "median", lower=0, upper=120, epsilon=1.0)
     >>> 0 <= found.value <= 120, found.error
     (True, None)
     """

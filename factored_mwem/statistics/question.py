@@ -54,7 +54,7 @@ class Question:
             raise InputError(f"{what} does not use the number of rows; leave out rows (--rows)")
         shape = _noise(what, noise, delta)
         if shape == EXPONENTIAL and rows is not None:
-            raise InputError("noise=exponential does not use the number of rows; leave out rows (--rows)")
+            raise InputError("rows (--rows) is for noise=cauchy or laplace; leave it out")
         return cls(column, what, grid, at, shape, rows, bool(given.get("complete")))
 
     @property
@@ -73,7 +73,7 @@ def _noise(what: str, noise: Any, delta: float) -> Shape | Literal["exponential"
         if noise is not None or delta:
             raise InputError(f"{what} has Laplace noise and needs no delta; leave out noise and delta")
         return None
-    if noise == EXPONENTIAL:
+    if noise == EXPONENTIAL or (noise is None and not delta and what in ("median", "quantile")):
         if what not in ("median", "quantile") or delta:
             raise InputError("noise=exponential is for medians and quantiles, and pure; leave out delta")
         return "exponential"

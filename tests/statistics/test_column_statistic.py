@@ -30,7 +30,7 @@ from factored_mwem.privacy.order import Ordered
 from factored_mwem.statistics import statistic
 from factored_mwem.statistics.column_statistic import Statistic, ask
 from factored_mwem.statistics.grid import Grid
-from factored_mwem.statistics.question import Question
+from factored_mwem.statistics.question import RANKED, Question
 
 
 def asked(
@@ -40,7 +40,8 @@ def asked(
     chosen = {"delta": 0.0, **dict(policy)}
     fake = noise if noise is not None else FakeNoise(Composition.PURE)
     grid = Grid.of(given.pop("lower", 0), given.pop("upper", 6), given.pop("grid", None))
-    given["noise"] = given.pop("noise_of", None)
+    smooth_ones = what in RANKED and not chosen["delta"]
+    given["noise"] = given.pop("noise_of", "cauchy" if smooth_ones else None)
     question = Question.of("x", what, grid, chosen["delta"], **given)
     table = pa.table({"x": pa.array(values, pa.float64())})
     return ask(table, question, Policy.of(**chosen), Booking(), noise=fake), fake
@@ -272,10 +273,13 @@ def test_a_run_that_goes_on_pays_once(tmp_path: Path) -> None:
     given: dict[str, Any] = {"lower": 0, "upper": 6, "ledger": ledger, "dataset": "people", "run_id": "one"}
     first = statistic(table, "x", "median", **given)
     assert statistic(table, "x", "median", **given).value == first.value
+    assert (
+        statistic(table, "x", "median", noise="cauchy", **{**given, "run_id": "c"}, epsilon=0.2).error is None
+    )
     statistic(table, "x", "max", **{**given, "run_id": "two"}, delta=1e-10)
     with pytest.raises(BudgetExceeded):
         statistic(table, "x", "min", **{**given, "run_id": "three"}, epsilon=1.5)
-    assert len(LedgerFile(ledger).entries("people")) == 2
+    assert len(LedgerFile(ledger).entries("people")) == 3
 
 
 @pytest.mark.parametrize(
@@ -297,12 +301,12 @@ def test_a_run_that_goes_on_pays_once(tmp_path: Path) -> None:
         ({"what": "median", "noise": "gaussian"}, "must be cauchy"),
         ({"noise": "cauchy"}, "needs no delta"),
         ({"what": "min", "noise": "exponential"}, "for medians and quantiles"),
-        ({"what": "median", "noise": "exponential", "rows": 3}, "does not use the number"),
+        ({"what": "median", "rows": 3}, "is for noise=cauchy"),
         ({"delta": 1e-6}, "needs no delta"),
         ({"rows": 0, "what": "median"}, "rows=0"),
         ({"rows": 5, "what": "min"}, "does not use"),
         ({"epsilon": 0}, "epsilon=0"),
-        ({"what": "median", "epsilon": 1e-8}, "too little"),
+        ({"what": "max", "epsilon": 1e-8}, "too little"),
     ],
 )
 def test_refusals_before_anything_is_spent(given: dict[str, Any], words: str | None) -> None:

@@ -14,5 +14,5 @@ def test_ours_and_the_others_come_from_one_run() -> None:
     lines = [line.split() for line in done.stdout.splitlines()[2:]]
     assert len(lines) == 18 and {line[1] for line in lines} == {"q10", "median", "q90"}
     ways = {line[-4].strip(",") for line in lines}
-    assert {"ours", "exponential", "printed", "opendp", "global"} <= ways
+    assert {"cauchy", "exponential", "printed", "opendp", "global"} <= ways
     assert all(float(number) >= 0 for line in lines for number in line[-3:])
