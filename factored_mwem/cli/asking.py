@@ -53,6 +53,10 @@ def ask(
         Optional[str],
         typer.Option(help="Where the model goes that the answers have made better, for sample and answer."),
     ] = None,
+    statement: Annotated[
+        Optional[str],
+        typer.Option(help="Where the statement of the session goes: its promise, and every charge."),
+    ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
     json_only: Json = False,
     quiet: Quiet = False,
@@ -69,12 +73,13 @@ def ask(
     from factored_mwem.files import IfExists
     from factored_mwem.interactive.asking import asking
     from factored_mwem.ledger.run import Booking
-    from factored_mwem.tables.targets import target_of
+    from factored_mwem.tables.targets import target_of, write_text
 
     given = source_of(table)
-    check_paths([target_of(save)] if save else [], _read(given, model, queries, settings))
-    if save:
-        target_of(save).check(IfExists(overwrite))
+    targets = [target_of(place) for place in (save, statement) if place]
+    check_paths(targets, _read(given, model, queries, settings))
+    for target in targets:
+        target.check(IfExists(overwrite))
     begin = asking(
         given,
         model,
@@ -98,6 +103,9 @@ def ask(
             ended, wrong = (Stopped(130) if isinstance(error, AtPrompt) else error), 0
         if save:
             session.save(save, overwrite=overwrite)
+        if statement:
+            text = session.statement().model_dump_json(indent=1) + "\n"
+            write_text(target_of(statement), text, IfExists(overwrite))
     if not (quiet or json_only):
         console.say(_closing(session))
     if ended is not None:

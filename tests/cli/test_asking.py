@@ -12,6 +12,7 @@ from support.commands import DOMAIN, Fmwem, Run, write_table
 from factored_mwem import Release
 from factored_mwem.cli import asking as asking_cli
 from factored_mwem.errors import Stopped
+from factored_mwem.pipeline.statement import Statement
 
 QUESTIONS = ["count where smoker = true", "# a comment", "", "count by zip", "count where smoker = true"]
 ASK = ["ask", "--model", "t.fmwem", "--table", "t.csv", "--alpha", 0.2, "--epsilon", 1, "--delta", 0]
@@ -33,7 +34,7 @@ def answers(run: Run) -> list[dict[str, object]]:
 
 
 def test_a_file_of_queries_gives_a_line_each(fmwem: Fmwem, there: Path) -> None:
-    run = fmwem(*ASK, "--queries", "q.txt", "--save", "better.fmwem")
+    run = fmwem(*ASK, "--queries", "q.txt", "--save", "better.fmwem", "--statement", "said.json")
     assert run.code == 0, run.err
     found = answers(run)
     assert [each["query"] for each in found] == [q for q in QUESTIONS if q.startswith("count")]
@@ -42,6 +43,10 @@ def test_a_file_of_queries_gives_a_line_each(fmwem: Fmwem, there: Path) -> None:
     assert "differ in one row added or removed" in run.err
     assert "3 answers (2 measured, 1 cached)" in run.err
     assert Release.load(there / "better.fmwem").manifest.notes
+    stated = Statement.model_validate_json(Path("said.json").read_bytes())
+    assert (stated.kind, stated.promise.unit) == ("ask", "one row added or removed")
+    assert stated.recompute() == stated.promise.spent_epsilon == found[-1]["spent"]
+    assert len(stated.assumptions) > 5
     assert fmwem("answer", "better.fmwem", "count by zip").code == 0
 
 
