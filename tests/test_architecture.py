@@ -467,6 +467,8 @@ WHO_SAYS = {
     "ColumnValues": {"privacy.column"},
     "HypothesisScores": {"privacy.hypotheses"},
     "BlockResults": {"privacy.blocks"},
+    "GraphValues": {"privacy.graph_values"},
+    "PrivateGraph": {"privacy.graph_values", "statistics.graph_statistic"},
     "Projected": {"privacy.projected"},
     "PrivateProjection": {"privacy.projected", "sparse.build"},
 }
@@ -781,6 +783,18 @@ PLANTED = [
     ),
     ("no_way_round", "interactive.mechanism", "def f(session, plan):\n    return session.encode(d, t)"),
     ("one_door", "interactive.mechanism", "def f(s):\n    return s.sealed.reveal().exact(0)"),
+    (
+        "sealed_at_once",
+        "sparse.build",
+        "def make(request, task):\n    source = request.private\n    print(source.profile(['a']))",
+    ),
+    (
+        "sealed_at_once",
+        "privacy.projected",
+        "class PrivateProjection:\n    def of(cls, table, column):\n"
+        "        found = table.profile([column])\n        return cls(found)",
+    ),
+    ("no_way_round", "sparse.released", "def f(p):\n    return Projected(p).exact(())"),
     ("no_way_round", "mechanisms.learn", "def f(table):\n    return profile(table, ['a'])"),
     ("no_way_round", "mechanisms.tree", "def f(session, d):\n    return session.recode(d, {})"),
     ("no_way_round", "mechanisms.rounds", "def f(s):\n    return s.paid_by(s.accountant.whole)"),

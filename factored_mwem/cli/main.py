@@ -29,6 +29,7 @@ from factored_mwem.cli.planning import plan
 from factored_mwem.cli.settings import CLI_MAX_ROWS, Group, ReleaseSettings
 from factored_mwem.cli.sketching import sketch_app
 from factored_mwem.cli.starting import init
+from factored_mwem.cli.statistics import statistic
 from factored_mwem.errors import Stopped
 
 app = App(
@@ -147,6 +148,7 @@ def check(
         print(console.forecast_text(found, assume_rows, unit))
 
 
+app.command(rich_help_panel=RELEASE, short_help="One statistic of a private column.")(statistic)
 app.command(rich_help_panel=RELEASE, short_help="Turn a private graph into a synthetic one.")(graph)
 app.command(rich_help_panel=BEFORE, short_help="Compare epsilons: expected errors, membership guesses.")(plan)
 
