@@ -29,7 +29,7 @@ from factored_mwem.ledger.run import Booking
 from factored_mwem.mechanisms.limits import Machine
 from factored_mwem.mechanisms.plan import Scope
 from factored_mwem.mechanisms.total import first_total
-from factored_mwem.pipeline.assumptions import Assumption, Assumptions, assumptions_of
+from factored_mwem.pipeline.assumptions import Assumption, assumptions_of
 from factored_mwem.pipeline.result import Release
 from factored_mwem.pipeline.statement import Statement, statement_of
 from factored_mwem.pipeline.task import Opened, Task, opened
@@ -419,17 +419,16 @@ def _begun(task: Task, at: Opened, scope: Scope, made: Release | None) -> Asking
 
 def _assumed(scope: Scope, at: Opened) -> tuple[Assumption, ...]:
     """What the promise rests on, as a release under the same domain would."""
-    private, rules = scope.request.private, scope.domain is not None and bool(scope.domain.rules)
+    visible, rules = scope.visible, scope.domain is not None and bool(scope.domain.rules)
     found = assumptions_of(
         scope.request.policy,
-        private.form,
+        visible.form,
         learnt=False,
         ledger=at.run.has_books,
         rules=rules,
-        cluster=private.cluster,
+        cluster=visible.cluster,
     )
-    fields = (getattr(found, name) for name in Assumptions.model_fields)
-    return tuple(one for one in fields if one is not None)
+    return tuple(Assumption(**one) for one in found.model_dump().values() if one is not None)
 
 
 def _digest(made: Release) -> str:
