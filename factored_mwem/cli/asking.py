@@ -15,6 +15,7 @@ from factored_mwem.cli.options import Json, Quiet, takes
 from factored_mwem.cli.settings import Group, ReleaseSettings
 
 if TYPE_CHECKING:
+    from factored_mwem.domain.domain import Domain
     from factored_mwem.interactive.asking import Asking, Response
 
 
@@ -80,6 +81,7 @@ def ask(
     check_paths(targets, _read(given, model, queries, settings))
     for target in targets:
         target.check(IfExists(overwrite))
+    written = _written(queries)
     begin = asking(
         given,
         model,
@@ -90,11 +92,12 @@ def ask(
         beta=beta,
         booking=Booking(settings.ledger, settings.dataset, settings.run_id),
         saves=save is not None,
+        check=lambda domain: _check(queries, written, domain),
     )
     people = not console.for_scripts(json_only)
     ended: BudgetExceeded | Stopped | None = None
     with begin as session:
-        lines = _lines(queries, session)
+        lines = iter(written) if written is not None else _heard()
         if not (quiet or json_only):
             console.say(_opening(session, beta))
         try:
@@ -130,28 +133,36 @@ def _domain(given: Any, model: Path | None, settings: ReleaseSettings) -> Path |
     return settings.domain if model is not None else domain_path(given, settings.domain)
 
 
-def _lines(queries: Path | None, session: Asking) -> Iterator[str]:
-    """The queries, one after the other. A file's are all looked at before the first is answered: InputError,
-    with nothing spent, where one is none.
-    """
-    from factored_mwem.errors import InputError
+def _written(queries: Path | None) -> list[str] | None:
+    """The lines of a file of queries; None where they come one by one."""
     from factored_mwem.files import read_text
 
-    if queries is not None and str(queries) != "-":
-        found = [line.strip() for line in read_text(queries, "file of queries").splitlines()]
-        for number, line in enumerate(found, start=1):
-            try:
-                if _asks(line):
-                    session.check(line)
-            except InputError as error:
-                raise InputError(f"{queries}, line {number}: {error}") from None
-        return iter(found)
+    if queries is None or str(queries) == "-":
+        return None
+    return [line.strip() for line in read_text(queries, "file of queries").splitlines()]
+
+
+def _check(queries: Path | None, written: list[str] | None, domain: Domain) -> None:
+    """InputError where a line of a file is no query: before anything is spent."""
+    from factored_mwem.errors import InputError
+    from factored_mwem.interactive.question import Question
+
+    for number, line in enumerate(written or (), start=1):
+        try:
+            if _asks(line):
+                Question.of(line, domain)
+        except InputError as error:
+            raise InputError(f"{queries}, line {number}: {error}") from None
+
+
+def _heard() -> Iterator[str]:
+    """Lines of standard input, as they come."""
     return _typed() if sys.stdin.isatty() else (line.strip() for line in sys.stdin)
 
 
 def _asks(line: str) -> bool:
-    """Whether a line is a query: empty ones and those that begin with # are not."""
-    return bool(line) and not line.startswith("#")
+    """Whether a line is a query: empty ones, those that begin with # and `quit` are not."""
+    return bool(line) and not line.startswith("#") and line not in LEAVE
 
 
 def _typed() -> Iterator[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import math
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
@@ -160,10 +160,6 @@ class Asking:
         values = np.zeros(len(question.wanted))
         values[np.array(question.wanted) != NOBODY] = told.values
         return self._response(question, replace(told, values=values))
-
-    def check(self, query: Query | str) -> None:
-        """InputError, from public facts and with nothing spent, where `answer` would raise it."""
-        Question.of(query, self.domain)
 
     @property
     def unit(self) -> str:
@@ -328,11 +324,12 @@ def asking(
     columns: Sequence[str] | None = None,
     booking: Booking,
     saves: bool = False,
+    check: Callable[[Domain], None] = lambda domain: None,
     noise: Noise | None = None,
     **choices: Unpack[Choices],
 ) -> Iterator[Asking]:
-    """As `ask`; `columns`: those of the `domain` to ask about; `saves`: the model will be saved; `noise`:
-    OpenDP's by default, tests give a fake.
+    """As `ask`; `columns`: those of the `domain` to ask about; `saves`: the model will be saved; `check` may
+    refuse by the domain, before anything is read or spent; `noise`: OpenDP's by default, tests give a fake.
     """
     if not (isinstance(alpha, float | int) and 0 < alpha < 1):
         raise InputError(f"alpha={alpha!r}: must be a share of the records between 0 and 1, such as 0.01")
@@ -362,6 +359,7 @@ def asking(
     }
     task = Task("ask", request.policy, settings, request.fingerprint)
     # what can be refused is refused before a row is read
+    check(whole)
     Prices(alpha * made.model.total if made is not None else math.inf, beta, task.budget.composition)
     with opened(task, booking, noise=noise) as at:
         session = replace(at.session, spill=scope.spill)

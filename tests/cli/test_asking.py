@@ -17,6 +17,8 @@ from factored_mwem.pipeline.statement import Statement
 QUESTIONS = ["count where smoker = true", "# a comment", "", "count by zip", "count where smoker = true"]
 ASK = ["ask", "--model", "t.fmwem", "--table", "t.csv", "--alpha", 0.2, "--epsilon", 1, "--delta", 0]
 
+COLD = [word for word in ASK if word not in ("--model", "t.fmwem")]
+
 
 @pytest.fixture
 def there(fmwem: Fmwem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -62,11 +64,10 @@ def test_standard_input_is_the_default_off_a_terminal(
 
 
 def test_a_session_without_a_model_begins_with_the_domain(fmwem: Fmwem, there: Path) -> None:
-    cold = [word for word in ASK if word not in ("--model", "t.fmwem")]
-    run = fmwem(*cold, "--columns", "zip,smoker", "--queries", "q.txt", "--json")
+    run = fmwem(*COLD, "--columns", "zip,smoker", "--queries", "q.txt", "--json")
     assert run.code == 0 and run.err == ""
     assert len(answers(run)) == 3
-    assert fmwem(*cold, "--queries", "q.txt", "--save", "x.fmwem").code == 2
+    assert fmwem(*COLD, "--queries", "q.txt", "--save", "x.fmwem").code == 2
     assert not Path("x.fmwem").exists()
 
 
@@ -91,8 +92,9 @@ def test_a_wrong_line_in_a_file_is_found_before_anything_is_spent(
     fmwem: Fmwem, there: Path, books: Path
 ) -> None:
     Path("bad.txt").write_text("count by zip\ncount where nothing = 3\n", encoding="utf-8")
-    run = fmwem(*ASK, "--queries", "bad.txt", "--ledger", books, "--dataset", "adult")
-    assert (run.code, run.out) == (2, "") and "bad.txt, line 2" in run.err
+    for words in (ASK, COLD):
+        run = fmwem(*words, "--queries", "bad.txt", "--ledger", books, "--dataset", "adult")
+        assert (run.code, run.out) == (2, "") and "bad.txt, line 2" in run.err
     assert fmwem("ledger", "show", books, "--json").facts["datasets"][0]["releases"] == []
 
 
