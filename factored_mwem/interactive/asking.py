@@ -46,7 +46,7 @@ from factored_mwem.workload.workload import Workload
 ALPHA, BETA = 0.01, 0.001
 COUNT_SHARE = Fraction(1, 50)
 """Of the budget: counting the records, where there is no model that knows about how many there are."""
-COUNT_NOISE = 10.0
+COUNT_NOISE = 50.0
 """Scale, in records, beyond which no less noise is wanted there."""
 MAX_KEPT = 512
 """Cells of one measurement that are kept as answers to questions of their own."""
