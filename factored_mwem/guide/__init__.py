@@ -20,6 +20,7 @@ TOPICS = {
     "planning": "epsilons side by side before any is spent, and the epsilon of an error",
     "certificate": "how far off the released rows are, measured inside the budget, and what is refused",
     "answers": "queries of a release, with error bars: free, from the model file alone",
+    "graph": "a private list of edges: a synthetic graph, and cuts with error bars",
     "report": "a page about a release that anybody may see, and one beside the real table",
     "ledger": "one budget for all releases of a table, and runs that pay once",
     "reach": "tables of any size where they are: streams, standard input, databases",

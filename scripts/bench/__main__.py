@@ -11,6 +11,7 @@
     python scripts/bench spark ...                  CPU and memory of a release on Spark beside one here
     python scripts/bench planning ...               what `fmwem plan` expects, fitted to many releases
     python scripts/bench coverage ...               do 95 % intervals of answers hold the truth?
+    python scripts/bench graphs ...                 errors of cuts of private graphs, by mechanism
     python scripts/bench tables ...                 tables of codes to run the others on
     python scripts/bench same ...                   do two checkouts release the same bytes?
 
@@ -23,7 +24,7 @@ from pathlib import Path
 
 OWN = (
     "workloads", "raw", "reading", "draw", "rules", "labels", "reach", "spark", "tables", "same", "planning",
-    "coverage",
+    "coverage", "graphs",
 )  # fmt: skip
 MODULES = {"accuracy": "runs", "speed": "runs", "scale": "runs"} | {name: name for name in OWN}
 

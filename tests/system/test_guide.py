@@ -40,6 +40,7 @@ MADE = {
     "workloads": "answers.parquet workload.schema.json paper.parquet",
     "certificate": "certified.parquet",
     "answers": "adult.fmwem",
+    "graph": "club.csv club.manifest.json club.pairs.parquet asked.answers.csv",
     "report": "adult.report.html again.html from_memory.html adult.NOT-PRIVATE.html",
     "ledger": "monday.parquet books.json",
     "inputs": "people.synthetic.parquet again.parquet shop.synthetic.parquet",
