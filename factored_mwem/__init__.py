@@ -16,6 +16,7 @@
     release_graph, GraphRelease    a synthetic graph from a private one; `factored_mwem.graphs` has more
     sketch, Sketch                 how often any key of an endless universe comes: counts with error bars
     combine                        a figure with its error, from replicate tables of a release
+    statistic, Statistic           one number of a private column: median, mean, count and more
     draft, evaluate, Errors        NOT PRIVATE: a first domain for review; how far off a release is
     private_report                 NOT PRIVATE: a page with its errors, beside the real table
     verify, Verified               NOT PRIVATE: whether the promise holds on the owner's own table
@@ -84,6 +85,7 @@ if TYPE_CHECKING:
     from factored_mwem.policy import Policy
     from factored_mwem.sparse.build import sketch
     from factored_mwem.sparse.released import Sketch
+    from factored_mwem.statistics.column_statistic import Statistic, statistic
     from factored_mwem.tables.draft import draft
     from factored_mwem.verifier.verify import Verified, verify
     from factored_mwem.workload.workload import Workload
@@ -92,11 +94,19 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Ambiguous", "Answer", "Attribute", "BudgetExceeded", "Busy", "Cap", "Changed", "Domain", "Errors",
+<<<<<<< HEAD
     "FmwemError", "GraphRelease", "InputError", "LedgerFile", "Lost", "Manifest", "Marginal", "Neighbours",
     "NotAccepted", "NothingLearnt", "Planned", "Policy", "Progress", "Release", "ResourceError", "RolledBack",
     "Sketch", "Verified", "Workload", "ask", "combine", "create_ledger", "draft", "evaluate", "learn",
     "open_ledger", "plan", "private_report", "push_down", "release", "release_graph", "report",
     "show_progress", "sketch", "verify",
+=======
+    "FmwemError", "InputError", "LedgerFile", "Lost", "Manifest", "Marginal", "Neighbours", "NotAccepted",
+    "NothingLearnt", "Planned", "Policy", "Progress", "Release", "ResourceError", "RolledBack", "Sketch",
+    "Statistic", "Verified", "Workload", "ask", "combine", "create_ledger", "draft", "evaluate", "learn",
+    "open_ledger", "plan", "private_report", "push_down", "release", "report", "show_progress", "sketch",
+    "statistic", "verify",
+>>>>>>> main
 ]  # fmt: skip
 _HOME = {
     "Answer": "answers.answer",
@@ -109,7 +119,11 @@ _HOME = {
     "combine": "answers.combining", "create_ledger": "ledger.opening", "open_ledger": "ledger.opening",
     "learn": "pipeline.learn_domain", "release": "pipeline.release", "verify": "verifier.verify",
     "Planned": "pipeline.planning", "plan": "pipeline.planning",
+<<<<<<< HEAD
     "GraphRelease": "graphs.result", "release_graph": "graphs.release",
+=======
+    "Statistic": "statistics.column_statistic", "statistic": "statistics.column_statistic",
+>>>>>>> main
     "Sketch": "sparse.released", "sketch": "sparse.build",
     "private_report": "documents.private_report", "report": "documents.report",
     "push_down": "backends.warehouse", "show_progress": "pipeline.progress",

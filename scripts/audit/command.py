@@ -32,6 +32,7 @@ from audit.graphs import graph_checks
 from audit.plants import PLANTS
 from audit.releases import release_checks
 from audit.resume import resume_checks
+from audit.sketches import sketch_checks
 from audit.stages import stage_checks
 
 FULL = {"stage": 37_000, "release": 2_000}
@@ -64,6 +65,7 @@ def checks() -> dict[str, Check]:
         for check in (
             *stage_checks(),
             *graph_checks(),
+            *sketch_checks(),
             *discovery_checks(),
             *release_checks(),
             *resume_checks(),

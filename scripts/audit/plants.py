@@ -191,6 +191,7 @@ PLANTS = (
         (
             (ROWS, 2400),
             ("measure residuals of 2 x 2: zcdp, add-remove, k=2", 4000),
+            ("measure sketch of 4 rows: zcdp, replace, k=1", 4000),
             ("discover votes: zcdp, add-remove, k=1", 4000),
             (RELEASE, 2400),
             ("measure pairs of a graph: pure, add-remove, k=1", 4000),
@@ -213,6 +214,7 @@ PLANTS = (
         (
             ("measure question of parities: pure, replace, k=1", 4000),
             ("measure marginal: pure, replace, k=1", 6000),
+            ("measure sketch of 1 rows: pure, replace, k=1", 4000),
         ),
     ),
     Plant(
@@ -220,6 +222,7 @@ PLANTS = (
         lambda: patched(Unit, "contributions", property(lambda _: 1, lambda self, value: None)),
         (
             ("measure rows: zcdp, add-remove, k=2", 3600),
+            ("measure sketch of 4 rows: zcdp, add-remove, k=2", 4000),
             ("measure residuals of 2 x 2: zcdp, add-remove, k=2", 4000),
             ("discover span and finer cells: zcdp, add-remove, k=2", 4000),
         ),

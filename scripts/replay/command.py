@@ -33,7 +33,7 @@ from replay import page
 from replay.figure import OPEN, Claim, panels
 
 NAMES = (
-    *("table1", "figure2", "figure3", "figure4", "figure5", "figure6", "figure7", "ablation"),
+    *("table1", "theorem", "figure2", "figure3", "figure4", "figure5", "figure6", "figure7", "ablation"),
     "iterative",
 )
 PROCESSES = 2

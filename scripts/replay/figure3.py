@@ -43,7 +43,7 @@ SETTINGS = (
     f"iterate is released, no question is asked twice, n is exact. {barak.IN_WORDS}."
 )
 COLOURS = {"plain": "tab:green", "optimised": "tab:blue"}
-LABELS = {"plain": "MWEM, best T", "optimised": "MWEM with replay and histogram, best T"}
+LABELS = {"plain": "MWEM, plain", "optimised": "MWEM, optimised"}
 
 
 def cases(full: bool) -> list[Row]:
@@ -105,7 +105,7 @@ def plot(rows: list[Row], path: Path) -> None:
             line(lambda r, m=m: best_rounds(r, m), marker="o", color=COLOURS[m], label=LABELS[m])
             for m in METHODS
         ]
-        line(lambda r: barak.best_way(r)[0], color="tab:red", lw=2.5, label="Barak et al., best of eight")
+        line(lambda r: barak.best_way(r)[0], color="tab:red", lw=2.5, label="Barak, best")
         for (sweeps, words), style in zip(barak.SWEEPS.items(), (":", "--", "-.", "-"), strict=True):
             method = next(m for m, way in barak.WAYS.items() if way == (sweeps, 0.0))
             line(
@@ -113,11 +113,11 @@ def plot(rows: list[Row], path: Path) -> None:
                 color="tab:red",
                 lw=0.9,
                 ls=style,
-                label=f"Barak et al., {words}",
+                label=f"Barak, {words}",
             )
         fixed = {m: mean(pick(here, method=m), "entropy") for m in ("uniform", "2-way fit", "3-way fit")}
         for (label, y), style in zip(fixed.items(), ("--", "-", ":"), strict=True):
-            axis.axhline(y, color="0.35", ls=style, lw=1, label=f"{label}, not private")
+            axis.axhline(y, color="0.35", ls=style, lw=1, label=label)
         low = min(fixed["3-way fit"], *(y for ys in ours for y in ys))
         axis.set(title=name, xlabel="epsilon", xscale="log", yscale="log")
         axis.set_ylim(low / 1.5, 8 * fixed["uniform"])

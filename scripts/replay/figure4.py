@@ -71,7 +71,7 @@ def run(case: Row) -> list[Row]:
 
 
 def plot(rows: list[Row], path: Path) -> None:
-    """Above, the two panels; below, the key of both."""
+    """A panel for pairs and one for triples."""
     drawn, axes = canvas(2)
     for axis, order in zip(axes, (2, 3), strict=True):
         here = pick(rows, order=order)
@@ -82,19 +82,19 @@ def plot(rows: list[Row], path: Path) -> None:
                 label = f"MWEM{', replay' if SWEEPS[method] > 1 else ''}, T = {rounds}"
                 axis.plot(xs, ys, style, color=colour, marker="o", markersize=3, label=label)
         best = [barak.best_way(pick(here, epsilon=e))[0] for e in xs]
-        axis.plot(xs, best, color="tab:red", lw=2.5, label="Barak et al., best of eight")
+        axis.plot(xs, best, color="tab:red", lw=2.5, label="Barak, best")
         for (sweeps, words), style in zip(barak.SWEEPS.items(), (":", "--", "-.", "-"), strict=True):
             method = next(m for m, way in barak.WAYS.items() if way == (sweeps, 0.0))
             ys = [barak.entropy_of(pick(here, epsilon=e, method=method)) for e in xs]
             finite = [y if math.isfinite(y) else math.nan for y in ys]
-            axis.plot(xs, finite, style, color="tab:red", lw=0.9, label=f"Barak et al., {words}")
+            axis.plot(xs, finite, style, color="tab:red", lw=0.9, label=f"Barak, {words}")
         fit = mean(pick(here, method="fit"), "entropy")
-        axis.axhline(fit, color="0.35", lw=1, label="fit of all pairs or triples, not private")
+        axis.axhline(fit, color="0.35", lw=1, label="log-linear fit")
         axis.set(title=f"{rows[0]['data']}, at most {order} attributes", xlabel="epsilon")
         axis.set(xscale="log", yscale="log", ylim=(fit / 1.3, 15))
         axis.set_xticks(xs, [f"{x:g}" for x in xs], minor=False)
         axis.minorticks_off()
-        key(axis, columns=1)
+        key(axis)
     axes[0].set_ylabel("relative entropy (nats)")
     save(drawn, path)
 

@@ -48,6 +48,8 @@ that it collects, 2 T / epsilon.
 ALL, BASE = "measure all cuboids", "measure the base cuboid"
 UNIFORM, PRODUCT = "uniform", "product of one-way cuboids"
 BASELINES = (ALL, BASE, UNIFORM, PRODUCT)
+SHORT = {ALL: "all cuboids", BASE: "base cuboid", UNIFORM: "uniform", PRODUCT: "product"}
+"""What the key calls them."""
 CONFLATED = 0.1
 """Of all cells: a component with more is no improvement on one table of all."""
 
@@ -60,9 +62,9 @@ SETTINGS = (
     "noise of many cells seldom lets happen), no cuboid twice, the last iterate. Measured cells are clipped "
     "to what a count can be, from 0 to n, which is exact. No component has a limit: the model is kept as the "
     "product of what was measured, which may span all 27,000,960 cells. Not offered: the 54 of 255 cuboids "
-    "with more "
-    "than 2^16 cells, whose score is negative whatever the data (at most 2 n less the cells). A cuboid's "
-    "score loses 1 for each cell, as in the paper, or, as a variation, the noise to expect there. Baselines: "
+    "with more than 2^16 cells, whose score is negative whatever the data (at most 2 n less the cells). A "
+    "cuboid's score loses 1 for each cell, as in the paper, or, as a variation (in the key: noise), the "
+    "noise to expect there. Baselines: "
     "Laplace noise of scale 256 / epsilon in all cuboids, or of 1 / epsilon in the base cuboid's cells (both "
     "exact in distribution); the uniform distribution; the product of the eight one-way cuboids, each with "
     "Laplace noise of scale 8 / epsilon, negative cells set to 0, scaled to n. The rivals in the paper (Ding "
@@ -177,18 +179,20 @@ def plot(rows: list[Row], path: Path) -> None:
     for axis, what in zip(axes, ("max_error", "average_error"), strict=True):
         for (method, a_cell), colour in zip(methods, colours, strict=True):
             some = pick(rows, method=method, a_cell=a_cell)
-            label = f"MWEM, {method}" + (", a cell costs its noise" if a_cell == NOISE else "")
+            label = f"MWEM, {method}" + (", noise" if a_cell == NOISE else "")
             style = {"fmt": "--" if a_cell == NOISE else "-", "color": colour, "label": label}
             band(axis, values(some, "epsilon"), lambda e, some=some: pick(some, epsilon=e), what, **style)
         for method, (colour, fmt) in zip(BASELINES, grey, strict=True):
             some = pick(rows, method=method)
             xs = values(some, "epsilon")
-            axis.plot(xs, [mean(pick(some, epsilon=e), what) for e in xs], fmt, color=colour, label=method)
+            axis.plot(
+                xs, [mean(pick(some, epsilon=e), what) for e in xs], fmt, color=colour, label=SHORT[method]
+            )
         axis.set(xlabel="epsilon", ylabel=f"{what.replace('_', ' ')} of a cuboid", xscale="log", yscale="log")
         xs = values(rows, "epsilon")
         axis.set_xticks(xs, [f"{x:g}" for x in xs])
         axis.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
-        key(axis, columns=1)
+        key(axis)
     save(drawn, path)
 
 

@@ -41,6 +41,8 @@ MADE = {
     "certificate": "certified.parquet",
     "answers": "adult.fmwem",
     "graph": "club.csv club.manifest.json club.pairs.parquet asked.answers.csv",
+    "ask": "adult.fmwem better.fmwem questions.txt",
+    "sketch": "country.sketch countries.sketch queries.jsonl",
     "report": "adult.report.html again.html from_memory.html adult.NOT-PRIVATE.html",
     "ledger": "monday.parquet books.json",
     "inputs": "people.synthetic.parquet again.parquet shop.synthetic.parquet",
@@ -58,6 +60,8 @@ SAID = {
     "domain": ["refused: 2"],
     "card": ["asked: 2", "adult_deployment.yaml"],
     "answers": ["95% intervals", "measured:"],
+    "ask": ['"source": "measured"', '"bound"'],
+    "sketch": ["Atlantis: ", "296,143,915 rows, 49 coefficients"],
     "guarantee": ["54.4 %", "73.2 %"],
 }
 """What they must print."""

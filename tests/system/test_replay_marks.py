@@ -1,0 +1,321 @@
+"""The marks of the MWEM paper's figures: each holds on rows planted for it and falls on a row planted against
+it; and the numbers under them, computed a second time.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from replay import barak, baselines, data, figure2, figure3, figure4, figure5, theorem
+from replay.adult27 import codes
+from replay.figure import FAILS, HOLDS, OPEN, PAPER, PROJECT, Claim
+from replay.loglinear import cuboid_mwem
+from replay.paper import Paper, Task, paper_mwem
+from support.planted import planted2, planted3, planted4, planted5, planted_theorem
+
+from factored_mwem import Domain
+from factored_mwem.workload.queries.cuboids import Cuboids
+from factored_mwem.workload.queries.parities import Parities
+from factored_mwem.workload.queries.ranges import Ranges
+
+needs_files = pytest.mark.skipif(
+    "FMWEM_DATASETS" not in os.environ, reason="FMWEM_DATASETS names no folder of data sets"
+)
+Change = Callable[..., Any]
+
+
+def fallen(claims: list[Claim]) -> set[int]:
+    return {i for i, claim in enumerate(claims) if claim.verdict == FAILS}
+
+
+def still_open(claims: list[Claim]) -> set[int]:
+    return {i for i, claim in enumerate(claims) if claim.verdict == OPEN}
+
+
+# ---- figure 2
+
+
+def errors(**new: float) -> Change:
+    """These errors instead, everywhere."""
+    return lambda name, epsilon, found: found | new
+
+
+AGAINST_2: list[tuple[Change, set[int]]] = [
+    (lambda n, e, f: f | ({"best": 2e7, "fixed": 2e7} if e == 0.001 and n == "monetary" else {}), {0}),
+    (errors(best=1.1e4, fixed=1.1e4), {2}),  # 909 times is not a thousand
+    (errors(uniform=1e2), {1, 2, 5}),  # the uniform answer beats both: no feat
+    (errors(best=8e6, fixed=9e6), {1, 2, 5, 6}),
+    (lambda n, e, f: f | ({"best": 2e7, "fixed": 2e7} if e == 0.0125 and n == "monetary" else {}), {3, 4}),
+    (errors(best=1e4, fixed=1e4), set()),  # a thousand is
+    (errors(fixed=2e7), {4}),
+    (errors(hb=9e5), {7}),
+]
+
+
+def test_the_marks_of_figure_2_follow_its_rows() -> None:
+    claims = figure2.judge(planted2())
+    assert {claim.verdict for claim in claims} == {HOLDS}
+    assert [claim.whose for claim in claims] == [PAPER] * 3 + [PROJECT] * 5
+    assert {claim.verdict for claim in figure2.judge([])} == {OPEN}
+    for change, expected in AGAINST_2:
+        assert fallen(figure2.judge(planted2(change))) == expected, expected
+    assert set.union(*(expected for _, expected in AGAINST_2)) == set(range(len(claims)))
+
+
+def test_a_thousand_beyond_the_published_epsilons_is_no_thousand() -> None:
+    def only_below(name: str, epsilon: float, found: dict[str, float]) -> dict[str, float]:
+        return found | ({} if epsilon < 0.0125 else {"best": 2e4, "fixed": 2e4})
+
+    assert fallen(figure2.judge(planted2(only_below))) == {2}
+
+
+def test_the_bound_of_ranges_is_the_singular_values_of_their_matrix() -> None:
+    """By numpy's singular values of the matrix itself, and the value of 2,000 ranges over 4,357 cells that
+    was computed without this code: 13.24 a query, within what another draw of ranges changes.
+    """
+    boxes = Ranges.random((0, 1), (5, 7), 60, seed=2)
+    matrix = np.zeros((60, 35))
+    for q, (x, y) in itertools.product(range(60), np.ndindex(5, 7)):
+        matrix[q, 7 * x + y] = np.all((boxes.low[q] <= (x, y)) & ((x, y) <= boxes.high[q]))
+    wanted = np.linalg.svd(matrix, compute_uv=False).sum() ** 2 / 35
+    assert baselines.svd_bound(baselines.gram_of_ranges(boxes), 35) == pytest.approx(wanted)
+    many = Ranges.random((0,), (4357,), 2000, seed=0)
+    a_query = baselines.svd_bound(baselines.gram_of_ranges(many), 4357) / 2000
+    assert a_query == pytest.approx(13.24, rel=0.03)
+    noise = baselines.noise_of_matrix_mechanism(0.0125, 1 / 32_561)
+    assert noise == pytest.approx(2 * math.log(2 * 32_561) / 0.0125**2)
+    assert a_query * noise == pytest.approx(1.88e6, rel=0.03)
+    assert baselines.noise_of_matrix_mechanism(0.5, 0.0) == pytest.approx(2 / 0.5**2)
+
+
+# ---- Barak et al., and figure 3
+
+
+def popcounts(mask: int, cells: int) -> np.ndarray:
+    """(-1)^(bits in common) of each cell's number, by Python's own integers."""
+    return np.array([(-1) ** bin(mask & x).count("1") for x in range(cells)], dtype=np.float64)
+
+
+@pytest.mark.parametrize("bits", [3, 6])
+@pytest.mark.parametrize("near", [0.0, 0.05])
+def test_sweeps_of_multiplicative_weights_are_the_formula(bits: int, near: float) -> None:
+    """A(x) times exp(q(x) (m - q(A)) / 2), one parity after the other, on plain arrays."""
+    rng, cells = np.random.default_rng(bits), 2**bits
+    masks = np.arange(1, cells)
+    noisy = rng.uniform(-1, 1, len(masks))
+    weights = np.full((2 ** (bits - bits // 2), 2 ** (bits // 2)), 1 / cells)
+    barak.sweep_parities(weights, masks, noisy, 3, near)
+    wanted = np.full(cells, 1 / cells)
+    for _ in range(3):
+        for mask, m in zip(masks, noisy, strict=True):
+            signs = popcounts(int(mask), cells)
+            gap = m - signs @ wanted
+            if abs(gap) > near:
+                wanted = wanted * np.exp(signs * gap / 2)
+                wanted /= wanted.sum()
+    assert weights.ravel() / weights.sum() == pytest.approx(wanted, rel=1e-10)
+
+
+@pytest.mark.parametrize(("name", "fit"), [("mildew", 0.01735), ("czech", 0.00587), ("rochdale", 0.04715)])
+def test_without_noise_barak_swept_to_convergence_is_the_fit_of_all_triples(name: str, fit: float) -> None:
+    """The most entropy with these parities: the log-linear fit, whose relative entropy is known."""
+    table = data.small(name)
+    task = Task.of(Parities.up_to(range(len(table.shape)), 3), table.domain, table.rows)
+    found = {
+        sweeps: baselines.relative_entropy(
+            table.histogram(), barak.barak(task, 1e9, np.random.default_rng(1), sweeps=sweeps, guard=0.0)
+        )
+        for sweeps in (1, 10, 100, barak.CONVERGED)
+    }
+    assert found[barak.CONVERGED] == pytest.approx(fit, abs=2e-3)
+    assert found[1] > found[10] > found[100] > fit - 1e-4
+
+
+def test_what_rests_on_the_floor_counts_as_infinite() -> None:
+    """A populated cell of no weight is told; an empty one costs nothing."""
+    counts = np.array([5, 0, 5])
+    assert baselines.floored(counts, np.array([0.5, 1e-300, 0.5])) == 0
+    assert baselines.floored(counts, np.array([1e-300, 0.0, 1.0])) == 1
+    rows = [{"method": "Barak, 1 sweep", "entropy": 2.0, "floored": 0}]
+    rows += [{"method": "Barak, converged", "entropy": 0.1, "floored": f} for f in (0, 1)]
+    assert math.isinf(barak.entropy_of(rows[1:])) and barak.best_way(rows) == (2.0, "Barak, 1 sweep")
+    assert "converged 1 of 2" in barak.resting_on_floor(rows)
+
+
+def entropies(**new: float) -> Change:
+    return lambda name, epsilon, found: found | {k.replace("_", " "): v for k, v in new.items()}
+
+
+def at_most(epsilon: float, **new: float) -> Change:
+    return lambda name, e, found: found | (new if e <= epsilon else {})
+
+
+AGAINST_3: list[tuple[Change, set[int], set[int]]] = [
+    (entropies(optimised=0.9), {0, 2, 5, 6}, {4}),
+    (at_most(10.0, optimised=0.45), {}, {4}),  # type: ignore[list-item]
+    (entropies(plain=0.95), {1}, {4}),
+    (lambda n, e, f: f | {"optimised": 0.3} if e == 50.0 else f, {6}, {4}),
+    (lambda n, e, f: f | {"Barak, 10 sweeps": 9.0} if e == 50.0 and n == "czech" else f, set(), {3, 4}),
+    (lambda n, e, f: f | {"Barak, 10 sweeps": 0.05} if e == 20.0 and n == "mildew" else f, {5}, {4}),
+]
+
+
+def test_the_marks_of_figure_3_follow_its_rows() -> None:
+    claims = figure3.judge(planted3())
+    assert fallen(claims) == set() and still_open(claims) == {4}
+    assert [claim.whose for claim in claims] == [PAPER] * 5 + [PROJECT] * 2
+    assert {claim.verdict for claim in figure3.judge([])} == {OPEN}
+    for change, fell, unknown in AGAINST_3:
+        judged = figure3.judge(planted3(change))
+        assert (fallen(judged), still_open(judged)) == (set(fell), unknown), fell
+
+
+def test_a_range_of_epsilon_is_unbroken() -> None:
+    """A gain at 0.1 and at 10 alone spans nothing; the widest of two runs counts."""
+    found = {0.1: 2.0, 0.2: 2.0, 0.5: 1.0, 1.0: 1.5, 2.0: 1.3, 5.0: 1.26, 10.0: 1.2}
+    assert figure3.widest(found, 1.25) == (1.0, 5.0)
+    assert figure3.widest(found | {1.0: 1.0, 5.0: 1.0}, 1.25) == (0.1, 0.2)
+    assert all(math.isnan(end) for end in figure3.widest(found, 3.0))
+
+
+# ---- figure 4
+
+AGAINST_4: list[tuple[Change, set[int]]] = [
+    (lambda o, e, f: f | ({"Barak, 1 sweep": 0.8} if o == 3 and e >= 0.5 else {}), {0, 5}),
+    (lambda o, e, f: f | ({"Barak, 1 sweep": 0.77} if o == 3 and e == 2.0 else {}), {5}),
+    (lambda o, e, f: f | ({"Barak, 1 sweep": 4.0} if o == 2 else {}), {1, 2, 3}),
+    (lambda o, e, f: f | ({"Barak, 1 sweep": 0.3} if o == 2 else {}), {2, 3}),
+    (lambda o, e, f: f | ({"30": 0.5} if o == 2 and e == 0.5 else {}), {4}),
+]
+
+
+def test_the_marks_of_figure_4_follow_its_rows() -> None:
+    claims = figure4.judge(planted4())
+    assert {claim.verdict for claim in claims} == {HOLDS}
+    assert [claim.whose for claim in claims] == [PAPER] * 5 + [PROJECT]
+    assert {claim.verdict for claim in figure4.judge([])} == {OPEN}
+    for change, expected in AGAINST_4:
+        assert fallen(figure4.judge(planted4(change))) == expected, expected
+
+
+# ---- figure 5
+
+
+def of(a_cell: str, **new: Any) -> Change:
+    """These numbers instead in the runs whose cells cost this."""
+    return lambda row: row | (new if row["a_cell"] == a_cell else {})
+
+
+AGAINST_5: list[tuple[Change, set[int]]] = [
+    (of(figure5.ONE, higher=1), {0}),
+    (of(figure5.ONE, three_way=2), {1}),
+    (of(figure5.ONE, three_way=0), {1}),
+    (of(figure5.ONE, conflated_at=0), {4}),
+    (of(figure5.NOISE, higher=2), {5}),
+    (of(figure5.NOISE, three_way=3), {6}),
+    (lambda r: r | ({"average_error": 9.0} if r["method"] == figure5.PRODUCT else {}), {7}),
+    (lambda r: r | ({"max_error": 29.0} if r["method"] == figure5.UNIFORM else {}), {8}),
+]
+
+
+def test_the_marks_of_figure_5_follow_its_rows() -> None:
+    claims = figure5.judge(planted5())
+    assert fallen(claims) == set() and still_open(claims) == {2, 3}
+    assert [claim.whose for claim in claims] == [PAPER] * 5 + [PROJECT] * 4
+    assert "four times lower" in claims[3].text and "not offered" in claims[0].why + claims[1].why
+    for change, expected in AGAINST_5:
+        assert fallen(figure5.judge(planted5(change))) == expected, expected
+
+
+@pytest.mark.parametrize("noise_penalty", [False, True])
+def test_the_product_of_measured_tables_is_the_dense_model(noise_penalty: bool) -> None:
+    """The same choices from the same noise, and the same distribution, as the table of all cells has."""
+    rng, shape = np.random.default_rng(0), (3, 4, 2, 5)
+    columns = [rng.choice(size, size=500, p=rng.dirichlet(np.ones(size))) for size in shape]
+    columns[1] = (columns[0] + columns[3] * (rng.random(500) < 0.7)) % 4
+    domain = Domain.from_dict({f"a{i}": size for i, size in enumerate(shape)})
+    sets = tuple(c for k in (1, 2, 3) for c in itertools.combinations(range(4), k))
+    task = Task.of(Cuboids(sets, shape), domain, data.Exact(columns, shape))
+    for seed, rounds in itertools.product(range(4), (1, 3, 7)):
+        paper = Paper(5.0, rounds, 20, 1.0, noise_penalty=noise_penalty)
+        dense = paper_mwem(task, paper, np.random.default_rng(seed))
+        largest: list[int] = []
+        model, asked = cuboid_mwem(
+            task, paper, np.random.default_rng(seed), watch=lambda m, to=largest: to.append(max(m.cells()))
+        )
+        assert asked == dense.asked
+        for kept in ((0, 1, 2, 3), (1, 3), (2,)):
+            assert model.marginal(kept) == pytest.approx(dense.model.marginal(kept), abs=1e-9)
+        assert largest[-1] == max(len(part.weights) for part in dense.model.components)
+
+
+@needs_files
+def test_the_product_baseline_on_adult_by_another_way() -> None:
+    """Each cuboid's mean |cell error| from its own counts and its own product, none added up from another;
+    without noise the average is the known 32.5 within a record or so.
+    """
+    domain, rows = codes()
+    shape, n, everything = domain.shape, len(rows.codes[0]), range(len(domain))
+    one_ways = [rows.marginal([p]) for p in everything]
+    product = figure5.product_of([c.astype(np.float64) for c in one_ways], n)
+    found = figure5.cuboid_errors(product - rows.marginal(everything), shape)
+    wanted = []
+    for k in range(6):  # up to order 5: the others have too many cells for a test
+        for kept in itertools.combinations(everything, k):
+            cells = np.full(1, float(n))
+            for p in kept:
+                cells = np.outer(cells, one_ways[p] / n).ravel()
+            wanted.append(np.abs(cells - rows.marginal(kept)).mean())
+    assert len(found) == 256 and found.max() == pytest.approx(max(wanted))
+    close = [np.abs(found - w).min() for w in wanted]
+    assert max(close) < 1e-6
+    assert found.mean() == pytest.approx(32.5, abs=1.5)
+
+
+# ---- Theorem 2.3
+
+
+@pytest.mark.parametrize(("epsilon", "wanted"), [(1.0, 33_396), (0.1, 71_950)])
+def test_the_calculator_has_the_known_values(epsilon: float, wanted: float) -> None:
+    """n = 30,162, |X| = 2^27, |Q| = 3,303, at the best T; no T of a fine grid is better."""
+    at = theorem.Setting("", 30_162, 2**27, 3303, epsilon)
+    assert theorem.closed_form(at) == pytest.approx(wanted, abs=1)
+    assert theorem.bound(at, theorem.best_rounds(at)) == pytest.approx(wanted, abs=1)
+    grid = np.geomspace(0.1, 1e4, 20_000)
+    assert min(theorem.bound(at, t) for t in grid) == pytest.approx(wanted, abs=1)
+    t, least = theorem.whole_rounds(at)
+    assert least == min(theorem.bound(at, t) for t in range(1, 2000)) == theorem.bound(at, t)
+
+
+def test_the_marks_of_the_theorem_follow_its_rows() -> None:
+    """The theorem allows 2 T / |Q| of the runs: one of ten at T = 2 (10 %) is too many at 9.8 %, and three of
+    ten at T = 8 (39 %) are not.
+    """
+    assert [claim.verdict for claim in theorem.judge(planted_theorem())] == [HOLDS, HOLDS, FAILS]
+    assert fallen(theorem.judge(planted_theorem(1.1))) == {0, 2}
+    rows = planted_theorem()
+    for rounds, over, expected in ((8, 3, HOLDS), (8, 5, FAILS), (2, 1, FAILS)):
+        few = [
+            row | {"max_error_average": 2 * row["bound"]}
+            if (row["rounds"], row["run"] < over) == (rounds, True)
+            else row
+            for row in rows
+        ]
+        assert theorem.judge(few)[0].verdict == expected, (rounds, over)
+    assert theorem.judge([])[0].verdict == OPEN
+
+
+def test_runs_keep_the_bound_of_the_theorem() -> None:
+    """A setting where it says something, below n: and the average is over the iterates before each round."""
+    rows = theorem.run({"data": "czech", "epsilon": 10.0, "rounds": 32, "runs": 3})
+    assert all(row["max_error_average"] <= row["bound"] < 1841 for row in rows)
+    one = theorem.run({"data": "czech", "epsilon": 10.0, "rounds": 1, "runs": 1})[0]
+    table = data.small("czech")
+    task = Task.of(Parities.up_to(range(6), 3), table.domain, table.rows)
+    assert one["max_error_average"] == np.abs(task.truth).max()  # A_0 is uniform: every parity 0
