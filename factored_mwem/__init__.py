@@ -94,19 +94,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Ambiguous", "Answer", "Attribute", "BudgetExceeded", "Busy", "Cap", "Changed", "Domain", "Errors",
-<<<<<<< HEAD
     "FmwemError", "GraphRelease", "InputError", "LedgerFile", "Lost", "Manifest", "Marginal", "Neighbours",
     "NotAccepted", "NothingLearnt", "Planned", "Policy", "Progress", "Release", "ResourceError", "RolledBack",
-    "Sketch", "Verified", "Workload", "ask", "combine", "create_ledger", "draft", "evaluate", "learn",
-    "open_ledger", "plan", "private_report", "push_down", "release", "release_graph", "report",
-    "show_progress", "sketch", "verify",
-=======
-    "FmwemError", "InputError", "LedgerFile", "Lost", "Manifest", "Marginal", "Neighbours", "NotAccepted",
-    "NothingLearnt", "Planned", "Policy", "Progress", "Release", "ResourceError", "RolledBack", "Sketch",
-    "Statistic", "Verified", "Workload", "ask", "combine", "create_ledger", "draft", "evaluate", "learn",
-    "open_ledger", "plan", "private_report", "push_down", "release", "report", "show_progress", "sketch",
-    "statistic", "verify",
->>>>>>> main
+    "Sketch", "Statistic", "Verified", "Workload", "ask", "combine", "create_ledger", "draft", "evaluate",
+    "learn", "open_ledger", "plan", "private_report", "push_down", "release", "release_graph", "report",
+    "show_progress", "sketch", "statistic", "verify",
 ]  # fmt: skip
 _HOME = {
     "Answer": "answers.answer",
@@ -119,11 +111,8 @@ _HOME = {
     "combine": "answers.combining", "create_ledger": "ledger.opening", "open_ledger": "ledger.opening",
     "learn": "pipeline.learn_domain", "release": "pipeline.release", "verify": "verifier.verify",
     "Planned": "pipeline.planning", "plan": "pipeline.planning",
-<<<<<<< HEAD
     "GraphRelease": "graphs.result", "release_graph": "graphs.release",
-=======
     "Statistic": "statistics.column_statistic", "statistic": "statistics.column_statistic",
->>>>>>> main
     "Sketch": "sparse.released", "sketch": "sparse.build",
     "private_report": "documents.private_report", "report": "documents.report",
     "push_down": "backends.warehouse", "show_progress": "pipeline.progress",

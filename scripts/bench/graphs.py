@@ -33,6 +33,8 @@ from factored_mwem.kernels.cuts import cut_sum, unpack
 KARATE = Path(__file__).parents[2] / "datasets" / "karate.csv"
 GRID = [0.5 * 0.8**i for i in range(24)]
 """Error bounds that sessions are tried with, as shares of the edges."""
+TITLES = ("graph", "|V|", "|E|", "eps", "  mechanism", "random", "ratio", "worst", "ratio", "seconds")
+WIDTHS = (-10, 7, 8, 6, -12, 10, 7, 10, 7, 9)
 SEARCHED = 2500
 """Vertices up to which the worst cut is searched for."""
 
@@ -145,8 +147,9 @@ def main() -> int:
     options = parser.parse_args()
     rng = np.random.default_rng(0)
     out = options.output.open("w") if options.output else None
-    print(f"{'graph':10}{'|V|':>7}{'|E|':>8}{'eps':>6}  {'mechanism':10}{'random':>10}{'ratio':>7}{'worst':>10}"
-          f"{'ratio':>7}{'seconds':>9}")  # fmt: skip
+    for title, width in zip(TITLES, WIDTHS, strict=True):
+        print(f"{title:>{width}}" if width > 0 else f"{title:{-width}}", end="")
+    print()
     for name in [str(options.edges.stem)] if options.edges else options.only or ["karate", *MADE]:
         vertices = options.vertices
         if options.edges or name == "karate":
@@ -169,7 +172,7 @@ def main() -> int:
 
 def _show(line: dict[str, Any], first: dict[str, Any]) -> None:
     def pair(what: str) -> str:
-        if line.get(what) is None:
+        if line.get(what) is None or np.isnan(line[what]):
             return f"{'':10}{'':7}"
         return f"{line[what]:10,.0f}{line[what] / first[what]:7.2f}"
 
