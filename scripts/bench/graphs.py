@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from factored_mwem.errors import BudgetExceeded
-from factored_mwem.graphs import Cut, cuts, release_graph
+from factored_mwem.graphs import Cut, PairWeights, cuts, release_graph
 from factored_mwem.graphs.norms import search_cuts
 from factored_mwem.kernels.cuts import cut_sum, unpack
 
@@ -117,6 +117,7 @@ def measured(truth: Truth, epsilon: float, rng: np.random.Generator) -> Iterator
 def asked(truth: Truth, edges: np.ndarray, epsilon: float, hypothesis: Any) -> dict[str, Any]:
     """A session with the least bound for which the budget lasts through all cuts; error 0 costs nothing."""
     best: dict[str, Any] = {"random": float("nan"), "seconds": 0.0}
+    believed: Any = None
     for alpha in GRID:
         began = time.perf_counter()
         try:
@@ -128,8 +129,9 @@ def asked(truth: Truth, edges: np.ndarray, epsilon: float, hypothesis: Any) -> d
         off = float(np.abs(told - truth.exact).max())
         best = {"random": off, "bound": session.alpha, "measured": updates}
         best["seconds"] = time.perf_counter() - began
-        if hypothesis == "multiplicative-weights":
-            best |= {"worst": truth.errors(session.believed.weights()).get("worst")}  # type: ignore[union-attr]
+        believed = session.believed
+    if best["seconds"] and isinstance(believed, PairWeights):
+        best |= {"worst": truth.errors(believed.weights()).get("worst")}
     return best
 
 
