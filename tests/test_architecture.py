@@ -83,6 +83,8 @@ HOME = {
     "opendp": {"accounting.conversion", "privacy.noise", "verifier.tap"},
     "random": set(),
     "secrets": {
+        "privacy.noise",  # for a discrete Cauchy, which OpenDP does not have: exact, from the same entropy
+        "statistics.sample",  # a key by which rows go to blocks: any will do, but nobody may know it before
         "pipeline.release",
         "pipeline.result",
         "sparse.build",  # of a hash, which is public
@@ -92,6 +94,7 @@ HOME = {
         "cli.jobs",
         "backends.spark",
         "pipeline.draw_on_spark",
+        "graphs.release",
     },
     "psycopg": {"ledger.postgres"},
     "deltalake": {"tables.delta"},
@@ -103,6 +106,7 @@ HOME = {
         "pipeline.learn_domain",
         "pipeline.writing",
         "pipeline.model_file",
+        "graphs.release",
         "sparse.build",
         "sparse.sketch_file",
         "backends.spark_rows",  # which keeps quiet a log of PySpark that quotes rows
@@ -219,11 +223,14 @@ INSIDERS = (
     "PrivateRows.compare",
     "PrivateRows.asked",
     "PrivateRows.public_total",
+    "PrivateRows.values",
+    "PrivateRows.judge",
+    "PrivateRows.blocks",
 )
 """What handles sealed contents: Sealed itself, the steps that seal them again, in another domain, with the
-counts of candidates, the answers to questions or the distances to public tables, or for questions one by one,
-and the one that tells the
-number of rows where it is public.
+counts of candidates, the answers to questions, the distances to public tables, as the values of a column,
+as scores of hypotheses, as a function's results on blocks or for questions one by one, and the one that
+tells the number of rows where it is public.
 """
 DOORS = {("privacy.session", "Session._unseal"), ("privacy.session", "Session._unseal_again")}
 """Where sealed contents are given out: for a charge, or for a test that was charged when it began."""
@@ -233,6 +240,7 @@ OPENERS = {
     ("privacy.session", "Session.select"),
     ("privacy.session", "Session.measure"),
     ("privacy.residuals", "measure_residuals"),
+    ("privacy.smooth", "measure_smooth"),
     ("privacy.discover", "read_votes"),
     ("privacy.discover", "Reader.popular"),
     ("privacy.discover", "Reader.histogram"),
@@ -416,9 +424,13 @@ WHO_SAYS = {
         "mechanisms.plan",
         "pipeline.release",
         "pipeline.learn_domain",
+        "statistics.rows",
+        "graphs.request",  # on the way to PrivateEdges.read, which seals
         "sparse.build",
         "interactive.asking",
     },
+    "read_edges": {"tables.edge_list", "privacy.edges"},
+    "Edges": {"privacy.edges"},
     "bound_contributions": {"tables.contributions", "backends.source"},
     "OpenDPNoise": {
         "privacy.noise",
@@ -433,6 +445,7 @@ WHO_SAYS = {
         "privacy.session",
         "mechanisms.total",
         "mechanisms.certify",
+        "statistics.column_statistic",
         "answers.evidence",  # a field of what was published, no reading
         "answers.looks",
         "answers.refits",
@@ -442,12 +455,18 @@ WHO_SAYS = {
         "privacy.counts",
         "privacy.distances",
         "privacy.residuals",
+        "privacy.column",
+        "privacy.hypotheses",
+        "privacy.blocks",
         "privacy.asked",
         "pipeline.binned_errors",
         "verifier.sheet",
         "verifier.typed_sheet",
     },
     "TrueAnswers": {"privacy.counts"},
+    "ColumnValues": {"privacy.column"},
+    "HypothesisScores": {"privacy.hypotheses"},
+    "BlockResults": {"privacy.blocks"},
     "Projected": {"privacy.projected"},
     "PrivateProjection": {"privacy.projected", "sparse.build"},
 }
@@ -457,8 +476,8 @@ GETATTR = ("workload.workload",)
 """Where a workload's kinds are asked for by their keys."""
 BEGINS = ("pipeline.release", "pipeline.learn_domain", "pipeline.task", "accounting.accountant")
 """Where an accountant and a session begin; a part of an accountant is one that may spend less."""
-ENCODES = ("pipeline.release", "mechanisms.learn", "interactive.asking")
-"""What hands a table to the door, once: a release, learning, a session of questions."""
+ENCODES = ("pipeline.release", "mechanisms.learn", "interactive.asking", "statistics.rows")
+"""What hands a table to the door, once: a release, learning, a session of questions, a statistic."""
 AUDITED = ("mechanisms.", "model.", "privacy.", "workload.", "interactive.", "pipeline.describe")
 
 
@@ -494,10 +513,18 @@ def _ways(name: str, node: ast.AST) -> Iterator[str]:
         parts = function.endswith("replace") and named & {"noise", "unit", "accountant", "_rows"}
         if parts and name != "privacy.session":
             yield "changes a part of a session"
-        if function == "session.encode" and name not in ENCODES:
+        if function.endswith("session.encode") and name not in ENCODES:
             yield "encodes another table"
         draws = function.endswith(
-            (".noise.add", ".noise.select", ".noise.threshold", ".noise.begin", ".noise.exceeds")
+            (
+                ".noise.add",
+                ".noise.select",
+                ".noise.threshold",
+                ".noise.begin",
+                ".noise.exceeds",
+                ".noise.spread",
+                ".noise).spread",
+            )
         )
         if draws and not name.startswith("privacy."):
             yield "draws noise"
@@ -521,7 +548,7 @@ def one_draw(found: Sources) -> list[str]:
 def _unlike_an_opener(function: ast.AST) -> Iterator[str]:
     calls = [n for n in ast.walk(function) if isinstance(n, ast.Call)]
     read = [c for c in calls if ast.unparse(c.func).endswith("._unseal")]
-    drawn = [c for c in calls if ast.unparse(c.func).split(".")[-2:-1] == ["noise"]]
+    drawn = [c for c in calls if ast.unparse(c.func).split(".")[-2:-1] in (["noise"], ["noise)"])]
     charged = [ast.unparse(c.args[3]) for c in calls if ast.unparse(c.func) == "Charge"]
     scales = [ast.unparse(k.value) for c in drawn for k in c.keywords if k.arg == "scale"]
     if len(read) != 1 or len(drawn) != 1 or charged != scales:
@@ -539,10 +566,16 @@ def _unlike_an_opener(function: ast.AST) -> Iterator[str]:
             yield "says something after a reading"
 
 
-SEEDED = ("answers.worlds", "pipeline.result", "workload.queries.ranges", "verifier.verify")
-"""Where a generator is made: for sampling and for worlds drawn from a public model, with a simulation of the
-noise that was drawn long ago, for public workloads of random boxes, and for the neighbours of a table that is
-verified.
+SEEDED = (
+    "answers.worlds",
+    "pipeline.result",
+    "workload.queries.ranges",
+    "verifier.verify",
+    "graphs.rounding",
+)
+"""Where a generator is made: for sampling, of graphs too, and for worlds drawn from a public model, with a
+simulation of the noise that was drawn long ago, for public workloads of random boxes, and for the neighbours
+of a table that is verified.
 """
 
 
@@ -617,6 +650,17 @@ OPENER = (
 )
 """An opener that does something else once it has read."""
 PLANTED = [
+    ("no_way_round", "statistics.sample", "def f(run, domain, t):\n    return run.session.encode(domain, t)"),
+    ("no_way_round", "statistics.grid", "def f(rows):\n    return ColumnValues(rows, 3).value(('rank', 1))"),
+    ("no_way_round", "statistics.grid", "def f(s, v):\n    return for_smooth(s.noise).spread(v, 1.0)"),
+    (
+        "one_draw",
+        "privacy.smooth",
+        "def measure_smooth(session, sealed, what, noise):\n"
+        "    charge = Charge('measure', kind, subject, noise.multiplier, beta, delta)\n"
+        "    contents = session._unseal(sealed, charge)\n"
+        "    return for_smooth(session.noise).spread(contents.value(what), 1.0, scale=noise.multiplier / 2)",
+    ),
     ("at_home", "mechanisms.mwem", "from numba import njit"),
     ("at_home", "pipeline.release", "import opendp.prelude as dp"),
     ("at_home", "privacy.noise", "import random"),
@@ -694,6 +738,9 @@ PLANTED = [
     ("no_way_round", "pipeline.describe", "def f(scope):\n    return scope.bounded()"),
     ("no_way_round", "mechanisms.tree", "def f(session, plan):\n    return session.encode(plan.domain, t)"),
     ("no_way_round", "mechanisms.tree", "def f(c):\n    return OpenDPNoise(c)"),
+    ("no_way_round", "graphs.release", "def f(t, v, c):\n    return read_edges(t, v, c)"),
+    ("no_way_round", "graphs.spectral", "def f(v, pairs):\n    return Edges(v, pairs).exact(Asked.PAIRS)"),
+    ("one_door", "graphs.release", "def f(edges):\n    return edges._contents"),
     ("one_draw", "privacy.session", OPENER.format("return self.noise.add(c.exact(what), scale=scale / 2)")),
     ("one_draw", "privacy.session", OPENER.format("return c.exact(what)")),
     (
@@ -812,10 +859,11 @@ def test_a_profile_shows_nothing() -> None:
 
 def test_fake_and_real_adapters_have_the_same_methods() -> None:
     """The fake stands for the protocol: a method it lacked would go untested."""
-    from factored_mwem.privacy.noise import Noise, OpenDPNoise, SparseVectorNoise
+    from factored_mwem.privacy.noise import Noise, OpenDPNoise, SmoothNoise, SparseVectorNoise
 
-    methods = {name for kind in (Noise, SparseVectorNoise) for name in vars(kind) if not name.startswith("_")}
-    assert methods == {"select", "add", "threshold", "begin", "exceeds"}
+    kinds = (Noise, SparseVectorNoise, SmoothNoise)
+    methods = {name for kind in kinds for name in vars(kind) if not name.startswith("_")}
+    assert methods == {"select", "add", "threshold", "begin", "exceeds", "spread"}
     for adapter in (FakeNoise, OpenDPNoise):
         assert methods <= set(dir(adapter))
         assert {n for n in vars(adapter) if not n.startswith("_")} - methods <= {"CHUNK", "scales"}

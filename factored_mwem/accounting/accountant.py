@@ -16,6 +16,7 @@ from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
 
+from factored_mwem.accounting.admissible import Shape, loss_of
 from factored_mwem.accounting.conversion import Composition, epsilon_of, float_up, rho_of
 from factored_mwem.domain.domain import Clique
 from factored_mwem.errors import BudgetExceeded, InputError
@@ -36,6 +37,13 @@ class Mechanism(StrEnum):
     LAPLACE_IN_RHO = "discrete laplace, in rho"
     SPARSE_VECTOR = "sparse vector"
     SPARSE_VECTOR_IN_RHO = "sparse vector, in rho"
+    SMOOTH_CAUCHY = "discrete cauchy, smooth sensitivity"
+    SMOOTH_LAPLACE = "discrete laplace, smooth sensitivity"
+
+
+SMOOTH = {Shape.CAUCHY: Mechanism.SMOOTH_CAUCHY, Shape.LAPLACE: Mechanism.SMOOTH_LAPLACE}
+BETA_GRID = 2**60
+"""What stands where others have a sensitivity is beta in parts of this; the sensitivity itself is private."""
 
 
 def additive(composition: Composition) -> Mechanism:
@@ -56,7 +64,7 @@ TESTED = Fraction(5, 4)
 """
 
 
-def price(mechanism: Mechanism, *, scale: float, sensitivity: int) -> Fraction:
+def price(mechanism: Mechanism, *, scale: float, sensitivity: int, delta: Fraction = Fraction(0)) -> Fraction:
     """Cost of noise of `scale`, rounded up: rho, or epsilon for Laplace and permute-and-flip.
 
     `sensitivity` is the squared L2 norm for all kinds in rho that add noise, the L1 norm for Laplace, the
@@ -66,9 +74,15 @@ def price(mechanism: Mechanism, *, scale: float, sensitivity: int) -> Fraction:
     noise of scale b is an exponential mechanism of epsilon = 2 s / b, which costs epsilon^2 / 8 of rho
     (Cesar, Rogers 2021). A sparse vector test with noise of scale b on its threshold and 5 b / 4 on each
     score: s / b + 2 s / (5 b / 4) of epsilon, whatever the number of scores below (Dwork, Roth 2014, theorem
-    3.23; Lyu, Su, Li 2017, theorem 2), and epsilon^2 / 2 of rho (Bun, Steinke 2016, prop. 1.4).
+    3.23; Lyu, Su, Li 2017, theorem 2), and epsilon^2 / 2 of rho (Bun, Steinke 2016, prop. 1.4). Noise of
+    smooth sensitivity: `scale` is its public multiplier, `sensitivity` beta in parts of BETA_GRID; epsilon at
+    `delta`, see admissible.py.
     """
     exact = Fraction(scale)
+    shape = next((shape for shape, found in SMOOTH.items() if found is mechanism), None)
+    if shape is not None:
+        cost = Fraction(loss_of(shape, scale, sensitivity / BETA_GRID, float(delta)))
+        return Fraction(math.ceil(cost * GRID), GRID)
     if mechanism in (Mechanism.GAUSSIAN, Mechanism.THRESHOLD, Mechanism.LAPLACE_IN_RHO):
         cost = sensitivity / (2 * exact**2)
     elif mechanism is Mechanism.LAPLACE:
@@ -119,7 +133,7 @@ class Charge:
 
     @property
     def cost(self) -> Fraction:
-        return price(self.mechanism, scale=self.scale, sensitivity=self.sensitivity)
+        return price(self.mechanism, scale=self.scale, sensitivity=self.sensitivity, delta=self.delta)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +266,7 @@ def guarantee(entries: Iterable[Charge], budget: Budget) -> tuple[float, float]:
     The deltas of delta-approximate zCDP add to the conversion's own, so rho converts at what is left of it.
     """
     entries = list(entries)
-    cost = sum((price(e.mechanism, scale=e.scale, sensitivity=e.sensitivity) for e in entries), Fraction(0))
+    cost = sum((e.cost for e in entries), Fraction(0))
     delta = sum((e.delta for e in entries), Fraction(0))
     if budget.composition is Composition.PURE:
         return float_up(cost), float_up(delta)

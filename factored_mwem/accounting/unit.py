@@ -68,6 +68,13 @@ class Unit:
         return self._people * self.contributions
 
     @property
+    def of_pairs(self) -> int:
+        """k or 2k: a graph's pairs are there or not, so k records change at most k of them, each by 1: the
+        squared L2 norm and the L1 norm of the change are the same.
+        """
+        return self._people * self.contributions
+
+    @property
     def l1_of_score(self) -> int:
         """A score is a marginal's L1 distance to a fixed table: it moves no more than the marginal does."""
         return self.l1_of_marginal

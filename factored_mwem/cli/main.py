@@ -21,6 +21,7 @@ from factored_mwem.cli.asking import ask
 from factored_mwem.cli.carding import card
 from factored_mwem.cli.completing import answer_shells, completion
 from factored_mwem.cli.exits import run, unsaid
+from factored_mwem.cli.graphing import graph
 from factored_mwem.cli.inputs import source_of
 from factored_mwem.cli.options import Json, NoProgress, OneTable, Quiet, Tables, Verbose, takes
 from factored_mwem.cli.panels import AFTER, BEFORE, BOOKS, HELP, OWNER, RELEASE, App, examples, names_of
@@ -146,6 +147,7 @@ def check(
         print(console.forecast_text(found, assume_rows, unit))
 
 
+app.command(rich_help_panel=RELEASE, short_help="Turn a private graph into a synthetic one.")(graph)
 app.command(rich_help_panel=BEFORE, short_help="Compare epsilons: expected errors, membership guesses.")(plan)
 
 

@@ -21,9 +21,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from factored_mwem.accounting.accountant import Accountant
+from factored_mwem.accounting.admissible import Shape
 from factored_mwem.crashpoints import reach
 from factored_mwem.errors import Busy, Lost
-from factored_mwem.privacy.noise import Begun, Noise, for_tests
+from factored_mwem.privacy.noise import Begun, Noise, for_smooth, for_tests
 
 MAGIC = b"fmwj"
 HEAD = struct.Struct("<4sQQ")
@@ -194,6 +195,16 @@ class Journaled:
         drawn, numbers = self._draw(facts, room, draw)
         return dict(zip(drawn["keys"], numbers.tolist(), strict=True))
 
+    def spread(self, value: int, bound: float, *, shape: Shape, scale: float) -> int:
+        """The record says the public multiplier; the scale itself is private."""
+        facts = self._facts("spread", 1, scale)
+
+        def draw() -> Record:
+            noisy = for_smooth(self._noise).spread(value, bound, shape=shape, scale=scale)
+            return facts, np.array([noisy], dtype=np.int64)
+
+        return int(self._draw(facts, 8, draw)[1][0])
+
     def begin(self, *, scale: float) -> Begun:
         """The noise on a threshold is told to nobody, so it is not kept: going on, a test that an earlier
         attempt began can only repeat what it said.
@@ -256,7 +267,7 @@ class Journaled:
             self._journal.append(*record)
             return record
         then, numbers = record
-        sizes = {"select": 1, "add": facts["size"], "begin": 0, "exceeds": 1}
+        sizes = {"select": 1, "add": facts["size"], "begin": 0, "exceeds": 1, "spread": 1}
         expected = sizes.get(facts["draw"], len(then.get("keys", ())))
         if {**then, **facts} != then or len(numbers) != expected:
             raise does_not_fit()

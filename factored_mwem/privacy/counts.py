@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,6 +32,11 @@ from factored_mwem.privacy.distances import SCORE_GRID, Distances, Reference, se
 from factored_mwem.tables.source import Private
 from factored_mwem.workload.candidates import Candidates
 from factored_mwem.workload.queries.base import Questions
+
+if TYPE_CHECKING:
+    from factored_mwem.privacy.blocks import OnBlocks, PrivateResults
+    from factored_mwem.privacy.column import PrivateColumn
+    from factored_mwem.privacy.hypotheses import PrivateScores
 
 SCORE_CUTOFF = 2.0**40
 """A model's total and a penalty are cut off here before they become scores: beyond 2^42 they would overflow,
@@ -346,6 +351,26 @@ class PrivateRows(Sealed):
         sealed. At most one pass.
         """
         return PrivateErrors(Distances(self._contents, reference), self.names, reference)
+
+    def values(self, cells: int) -> PrivateColumn:
+        """The values of the first attribute, whose codes below `cells` are a grid, still sealed. One pass."""
+        from factored_mwem.privacy.column import PrivateColumn  # which is made of what is here
+
+        return PrivateColumn(self._contents, self.names[0], cells)
+
+    def judge(self, predictions: np.ndarray, unit: Unit) -> PrivateScores:
+        """How many rows each hypothesis is right about, still sealed: `predictions: int64[hypothesis,
+        cell]` are codes of the last attribute, for every cell of the others. One pass.
+        """
+        from factored_mwem.privacy.hypotheses import PrivateScores
+
+        return PrivateScores(self._contents, self.names, predictions, unit)
+
+    def blocks(self, task: OnBlocks) -> PrivateResults:
+        """What a function says to blocks of rows, still sealed. Runs it."""
+        from factored_mwem.privacy.blocks import PrivateResults
+
+        return PrivateResults(self._contents, self.names, task)
 
     def public_total(self, unit: Unit) -> int | None:
         """The number of rows where all neighbouring tables share it; else None."""

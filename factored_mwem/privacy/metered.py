@@ -8,8 +8,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from factored_mwem.accounting.accountant import TESTED, Accountant
-from factored_mwem.privacy.noise import Begun, Noise, for_tests
+from factored_mwem.accounting.accountant import SMOOTH, TESTED, Accountant
+from factored_mwem.accounting.admissible import Shape
+from factored_mwem.privacy.noise import Begun, Noise, for_smooth, for_tests
 
 
 class Metered:
@@ -47,6 +48,12 @@ class Metered:
         if said is not False:
             self._test = None
         return said
+
+    def spread(self, value: int, bound: float, *, shape: Shape, scale: float) -> int:
+        self._check(scale)
+        if self._accountant.entries[-1].mechanism is not SMOOTH[shape]:
+            raise AssertionError("noise is drawn of another shape than was charged")
+        return for_smooth(self._noise).spread(value, bound, shape=shape, scale=scale)
 
     def _check(self, scale: float) -> None:
         charges = self._accountant.entries

@@ -1,17 +1,23 @@
 """Noise: the one place where randomness meets private numbers, and the only module that knows OpenDP.
 
-All noise is discrete, drawn by OpenDP from the operating system's entropy. There is no seed and no switch.
+All noise is discrete, drawn by OpenDP from the operating system's entropy, but for the discrete Cauchy, which
+it does not have: that is drawn here, from the same entropy, by exact whole numbers. There is no seed and no
+switch.
 Tests that need to know the noise pass a fake object with the same methods.
 """
 
 from __future__ import annotations
 
+import math
+import secrets
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from factored_mwem.accounting.conversion import Composition, load_opendp
+from factored_mwem.accounting.admissible import Shape
+from factored_mwem.accounting.conversion import Composition, float_up, load_opendp
 from factored_mwem.tables.source import Private
 
 
@@ -57,6 +63,20 @@ class SparseVectorNoise(Noise, Protocol):
         """Whether `score`, with discrete Laplace noise of `scale`, reaches the noisy threshold; None where
         that is gone.
         """
+
+
+@runtime_checkable
+class SmoothNoise(Noise, Protocol):
+    """What smooth sensitivity needs besides."""
+
+    def spread(self, value: int, bound: float, *, shape: Shape, scale: float) -> int:
+        """`value` with discrete noise of a scale that is `scale` times the private `bound`, at least 1."""
+
+
+def for_smooth(noise: Noise) -> SmoothNoise:
+    """The same noise, which must have what smooth sensitivity needs."""
+    assert isinstance(noise, SmoothNoise)
+    return noise
 
 
 def for_tests(noise: Noise) -> SparseVectorNoise:
@@ -123,6 +143,17 @@ class OpenDPNoise:
     def exceeds(self, score: int, begun: Begun, *, scale: float) -> bool | None:
         return None if begun.gone else begun.reached_by(self._laplace(score, scale))
 
+    def spread(self, value: int, bound: float, *, shape: Shape, scale: float) -> int:
+        """Kept within 62 bits, which is done to the noisy value."""
+        whole = spread_scale(bound, scale)
+        if shape is Shape.CAUCHY:
+            noisy = value + discrete_cauchy(whole)
+        elif shape is Shape.LAPLACE:
+            noisy = self._laplace(value, float_up(whole))
+        else:
+            raise AssertionError(f"no noise of shape {shape} on a single number")
+        return min(max(noisy, -MOST), MOST)
+
     def _laplace(self, value: int, scale: float) -> int:
         dp = self._dp
         mechanism = dp.m.make_laplace(dp.atom_domain(T="i64"), dp.absolute_distance(T="i64"), scale=scale)
@@ -133,6 +164,43 @@ class OpenDPNoise:
         if self.composition is Composition.ZCDP:
             return dp.m.make_gaussian(_vector(dp), dp.l2_distance(T="f64"), scale=scale)
         return dp.m.make_laplace(_vector(dp), dp.l1_distance(T="i64"), scale=scale)
+
+
+MOST = 2**62
+SCALE_GRID = 2**30
+"""Scales of smooth sensitivity are whole parts of this: what rounding moves is in `admissible.SLACK`."""
+
+
+def spread_scale(bound: float, scale: float) -> Fraction:
+    """`scale` times `bound`, at least 1, rounded up to the grid."""
+    exact = max(Fraction(bound) * Fraction(scale), Fraction(1))
+    return Fraction(math.ceil(exact * SCALE_GRID), SCALE_GRID)
+
+
+def discrete_cauchy(scale: Fraction) -> int:
+    """A whole number z with probability proportional to 1 / (scale^2 + z^2), exactly, for a scale of at
+    least 1.
+
+    |z| is proposed uniformly below c = ceil(scale), with probability 1/2, or in one of the octaves
+    [2^i c, 2^(i+1) c), with probability 2^-(i+2): so z has 1 / (2 c) or 1 / (4 c 4^i). It is kept with
+    probability scale^2 / (2 (scale^2 + z^2)) or 4^i scale^2 / (scale^2 + z^2), at most 1 as 2^i scale <= z:
+    either way the product is scale^2 / (4 c (scale^2 + z^2)). A sign follows; -0 is not kept.
+    """
+    p, q = scale.numerator, scale.denominator
+    most = -(-p // q)
+    while True:
+        octave = -1
+        while secrets.randbelow(2):
+            octave += 1
+        if octave < 0:
+            z = secrets.randbelow(most)
+            kept = secrets.randbelow(2 * (p * p + q * q * z * z)) < p * p
+        else:
+            z = (most << octave) + secrets.randbelow(most << octave)
+            kept = secrets.randbelow(p * p + q * q * z * z) < p * p << 2 * octave
+        negative = secrets.randbelow(2)
+        if kept and not (negative and z == 0):
+            return -z if negative else z
 
 
 def _int64(values: Any) -> np.ndarray:

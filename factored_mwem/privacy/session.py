@@ -29,8 +29,6 @@ from factored_mwem.kernels.scoring import Answers
 from factored_mwem.privacy.counts import (
     SCORE_CUTOFF,
     PrivateAnswers,
-    PrivateCounts,
-    PrivateErrors,
     PrivateRows,
     Sealed,
 )
@@ -99,6 +97,14 @@ class Measurable(Protocol):
     def positions(self, what: Any) -> tuple[int, ...]: ...
 
 
+class Scored(Protocol):
+    """What can be chosen among: sealed answers whose contents have `scores(answers) -> int64[candidate]`."""
+
+    def reveal(self) -> Any: ...
+
+    def score_sensitivity(self, unit: Unit) -> int: ...
+
+
 class Tested(Protocol):
     """What a test looks at: sealed answers whose contents have `gap(what, grains: int) -> int`, how far the
     true answer lies from a public one, both in grains of SCORE_GRID a record (see `grains_of`).
@@ -151,7 +157,7 @@ class Session:
     _rows: PrivateRows | None = None
     spill: Spill = IN_MEMORY
 
-    def _unseal(self, sealed: Sealed | Measurable, charge: Charge) -> Any:
+    def _unseal(self, sealed: Sealed | Measurable | Scored, charge: Charge) -> Any:
         """The private contents, once `charge` is paid: the one door. BudgetExceeded leaves it shut."""
         self.accountant.charge(charge)
         return sealed.reveal()
@@ -210,7 +216,7 @@ class Session:
 
     def select(
         self,
-        sealed: PrivateCounts | PrivateAnswers | PrivateErrors,
+        sealed: Scored,
         answers: Answers | np.ndarray | None,
         eligible: Eligible,
         *,

@@ -1,1 +1,25 @@
-"""Single statistics: smooth sensitivity, sample and aggregate, learning."""
+"""Single statistics: smooth sensitivity, sample and aggregate, learning.
+
+    statistic, Statistic                 count, mean, variance, median, quantile, min or max of a column
+    sample_and_aggregate, Aggregated     any function of rows, asked about blocks of them
+    learn_hypothesis, Learnt             the best of a finite class of hypotheses, nearly
+    failure_bound, rows_needed           how often that fails, and with how many rows it does not
+
+Formulas alone, of numbers that the caller holds (NOT PRIVATE by themselves): `statistics.smooth`,
+`statistics.attention`.
+"""
+
+from factored_mwem.statistics.column_statistic import Statistic, statistic
+from factored_mwem.statistics.learner import Learnt, failure_bound, learn_hypothesis, rows_needed
+from factored_mwem.statistics.sample import Aggregated, sample_and_aggregate
+
+__all__ = [
+    "Aggregated",
+    "Learnt",
+    "Statistic",
+    "failure_bound",
+    "learn_hypothesis",
+    "rows_needed",
+    "sample_and_aggregate",
+    "statistic",
+]

@@ -11,9 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from factored_mwem.kernels.dense import FLOOR
-from factored_mwem.kernels.linear import walsh
 from factored_mwem.workload.queries.ranges import Ranges
-from replay.paper import Task
 
 Shape = tuple[int, ...]
 
@@ -37,8 +35,13 @@ def gram_of_ranges(ranges: Ranges) -> np.ndarray:
 
 
 def noise_of_matrix_mechanism(epsilon: float, delta: float) -> float:
-    """P: the variance of the Gaussian noise on a query of sensitivity 1."""
-    return 2 * math.log(2 / delta) / epsilon**2
+    """P: the variance of the noise on a query of sensitivity 1: Gaussian, or Laplace where delta is 0.
+
+    Both are divided by the strategy's sensitivity squared, in the Euclidean norm and in the sum of absolute
+    values, which is never less. So svd_bound times P holds for strategies with this noise: one with Laplace
+    noise may lie below the bound for Gaussian noise, where its sensitivity squared is below log(2 / delta).
+    """
+    return 2 * (math.log(2 / delta) if delta else 1.0) / epsilon**2
 
 
 def identity(counts: np.ndarray, epsilon: float, rng: np.random.Generator) -> np.ndarray:
@@ -99,69 +102,6 @@ def blocks(table: np.ndarray, b: int) -> np.ndarray:
     return table
 
 
-def masks_of(members: np.ndarray, bits: int) -> np.ndarray:
-    """int64[query]: the entry of the Walsh transform over `bits` attributes that each parity is."""
-    return np.where(members >= 0, 1 << (bits - 1 - np.maximum(members, 0)), 0).sum(axis=1)
-
-
-def entropy_fit(noisy: np.ndarray, masks: np.ndarray, bits: int, *, guard: float, sweeps: int) -> np.ndarray:
-    """What multiplicative weights replayed over all parities tend to: the shares of most entropy whose
-    answers lie within `guard` of `noisy` shares.
-
-    Two Walsh transforms a sweep give all answers and the exponents of all cells; the multipliers take
-    accelerated proximal gradient steps, as in Beck and Teboulle, "A fast iterative shrinkage-thresholding
-    algorithm", momentum dropped where it points back.
-    """
-    multipliers = ahead = np.zeros(len(masks))
-    step, pace = 1.0, 1.0
-    weights = np.full(2**bits, 2.0**-bits)
-    for _ in range(sweeps):
-        here, potential = tilted(ahead, masks, bits)
-        walsh(here)
-        slope = here[masks] - noisy
-        while True:
-            new = ahead - step * slope
-            new = np.sign(new) * np.maximum(np.abs(new) - step * guard, 0)
-            moved = new - ahead
-            weights, value = tilted(new, masks, bits)
-            if (
-                value - new @ noisy
-                <= potential - ahead @ noisy + moved @ slope + moved @ moved / (2 * step) + 1e-12
-                or step < 1e-9
-            ):
-                break
-            step /= 2
-        if np.abs(new - multipliers).max() < 1e-9:
-            break
-        if (ahead - new) @ (new - multipliers) > 0:
-            pace = 1.0
-        faster = (1 + math.sqrt(1 + 4 * pace**2)) / 2
-        ahead = new + (pace - 1) / faster * (new - multipliers)
-        multipliers, pace, step = new, faster, step * 1.2
-    return np.maximum(weights, FLOOR)
-
-
-def tilted(multipliers: np.ndarray, masks: np.ndarray, bits: int) -> tuple[np.ndarray, float]:
-    """(weights proportional to exp(sum of multiplier times parity), log of what they were divided by)."""
-    exponents = np.zeros(2**bits)
-    exponents[masks] = multipliers
-    walsh(exponents)
-    top = exponents.max()
-    weights = np.exp(exponents - top)
-    total = weights.sum()
-    return weights / total, top + math.log(total)
-
-
-def barak(task: Task, epsilon: float, rng: np.random.Generator, *, guard: float, sweeps: int) -> np.ndarray:
-    """Barak et al. as the paper ran it: every parity measured with the same accuracy, then multiplicative
-    weights; shares of all cells.
-    """
-    scale, bits, total = len(task.truth) / epsilon, len(task.domain), task.total
-    noisy = np.clip(task.truth + rng.laplace(scale=scale, size=len(task.truth)), -total, total)
-    masks = masks_of(task.questions.members, bits)
-    return entropy_fit(noisy / total, masks, bits, guard=guard * scale * math.sqrt(2) / total, sweeps=sweeps)
-
-
 def log_linear(
     counts: np.ndarray, shape: Shape, order: int, *, sweeps: int = 400, close: float = 1e-7
 ) -> np.ndarray:
@@ -191,3 +131,14 @@ def relative_entropy(counts: Sequence[int] | np.ndarray, shares: np.ndarray) -> 
     p = np.asarray(counts, dtype=np.float64) / np.sum(counts)
     some = p > 0
     return float((p[some] * np.log(p[some] / np.maximum(shares[some], FLOOR))).sum())
+
+
+NOTHING = 1e-280
+"""A share below this is one that the floor of 1e-300 keeps from being zero."""
+
+
+def floored(counts: np.ndarray, shares: np.ndarray) -> int:
+    """1 where a model gives a cell that holds someone nothing but the floor: its relative entropy is then a
+    matter of the floor, and infinite or beyond floating point without it. Else 0.
+    """
+    return int(bool((shares[np.asarray(counts) > 0] < NOTHING).any()))

@@ -28,11 +28,14 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from factored_mwem import InputError
+from factored_mwem import FmwemError, InputError
 from replay import page
-from replay.figure import OPEN, Claim
+from replay.figure import OPEN, Claim, panels
 
-NAMES = ("table1", "figure2", "figure3", "figure4", "figure5", "figure6", "figure7", "ablation")
+NAMES = (
+    *("table1", "figure2", "figure3", "figure4", "figure5", "figure6", "figure7", "ablation"),
+    "iterative",
+)
 PROCESSES = 2
 ONE_THREAD = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -129,14 +132,16 @@ def write_csv(rows: list[Row], path: Path) -> None:
 
 
 def finish(name: str, cases: list[Row], store: Store, folder: Path) -> page.Section:
-    """CSV, PNG and the marks of a figure all of whose cases are there."""
+    """CSV, PNGs, tables and marks of a figure all of whose cases are there."""
     figure, rows = importlib.import_module(f"replay.{name}"), store.rows(cases)
     write_csv(rows, folder / f"{name}.csv")
-    figure.plot(rows, folder / f"{name}.png")
+    whole = folder / f"{name}.png"
+    if hasattr(figure, "plot"):
+        figure.plot(rows, whole)
+    images = [panel.read_bytes() for panel in panels(whole)]
+    tables = figure.tables(rows) if hasattr(figure, "tables") else ()
     effort = f"{store.seconds(cases):.1f} s of computing in {len(cases)} cases"
-    return page.Section(
-        name, figure.TITLE, figure.SETTINGS, effort, (folder / f"{name}.png").read_bytes(), figure.judge(rows)
-    )
+    return page.Section(name, figure.TITLE, figure.SETTINGS, effort, images, figure.judge(rows), tables)
 
 
 def replay(names: list[str], folder: Path, console: Console, *, full: bool) -> list[page.Section]:
@@ -151,7 +156,7 @@ def replay(names: list[str], folder: Path, console: Console, *, full: bool) -> l
         if name in missing:
             figure = importlib.import_module(f"replay.{name}")
             none = Claim("what the paper claims here", OPEN, missing[name])
-            section = page.Section(name, figure.TITLE, figure.SETTINGS, missing[name], b"", [none])
+            section = page.Section(name, figure.TITLE, figure.SETTINGS, missing[name], [], [none])
         else:
             section = finish(name, plans[name], stores[name], folder)
         sections.append(section)
@@ -191,5 +196,7 @@ def main(arguments: list[str] | None = None) -> None:
     names = list(NAMES) if options.what == "all" else [options.what]
     try:
         replay(names, options.output, Console(stderr=True), full=options.full)
+    except FmwemError as error:
+        sys.exit(f"error: {error}")
     except KeyboardInterrupt:
         sys.exit("interrupted; the same command goes on where this one stopped")

@@ -29,11 +29,13 @@ ADULT, TRANSFUSION = (
     for name in ("adult", "transfusion")
 )
 NLTCS = (
-    "nltcs is not here: get it from StatLib or github.com/UCLA-StarAI/Density-Estimation-Datasets (train, "
-    "valid and test together, 21,574 rows "
-    "of 16 bits), write it as FMWEM_DATASETS/nltcs/nltcs.csv or name it in FMWEM_NLTCS; a made-up stand-in "
-    "is drawn instead"
+    "nltcs is not here: `python scripts/replay fetch nltcs -o FMWEM_DATASETS/nltcs` gets it, or FMWEM_NLTCS "
+    "names a CSV of its 21,574 rows of 16 bits under a header; a made-up stand-in is drawn instead"
 )
+NLTCS_COUNTS = {"rows": 21_574, "attributes": 16, "different rows": 3152, "rows without a 1": 3853}
+"""The survey as StatLib has it: the first three are Table 1's, the last that of the papers about it. None
+depends on the order of rows or columns.
+"""
 
 
 class Exact:
@@ -152,26 +154,56 @@ def _integers(texts: Sequence[str], wrong: str, *, least: int = -(2**63)) -> lis
 
 
 def nltcs_path() -> Path | None:
-    found = Path(os.environ.get("FMWEM_NLTCS") or folder() / "nltcs" / "nltcs.csv")
+    """The file that FMWEM_NLTCS names, which must be there, or FMWEM_DATASETS/nltcs/nltcs.csv."""
+    named = os.environ.get("FMWEM_NLTCS")
+    found = Path(named or folder() / "nltcs" / "nltcs.csv")
+    if named and not found.is_file():
+        raise InputError(f"FMWEM_NLTCS names no file: {found}; correct it, or unset it for a stand-in")
     return found if found.is_file() else None
 
 
 def nltcs_name() -> str:
-    """What a figure calls the table it gets: `nltcs`, or the stand-in, whose rows no claim may rest on."""
-    return "nltcs" if nltcs_path() else STAND_IN
+    """What a figure calls the table it gets: `nltcs`, once its file is known to be the survey, or the
+    stand-in, whose rows no claim may rest on.
+    """
+    return nltcs("nltcs").name if nltcs_path() else STAND_IN
 
 
-@cache
 def nltcs(name: str) -> Table:
     """The National Long-Term Care Survey; or as many rows of 16 bits from six made-up classes of people with
     more and fewer disabilities.
     """
-    if name != STAND_IN:
-        path = nltcs_path()
-        if path is None:
-            raise InputError(NLTCS)
-        bits = np.loadtxt(path, delimiter=",", skiprows=1, dtype=np.int64)
-        return Table("nltcs", (2,) * 16, tuple(bits.T.copy()))
+    if name == STAND_IN:
+        return stand_in()
+    path = nltcs_path()
+    if path is None:
+        raise InputError(NLTCS)
+    return survey(path)
+
+
+@cache
+def survey(path: Path) -> Table:
+    """A CSV of bits under a header; InputError unless its counts are the survey's."""
+    try:
+        bits = np.loadtxt(path, delimiter=",", skiprows=1, dtype=np.int64, ndmin=2)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} is no table of bits under a header: {error}") from None
+    found = {
+        "rows": len(bits),
+        "attributes": bits.shape[1],
+        "different rows": len(np.unique(bits, axis=0)),
+        "rows without a 1": int((~bits.any(axis=1)).sum()),
+    }
+    off = [f"{found[of]:,} {of}, not {known:,}" for of, known in NLTCS_COUNTS.items() if found[of] != known]
+    if len(bits) and not np.isin(bits, (0, 1)).all():
+        off.append("other values than 0 and 1")
+    if off:
+        raise InputError(f"{path} is not the National Long-Term Care Survey: it has {'; '.join(off)}")
+    return Table("nltcs", (2,) * 16, tuple(bits.T.copy()))
+
+
+@cache
+def stand_in() -> Table:
     rng = np.random.default_rng(16)
     share, odds = np.array([0.4, 0.2, 0.15, 0.1, 0.1, 0.05]), rng.beta(0.5, 0.8, size=(6, 16))
     odds[0] /= 12  # most people have none of the disabilities

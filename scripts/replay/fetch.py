@@ -2,6 +2,7 @@
 
     python scripts/replay fetch adult -o FOLDER          48,842 rows: adult.data, then adult.test
     python scripts/replay fetch transfusion -o FOLDER    748 rows
+    python scripts/replay fetch nltcs -o FOLDER          21,574 rows: the train, valid and test parts
 
 Prints the path of one CSV with a header as JSON: that of a copy in the folder FMWEM_DATASETS where there is
 one, else FOLDER/NAME.csv, which is written. Needs the extra `scripts`.
@@ -24,6 +25,8 @@ from pathlib import Path
 from factored_mwem import FmwemError, InputError
 from factored_mwem.files import IfExists, check_target, replacing
 
+LEARNING = "https://raw.githubusercontent.com/UCLA-StarAI/Density-Estimation-Datasets/master/datasets/"
+"""The survey as it is used for density estimation, in three parts that together have Table 1's counts."""
 UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases/"
 STALL_SECONDS = 30.0
 """Longest wait for the next bytes."""
@@ -62,8 +65,20 @@ SOURCES: dict[str, Source] = {
         columns=("Recency", "Frequency", "Monetary", "Time", "donated"),
         has_header=True,
     ),
+    "nltcs": Source(
+        base_url=LEARNING + "nltcs/",
+        files={
+            "nltcs.train.data": "e547a7aedad1dd2f7177030881ab1b92c7e24ae5464c71a0f1f89daecaf52b30",
+            "nltcs.valid.data": "93bbbf5c6febdc9bc6e5b5bfab636f4dc0685ab2896d24b23dd267794c3bfcf6",
+            "nltcs.test.data": "f9ffa6b74b27dc03bee3203d157ee31079e80b13be40d0c0093d635c25aed523",
+        },
+        columns=tuple(f"disability{i}" for i in range(1, 17)),
+        has_header=False,
+    ),
 }
-"""What `fetch` knows. The hashes are those that several projects publish for these files."""
+"""What `fetch` knows. The hashes of the first two are those that several projects publish for these files;
+of the survey, those of the files whose counts are Table 1's.
+"""
 
 
 def local(name: str) -> Path | None:

@@ -7,8 +7,9 @@
                                                   in any order, in any process
     run(case: dict) -> list[dict]                 tidy rows (str, int, float) of a case; the seeds are
                                                   inside, so the same case gives the same rows
-    plot(rows: list[dict], path: Path) -> None    a PNG with the paper's axes
+    plot(rows: list[dict], path: Path) -> None    a PNG with the paper's axes; may be left out
     judge(rows: list[dict]) -> list[Claim]        the paper's claims, each marked from the rows alone
+    tables(rows: list[dict]) -> list[Table]       numbers to show beside the plot; may be left out
 
 and is found by its name. `run` raises InputError where a data set is not there; its message says in one line
 where to get it.
@@ -16,25 +17,37 @@ where to get it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be compared"
+PAPER, PROJECT = "paper", "project"
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper, its mark (HOLDS, FAILS or OPEN), and the numbers that decided."""
+    """A sentence of the paper or of the project (`whose`), its mark (HOLDS, FAILS or OPEN), and the numbers
+    that decided.
+    """
 
     text: str
     verdict: str
     why: str
+    whose: str = PAPER
+
+
+class Table(NamedTuple):
+    """A table beside a figure: cells as they are shown."""
+
+    caption: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
 
 
 def mark(true: bool) -> str:
@@ -72,6 +85,10 @@ def band(
     axis.fill_between(xs, middle - spread, middle + spread, color=line.get_color(), alpha=0.15, linewidth=0)
 
 
+DENSITY = 220
+"""Dots per inch: a panel of 4.2 inches is shown at up to 460 CSS pixels, twice as dense as it is wide."""
+
+
 def canvas(columns: int, rows: int = 1) -> tuple[Any, list[Any]]:
     """A figure and its axes in reading order, drawn without a display."""
     import matplotlib
@@ -79,15 +96,65 @@ def canvas(columns: int, rows: int = 1) -> tuple[Any, list[Any]]:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
+    pyplot.rcParams |= {"font.size": 10, "axes.titlesize": 10, "lines.linewidth": 1.6}
     drawn, axes = pyplot.subplots(
-        rows, columns, figsize=(4.2 * columns, 3.4 * rows), squeeze=False, layout="constrained"
+        rows, columns, figsize=(4.2 * columns, 4.2 * rows), squeeze=False, layout="constrained"
     )
+    drawn.get_layout_engine().set(h_pad=0.15, w_pad=0.08)
     return drawn, list(axes.flat)
 
 
-def save(drawn: Any, path: Path) -> None:
-    from matplotlib import pyplot
+def key(
+    axis: Any, signs: Mapping[str, Row] | None = None, *, columns: int = 2, lines_below: float = 2.0
+) -> None:
+    """What the lines of a panel are, below it and never over a curve: its labels, or `signs`, text -> style
+    of a line. `lines_below`: of text between the axis and the key (ticks and label).
+    """
+    from matplotlib.lines import Line2D
 
-    drawn.text(0.995, 0.005, "NOT PRIVATE", ha="right", va="bottom", fontsize=6, color="gray")
-    drawn.savefig(path, dpi=110)
+    own = axis.get_legend_handles_labels()[0]
+    axis.legend(
+        handles=[Line2D([], [], label=text, **style) for text, style in signs.items()] if signs else own,
+        loc="upper center",
+        bbox_to_anchor=(0.5, 0.0),
+        borderaxespad=1.9 * lines_below,
+        ncols=columns,
+        fontsize=9,
+        frameon=False,
+        handlelength=2.2,
+        columnspacing=1.2,
+    )
+
+
+def panels(path: Path) -> list[Path]:
+    """The files of a figure's panels that `save` wrote beside it, in reading order."""
+    found = path.parent.glob(f"{path.stem}-*.png")
+    return sorted(found, key=lambda file: int(file.stem.rpartition("-")[2]))
+
+
+def save(drawn: Any, path: Path) -> None:
+    """The whole figure, and each of its panels with its key: NAME.png, NAME-1.png, NAME-2.png, ...
+
+    A page shows the panels side by side or one below the other, so that their text stays readable.
+    """
+    from matplotlib import pyplot
+    from matplotlib.transforms import Bbox
+
+    if drawn.legends:
+        raise ValueError("a key belongs to its panel, which is shown alone: use key(axis)")
+    for old in panels(path):
+        old.unlink()
+    stamp = {"ha": "right", "va": "bottom", "fontsize": 7, "color": "gray"}
+    corner = drawn.text(0.998, 0.002, "NOT PRIVATE", **stamp)
+    drawn.savefig(path, dpi=DENSITY)
+    corner.remove()
+    drawn.set_layout_engine("none")
+    inches = drawn.dpi_scale_trans.inverted()
+    for number, axis in enumerate(drawn.axes, start=1):
+        around = axis.get_tightbbox(drawn.canvas.get_renderer()).transformed(inches)
+        box = Bbox([[around.x0 - 0.05, around.y0 - 0.15], [around.x1 + 0.05, around.y1 + 0.05]])
+        place = (drawn.dpi_scale_trans - drawn.transFigure).transform((box.x1 - 0.03, box.y0 + 0.02))
+        corner = drawn.text(*place, "NOT PRIVATE", **stamp)
+        drawn.savefig(path.with_name(f"{path.stem}-{number}.png"), dpi=DENSITY, bbox_inches=box)
+        corner.remove()
     pyplot.close(drawn)

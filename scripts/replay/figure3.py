@@ -2,45 +2,48 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from factored_mwem.workload.queries.parities import Parities
-from replay import data
-from replay.baselines import barak, log_linear, relative_entropy
-from replay.figure import FAILS, HOLDS, OPEN, Claim, Row, band, canvas, mark, mean, pick, save, values
+from replay import barak, data
+from replay.baselines import log_linear, relative_entropy
+from replay.figure import HOLDS, OPEN, PROJECT, Claim, Row, Table, canvas, key, mark, mean, pick, save, values
 from replay.paper import Paper, Task, paper_mwem
+
+SETS = ("mildew", "czech", "rochdale")
+ROUNDS = (2, 4, 8, 16)
+EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)
+METHODS: dict[str, dict[str, float]] = {
+    "plain": {},
+    "optimised": {"sweeps": 100, "guard": 1.0, "init_share": 0.2},
+}
+NOTICEABLE = 1.25
+"""An improvement is noticeable where the relative entropy is this many times lower."""
+RANGE = 5.0
+"""So wide, as a factor, must the range of epsilon be in which an improvement is noticeable."""
+NEAR = 2.0
+"""What counts as close to a non-private fit: at most this many times its relative entropy."""
 
 TITLE = "Figure 3: relative entropy of contingency tables"
 SETTINGS = (
     "All parities of at most three attributes; relative entropy of the data to the synthetic distribution, "
-    "in nats; means of the runs (100 in "
-    "full), one standard deviation shaded. The paper leaves open epsilon, T, the share of epsilon for the "
-    "histogram and when replay stops: here "
-    "plain MWEM takes T = 8; MWEM with replay and histogram takes T = 4 (mildew) or 8, a fifth of epsilon "
-    "for the histogram, and at most 100 "
-    "sweeps over all measurements, each left alone once the model lies within one standard deviation of its "
-    "noise. Barak et al. measure every "
-    "parity equally well and run multiplicative weights to convergence; `barak, guarded` stops at the same "
-    "noise and is the stronger rival at "
-    "small epsilon. MWEM is judged against the better of the two at every epsilon. The values of Fienberg et "
-    "al. are not published in the paper; "
-    "the fits of all 2-way and all 3-way marginals (iterative proportional fitting, not private) stand in "
-    "their place."
+    "in nats, on a logarithmic axis; means of the runs (100 in full, 10 in quick). The paper leaves open "
+    "epsilon, T, the share of epsilon for the histogram and when replay stops. Here plain MWEM and MWEM with "
+    f"both optimisations take the same T, {', '.join(map(str, ROUNDS))}; the best T at each epsilon is drawn "
+    "and judged (the paper sets T by hand; choosing it looks at the data and is not private). The "
+    "optimisations: a fifth of epsilon for noisy counts of all cells, of which those below the noise are "
+    "left out and the rest is mixed half and half with the uniform distribution; and after each round at "
+    "most 100 sweeps over all measurements, each left alone once the model lies within one standard "
+    "deviation of its noise. Every measurement is clipped to what a parity can be, from -n to n; the last "
+    f"iterate is released, no question is asked twice, n is exact. {barak.IN_WORDS}."
 )
-SETS = ("mildew", "czech", "rochdale")
-ROUNDS = {"mildew": 4, "czech": 8, "rochdale": 8}
-EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
-METHODS = {
-    "plain": "MWEM",
-    "optimised": "MWEM, replay and histogram",
-    "barak": "Barak et al. + MW",
-    "barak, guarded": "the same, guarded",
-}
-STYLES = {"plain": "g-.", "optimised": "b-", "barak": "r--", "barak, guarded": "m:"}
-NEAR = 2.0
-"""What counts as matching the non-private fit: at most this many times its relative entropy."""
+COLOURS = {"plain": "tab:green", "optimised": "tab:blue"}
+LABELS = {"plain": "MWEM, best T", "optimised": "MWEM with replay and histogram, best T"}
 
 
 def cases(full: bool) -> list[Row]:
@@ -53,128 +56,215 @@ def cases(full: bool) -> list[Row]:
 
 
 def run(case: Row) -> list[Row]:
+    """The uniform model and the log-linear fits, not private; or the runs of every method."""
     table = data.small(case["data"])
     counts = table.histogram()
     if case["part"] == "floor":
-        fits = {order: log_linear(counts, table.shape, order) for order in (1, 2, 3)}
+        fits = {f"{order}-way fit": log_linear(counts, table.shape, order) for order in (1, 2, 3)}
+        fits["uniform"] = np.full(len(counts), 1 / len(counts))
         return [
-            {"data": table.name, "method": f"{order}-way fit", "entropy": relative_entropy(counts, fit)}
-            for order, fit in fits.items()
+            {"data": table.name, "method": method, "entropy": relative_entropy(counts, fit)}
+            for method, fit in fits.items()
         ]
     task = Task.of(Parities.up_to(range(len(table.shape)), 3), table.domain, table.rows)
     rows = []
     for number in range(case["first"], case["first"] + case["runs"]):
-        for method in METHODS:
-            seed = [
-                number,
-                SETS.index(table.name),
-                round(case["epsilon"] * 1000),
-                list(METHODS).index(method),
-            ]
-            shares = one_run(task, table.name, case["epsilon"], method, np.random.default_rng(seed))
-            entropy = relative_entropy(counts, shares)
-            rows.append(
-                {
-                    "data": table.name,
-                    "method": method,
-                    "epsilon": case["epsilon"],
-                    "run": number,
-                    "entropy": entropy,
-                }
-            )
+        base = {"data": table.name, "epsilon": case["epsilon"], "run": number}
+        seed = [number, SETS.index(table.name), round(case["epsilon"] * 1000)]
+        for rounds in ROUNDS:
+            for at, (method, settings) in enumerate(METHODS.items()):
+                paper = Paper(case["epsilon"], rounds, joined=True, **settings)  # type: ignore[arg-type]
+                rng = np.random.default_rng([*seed, at, rounds])
+                shares = paper_mwem(task, paper, rng).model.components[0].weights
+                rows.append({**base, "method": method, "rounds": rounds, **barak.scored(counts, shares)})
+        rows += barak.rows_of(task, counts, base, seed)
     return rows
 
 
-def one_run(task: Task, name: str, epsilon: float, method: str, rng: np.random.Generator) -> np.ndarray:
-    """The shares of all cells by one method."""
-    if method.startswith("barak"):
-        guard = float(method == "barak, guarded")
-        return barak(task, epsilon, rng, guard=guard, sweeps=200)
-    paper = Paper(epsilon, 8, joined=True)
-    if method == "optimised":
-        paper = Paper(epsilon, ROUNDS[name], sweeps=100, guard=1.0, init_share=0.2, joined=True)
-    return paper_mwem(task, paper, rng).model.components[0].weights
+def best_rounds(rows: list[Row], method: str) -> float:
+    """The least mean relative entropy among the T."""
+    mine = pick(rows, method=method)
+    return min((barak.entropy_of(pick(mine, rounds=t)) for t in values(mine, "rounds")), default=math.nan)
 
 
 def plot(rows: list[Row], path: Path) -> None:
-    drawn, axes = canvas(len(SETS))
-    for axis, name in zip(axes, SETS, strict=True):
-        for method, label in METHODS.items():
-            here = pick(rows, data=name, method=method)
-            band(
-                axis,
-                values(here, "epsilon"),
-                lambda x, here=here: pick(here, epsilon=x),
-                "entropy",
-                fmt=STYLES[method],
-                label=label,
-            )
-        for order, style in ((2, "-"), (3, ":")):
-            axis.axhline(
-                mean(pick(rows, data=name, method=f"{order}-way fit"), "entropy"),
-                color="k",
+    """A panel for each table."""
+    drawn, axes = canvas(2, 2)
+    for axis, name in zip(axes, SETS, strict=False):
+        here = pick(rows, data=name)
+        at = {e: pick(here, epsilon=e) for e in values(here, "epsilon")}
+
+        def line(
+            of: Callable[[list[Row]], float], axis: Any = axis, at: Any = at, **style: Any
+        ) -> list[float]:
+            ys = [of(found) for found in at.values()]
+            axis.plot(list(at), [y if math.isfinite(y) else math.nan for y in ys], markersize=4, **style)
+            return ys
+
+        ours = [
+            line(lambda r, m=m: best_rounds(r, m), marker="o", color=COLOURS[m], label=LABELS[m])
+            for m in METHODS
+        ]
+        line(lambda r: barak.best_way(r)[0], color="tab:red", lw=2.5, label="Barak et al., best of eight")
+        for (sweeps, words), style in zip(barak.SWEEPS.items(), (":", "--", "-.", "-"), strict=True):
+            method = next(m for m, way in barak.WAYS.items() if way == (sweeps, 0.0))
+            line(
+                lambda r, m=method: barak.entropy_of(pick(r, method=m)),
+                color="tab:red",
+                lw=0.9,
                 ls=style,
-                lw=0.8,
-                label=f"{order}-way fit",
+                label=f"Barak et al., {words}",
             )
-        top = 1.6 * max(
-            mean(pick(rows, data=name, method="plain", epsilon=e), "entropy") for e in values(rows, "epsilon")
-        )
-        axis.set(title=name, xlabel="epsilon", xscale="log", ylim=(0, top))
-    axes[0].set_ylabel("relative entropy (nats)")
-    axes[-1].legend(fontsize=7)
+        fixed = {m: mean(pick(here, method=m), "entropy") for m in ("uniform", "2-way fit", "3-way fit")}
+        for (label, y), style in zip(fixed.items(), ("--", "-", ":"), strict=True):
+            axis.axhline(y, color="0.35", ls=style, lw=1, label=f"{label}, not private")
+        low = min(fixed["3-way fit"], *(y for ys in ours for y in ys))
+        axis.set(title=name, xlabel="epsilon", xscale="log", yscale="log")
+        axis.set_ylim(low / 1.5, 8 * fixed["uniform"])
+        axis.set_ylabel("relative entropy (nats)")
+        key(axis)
+    for spare in axes[len(SETS) :]:
+        spare.remove()
     save(drawn, path)
 
 
+def tables(rows: list[Row]) -> list[Table]:
+    """The numbers behind the marks."""
+    found = []
+    for name in SETS:
+        here = pick(rows, data=name)
+        for epsilon in values(here, "epsilon"):
+            at = pick(here, epsilon=epsilon)
+            theirs, way = barak.best_way(at)
+            ours = [f"{best_rounds(at, method):.3g}" for method in METHODS]
+            found.append([name, f"{epsilon:g}", *ours, f"{theirs:.3g}", way.removeprefix("Barak, ")])
+    header = ["table", "epsilon", "MWEM", "MWEM with replay and histogram", "Barak et al., best", "which"]
+    return [Table("Relative entropy (nats), each at its best setting", header, found)]
+
+
 def judge(rows: list[Row]) -> list[Claim]:
+    texts = (
+        "“In each case, we see that we noticeably improve on the algorithm of Barak et al.”: MWEM with "
+        "replay and histogram",
+        "The same of “our theoretically pure algorithm”, plain MWEM",
+        "Replay and histogram are a “heuristic improvement” on plain MWEM, over the same T",
+        "“For every dataset and query set, there is some sufficiently high epsilon level” from which on "
+        "choosing queries “does not provide an improvement over more naive approaches”",
+        "“in many cases our heuristic approach matches the good non-private values” of Fienberg et al.",
+        "(a stricter reading) MWEM with replay and histogram is more accurate than Barak et al. at every "
+        "epsilon, on every table",
+        f"(in place of Fienberg et al.) at the largest epsilon the relative entropy is within {NEAR:g} times "
+        "that of the log-linear fit of all pairs, on most tables",
+    )
+    whose = {5: PROJECT, 6: PROJECT}
+    if set(values(pick(rows, method="plain"), "data")) != set(SETS):
+        return [
+            Claim(text, OPEN, "not all runs are there", *([whose[i]] if i in whose else []))
+            for i, text in enumerate(texts)
+        ]
     return [
-        beats_barak(
-            rows,
-            "optimised",
-            "MWEM with replay and histogram noticeably improves on Barak et al. at every epsilon, on every "
-            "table",
+        improves(rows, "optimised", texts[0]),
+        improves(rows, "plain", texts[1]),
+        optimised(rows, texts[2]),
+        no_longer(rows, texts[3]),
+        Claim(
+            texts[4],
+            OPEN,
+            "the paper does not print these values, and the article that does is not at hand; the last claim "
+            "compares with fits made here, which are not theirs",
         ),
-        beats_barak(rows, "plain", "plain MWEM improves on Barak et al. at every epsilon, on every table"),
-        matches_fit(rows),
+        everywhere(rows, texts[5]),
+        near_fit(rows, texts[6]),
     ]
 
 
-def beats_barak(rows: list[Row], method: str, text: str) -> Claim:
-    """Against the better of the two ways to run Barak et al.; a tie is one within the data set's uniform
-    model, where neither has learnt.
+def gains(rows: list[Row], name: str, method: str) -> dict[float, float]:
+    """epsilon -> relative entropy of the best of Barak et al. over ours."""
+    here = pick(rows, data=name)
+    at = {e: pick(here, epsilon=e) for e in values(here, "epsilon")}
+    return {e: barak.best_way(found)[0] / best_rounds(found, method) for e, found in at.items()}
+
+
+def listed(found: dict[float, float]) -> str:
+    return ", ".join(f"{ratio:.2f} at {epsilon:g}" for epsilon, ratio in found.items())
+
+
+def widest(found: dict[float, float], least: float) -> tuple[float, float]:
+    """The ends of the widest run of neighbouring epsilons with a gain of at least this; equal where it is
+    one, nan where there is none.
     """
-    above, compared = [], 0
-    for name in values(pick(rows, method=method), "data"):
-        for epsilon in values(pick(rows, data=name), "epsilon"):
-            ours = mean(pick(rows, data=name, epsilon=epsilon, method=method), "entropy")
-            theirs = min(
-                mean(pick(rows, data=name, epsilon=epsilon, method=m), "entropy")
-                for m in ("barak", "barak, guarded")
-            )
-            compared += 1
-            above += [f"{name} at {epsilon:g}: {ours:.3g} against {theirs:.3g}"] if not ours < theirs else []
-    if not compared:
-        return Claim(text, OPEN, "no runs")
-    return Claim(
-        text,
-        FAILS if above else HOLDS,
-        f"lower at {compared - len(above)} of {compared}" + ("; not on " + "; ".join(above) if above else ""),
+    best, start = (math.nan, math.nan), math.nan
+    for epsilon, gain in sorted(found.items()):
+        if gain < least:
+            start = math.nan
+            continue
+        start = epsilon if math.isnan(start) else start
+        if math.isnan(best[0]) or epsilon / start > best[1] / best[0]:
+            best = (start, epsilon)
+    return best
+
+
+def improves(rows: list[Row], method: str, text: str) -> Claim:
+    """On each table: noticeably better in a wide range of epsilon. Nowhere does the paper say at every
+    epsilon, and that it is not so at high ones is a claim of its own.
+    """
+    well, told = [], []
+    for name in SETS:
+        found = gains(rows, name, method)
+        low, high = widest(found, NOTICEABLE)
+        well.append(high / low >= RANGE - 1e-9)
+        where = "nowhere" if math.isnan(low) else f"from {low:g} to {high:g}"
+        told.append(f"{name}: {where} ({listed(found)})")
+    rule = (
+        "Barak et al. at their best over MWEM at its best T, by epsilon; holds where on each table that is "
+        f"at least {NOTICEABLE:g} in an unbroken range of epsilon that spans at least {RANGE:g}-fold. "
     )
+    return Claim(text, mark(all(well)), rule + "; ".join(told) + f"; {barak.resting_on_floor(rows)}")
 
 
-def matches_fit(rows: list[Row]) -> Claim:
-    text = "in many cases MWEM with replay and histogram matches the non-private fit"
+def optimised(rows: list[Row], text: str) -> Claim:
+    """Each at its best of the same T: the geometric mean of the ratios over epsilon, on each table."""
+    together, told = [], []
+    for name in SETS:
+        here = pick(rows, data=name)
+        at = [pick(here, epsilon=e) for e in values(here, "epsilon")]
+        ratios = [best_rounds(found, "plain") / best_rounds(found, "optimised") for found in at]
+        together.append(math.exp(np.mean(np.log(np.maximum(ratios, 1e-300)))))
+        lower = sum(ratio > 1 for ratio in ratios)
+        told.append(f"{name} {together[-1]:.2f} times lower, lower at {lower} of {len(ratios)}")
+    why = "relative entropy at the best T of each, geometric mean over epsilon: " + "; ".join(told)
+    return Claim(text, mark(min(together) > 1), why)
+
+
+def no_longer(rows: list[Row], text: str) -> Claim:
+    """Of choosing alone, so plain MWEM: a histogram knows every cell, and with enough epsilon is exact.
+    Holds where it is so at the top of the grid; an epsilon beyond it was not tried.
+    """
+    at_top = {m: {n: list(gains(rows, n, m).items())[-1] for n in SETS} for m in METHODS}
+    told = {m: ", ".join(f"{n} {gain:.2f}" for n, (_, gain) in found.items()) for m, found in at_top.items()}
+    yes = all(gain <= 1 for _, gain in at_top["plain"].values())
+    top = max(epsilon for epsilon, _ in at_top["plain"].values())
+    why = (
+        f"at the largest epsilon tried, {top:g}, Barak et al. over plain MWEM: {told['plain']} (over MWEM "
+        f"with replay and histogram, which in the end knows every cell: {told['optimised']})"
+    )
+    return Claim(text, HOLDS if yes else OPEN, why + ("" if yes else "; larger epsilons were not tried"))
+
+
+def everywhere(rows: list[Row], text: str) -> Claim:
+    above = {name: [e for e, ratio in gains(rows, name, "optimised").items() if ratio <= 1] for name in SETS}
+    told = [f"{name} at {', '.join(f'{e:g}' for e in found)}" for name, found in above.items() if found]
+    return Claim(text, mark(not told), "not so on " + "; ".join(told) if told else "so at all", PROJECT)
+
+
+def near_fit(rows: list[Row], text: str) -> Claim:
     told, near = [], 0
-    for name in values(pick(rows, method="optimised"), "data"):
-        top = max(values(pick(rows, data=name), "epsilon"))
-        ours = mean(pick(rows, data=name, epsilon=top, method="optimised"), "entropy")
-        fit = mean(pick(rows, data=name, method="2-way fit"), "entropy")
+    for name in SETS:
+        here = pick(rows, data=name)
+        ours = best_rounds(pick(here, epsilon=max(values(here, "epsilon"))), "optimised")
+        fit = mean(pick(here, method="2-way fit"), "entropy")
         near += ours <= NEAR * fit
         told.append(f"{name} {ours:.3g} against {fit:.3g}")
-    if not told:
-        return Claim(text, OPEN, "no runs")
-    why = (
-        f"at the largest epsilon within {NEAR:g} times the 2-way log-linear fit on {near} of {len(told)} "
-        "tables: " + ", ".join(told)
+    return Claim(
+        text, mark(2 * near > len(SETS)), f"so on {near} of {len(SETS)}: " + ", ".join(told), PROJECT
     )
-    return Claim(text, mark(2 * near > len(told)), why)

@@ -1,4 +1,4 @@
-"""A noise adapter for tests: the methods of `SparseVectorNoise`, deterministic, with a record of every call.
+"""A noise adapter for tests: the methods of all kinds of `Noise`, deterministic, with a record of every call.
 The package has no such switch.
 """
 
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
+from factored_mwem.accounting.admissible import Shape
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.privacy.noise import Begun
 
@@ -83,6 +84,11 @@ class FakeNoise:
         """Without noise; `answers` and `offset` are for `add` alone."""
         self.calls.append(Call("exceeds", score, scale))
         return None if begun.gone else begun.reached_by(score)
+
+    def spread(self, value: int, bound: float, *, shape: Shape, scale: float) -> int:
+        """Without noise, or with `offset` where that is a number."""
+        self.calls.append(Call("spread", (value, bound, shape), scale))
+        return value + (self.offset if isinstance(self.offset, int) else 0)
 
     def scales(self, method: str) -> list[float]:
         """The scales of all calls to `method`, in order."""

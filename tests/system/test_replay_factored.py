@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,17 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from replay import ablation, adult27, data, figure5, figure6, figure7
-from replay.figure import FAILS, HOLDS
+from replay import ablation, adult27, data, figure5, figure6, figure7, incremental
+from replay.figure import FAILS, HOLDS, OPEN
 from replay.paper import Paper, Task, paper_mwem, update
+from replay.watched import TooLarge, Watched
 
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.domain.domain import Domain
 from factored_mwem.kernels.linear import parity_sums
 from factored_mwem.mechanisms.queries import Queries
+from factored_mwem.mechanisms.rounds import rounds
+from factored_mwem.mechanisms.schedule import Schedule
 from factored_mwem.model.dense import Asked, Factor, ProductModel
 from factored_mwem.privacy.counts import Sealed, TrueAnswers
 from factored_mwem.privacy.session import Measurement, NoiseScale
@@ -369,7 +373,7 @@ def test_independent_attributes_stay_alone(
     monkeypatch: pytest.MonkeyPatch, attributes: int, order: int
 ) -> None:
     monkeypatch.setattr(figure6, "RECORDS", 20_000)
-    (row,) = figure6.run({"attributes": attributes, "order": order})
+    (row,) = figure6.run({"attributes": attributes, "order": order, "chance": figure6.CHANCE})
     assert row["largest_component"] == 1
     assert row["max_error"] < row["max_error_before"] / 5
     assert row["queries"] == sum(math.comb(attributes, k) for k in range(1, order + 1))
@@ -382,7 +386,7 @@ def test_kept_answers_are_the_model_s(epsilon: float) -> None:
     columns = [(rng.random(1000) < 0.2).astype(np.uint8) for _ in range(d)]
     questions = Parities.up_to(range(d), 3)
     model = ProductModel.uniform(domain_of((2,) * d), 1000.0)
-    fit = figure6.Incremental(model, questions, parities_of(columns, questions.members))
+    fit = incremental.Incremental(model, questions, parities_of(columns, questions.members))
     fit.rounds(Paper(epsilon, 6, 3), rng)
     np.testing.assert_allclose(fit.answers, questions.answers(model), atol=1e-9)
     assert (max(len(part.positions) for part in model.components) > 1) == (epsilon < 1)
@@ -393,7 +397,7 @@ def test_chances_are_the_exponential_mechanism_s() -> None:
     again.
     """
     scores = np.full(3000, 5000.0)
-    chances, rng = figure6.Chances(scores), np.random.default_rng(12)
+    chances, rng = incremental.Chances(scores), np.random.default_rng(12)
     few = np.array([3, 1500, 2999])
     chances.put(np.arange(3000), np.full(3000, -np.inf))
     chances.put(few, np.log([1.0, 2.0, 5.0]))
@@ -440,37 +444,40 @@ def rows_5() -> list[dict[str, Any]]:
 
 def rows_6() -> list[dict[str, Any]]:
     good = {
+        "chance": figure6.CHANCE,
+        "queries": 1000,
         "seconds_data": 0.5,
         "seconds_mwem": 0.1,
         "seconds_total": 0.6,
         "seconds_plain": 10.0,
-        "bytes_per_second": 1e10,
         "largest_component": 1,
     }
-    return [
-        {"attributes": d, "order": o, "max_error": 1.0, "max_error_before": 50.0, **good}
-        for d, o in ((100, 3), (1000, 2))
+    sizes = ((20, 3), (100, 3), (200, 2), (1000, 2))
+    timed = [
+        {"attributes": d, "order": o, "rounds": d, "max_error": 1.0, "max_error_before": 50.0, **good}
+        for d, o in sizes
     ]
+    timed[0] |= {"seconds_plain": 0.1}  # fewer attributes than are judged in time
+    even = {"chance": figure6.EVEN, "max_error_before": 1_000.0, "ended_1": 1, "ended_5": figure6.LATE}
+    return timed + [{"attributes": d, "order": o, "rounds": d, **even} for d, o in sizes]
 
 
 def rows_7() -> list[dict[str, Any]]:
-    return [
-        {
-            "epsilon": 1.0,
-            "rounds": 2,
-            "seed": seed,
-            "irrelevant": irrelevant,
-            "round": number,
-            "milliseconds": 5.0,
-            "max_error": 30_000.0 / number,
-            "largest_cells": 2**number,
-            "cells": 2**number,
-            "irrelevant_joined": 0,
-        }
+    """Runs whose milliseconds follow from their questions, and which end before a third round."""
+    slow = {figure7.ALONE: 5.0, figure7.ASKED: 6.0, figure7.BESIDE: 5.0}
+    runs = [
+        {"epsilon": 1.0, "rounds": 9, "seed": seed, "kind": kind, "limit": 2**18}
         for seed in (0, 1)
-        for irrelevant in (0, 50)
-        for number in (1, 2)
+        for kind in figure7.QUESTIONS
     ]
+    found: list[dict[str, Any]] = []
+    for run in runs:
+        for number in (1, 2):
+            sizes = {"largest_cells": 2**number, "cells": 2**number, "irrelevant_joined": 0}
+            times = {"milliseconds": slow[run["kind"]], "milliseconds_model": 1.0}
+            found.append({**run, "round": number, "max_error": 30_000.0 / number, **times, **sizes})
+        found.append({**run, "round": 3, "too_large": 2**20})
+    return found
 
 
 def rows_of_ablation() -> list[dict[str, Any]]:
@@ -520,35 +527,50 @@ MARKS: dict[str, tuple[Any, Callable[[], list[dict[str, Any]]], int, Spoil]] = {
         2,
         lambda r: {"average_error": 30.0} if r["method"] == figure5.BASE and r["epsilon"] == 1.0 else {},
     ),
-    "6: joined": (figure6, rows_6, 0, lambda r: {"largest_component": 2} if r["attributes"] == 1000 else {}),
+    "6: joined": (
+        figure6,
+        rows_6,
+        0,
+        lambda r: {"largest_component": 2} if r["attributes"] == 1000 and r["chance"] < 0.5 else {},
+    ),
     "6: nothing learnt": (figure6, rows_6, 0, lambda r: {"max_error": 50.0}),
     "6: slow": (figure6, rows_6, 1, lambda r: {"seconds_mwem": 5.0} if r["order"] == 3 else {}),
-    "7: large": (figure7, rows_7, 1, lambda r: {"largest_cells": 2**26} if r["round"] == 2 else {}),
-    "7: one takes all": (
-        figure7,
-        rows_7,
+    "6: slow at 1,000": (
+        figure6,
+        rows_6,
         1,
-        lambda r: (
-            {"largest_cells": 2**27} if r["round"] == 2 and r["seed"] == 1 and not r["irrelevant"] else {}
-        ),
+        lambda r: {"seconds_mwem": 1.2} if r["attributes"] == 1000 else {},
     ),
-    "7: joined": (
-        figure7,
-        rows_7,
-        2,
-        lambda r: {"irrelevant_joined": 1} if r["round"] == 2 and r["irrelevant"] and r["seed"] else {},
+    "6: slow at 200": (figure6, rows_6, 1, lambda r: {"seconds_mwem": 1.2} if r["attributes"] == 200 else {}),
+    "6: even bits": (
+        figure6,
+        rows_6,
+        3,
+        lambda r: {"max_error_before": 6_000.0} if r["chance"] == figure6.EVEN else {},
     ),
     "7: dearer": (
         figure7,
         rows_7,
-        3,
-        lambda r: {"largest_cells": 2**9} if r["round"] == 2 and r["irrelevant"] else {},
+        2,
+        lambda r: {"milliseconds": 8.0} if r["kind"] == figure7.ASKED and r["round"] < 3 else {},
     ),
     "7: worse": (
         figure7,
         rows_7,
         3,
-        lambda r: {"max_error": 29_000.0} if r["round"] == 2 and r["irrelevant"] else {},
+        lambda r: {"max_error": 17_000.0} if r["kind"] == figure7.ASKED and r["round"] == 2 else {},
+    ),
+    "7: the bits cost": (
+        figure7,
+        rows_7,
+        4,
+        lambda r: {"milliseconds": 8.0} if r["kind"] == figure7.BESIDE and r["round"] < 3 else {},
+    ),
+    "7: joined": (
+        figure7,
+        rows_7,
+        5,
+        lambda r: {"irrelevant_joined": 1} if r["kind"] == figure7.ASKED and r["round"] == 2 else {},
     ),
     "ablation: no divergence": (
         ablation,
@@ -603,6 +625,60 @@ def test_marks_follow_the_rows(
     good = made()
     assert figure.judge(copy.deepcopy(good))[claim].verdict == HOLDS
     assert figure.judge([{**row, **spoil(row)} for row in good])[claim].verdict == FAILS
+
+
+def test_what_depends_on_how_far_a_run_goes_is_not_compared() -> None:
+    """Also where no run ended early; and of a run that did, the page says when, and how far it was."""
+    for rows in (rows_7(), [row for row in rows_7() if "too_large" not in row]):
+        assert figure7.judge(rows)[1].verdict == OPEN
+    assert "in rounds 3 to 3" in figure7.judge(rows_7())[1].why
+    assert "between 15,000 and 15,000" in figure7.judge(rows_7())[1].why
+    sizes = figure7.tables(rows_7())[0].rows
+    assert [row[:5] for row in sizes if row[0] == "15,000"] == [["15,000", "2", "2", "2^2", "2^2"]]
+
+
+def test_time_is_compared_where_models_are_small() -> None:
+    """A large model's milliseconds, whatever they are, play no part."""
+    rows = rows_7()
+    for row in rows:
+        if row["round"] == 2 and row["kind"] == figure7.ASKED:
+            row |= {"largest_cells": 2 * figure7.SIMPLE, "milliseconds": 1e6}
+    assert figure7.judge(rows)[2].verdict == HOLDS
+
+
+def test_a_watched_run_ends_before_a_component_passes_its_limit() -> None:
+    questions, rows = Parities.up_to(range(6), 3), rows_of((2,) * 6, 300, 19)
+    task, limit = Task.of(questions, domain_of((2,) * 6), rows), 8
+    model, session = (
+        ProductModel.uniform(task.domain, task.total),
+        task.session(1.0, np.random.default_rng(20)),
+    )
+    learner = Watched(session, task, Paper(1.0, 60, 2), model, limit)
+    schedule = Schedule(session.accountant, 60, Fraction(1, 2))
+    with pytest.raises(TooLarge) as caught:
+        rounds(session, learner, schedule, lambda _: None)
+    assert caught.value.cells > limit >= max(len(part.weights) for part in model.components)
+    assert learner.seconds > 0
+
+
+def test_a_run_on_even_bits_ends_at_its_noise_or_is_given_up() -> None:
+    """With ten times the noise of any answer it ends with one of the first rounds; with next to none, it does
+    not, and no more than LATE rounds are run.
+    """
+    d, rng = 12, np.random.default_rng(21)
+    columns = [(rng.random(2000) < 0.5).astype(np.uint8) for _ in range(d)]
+    questions = Parities.up_to(range(d), 3)
+    truth = parities_of(columns, questions.members)
+    ended, model = {}, partial(ProductModel.uniform, domain_of((2,) * d), 2000.0)
+    for epsilon in (0.01, 1e6):
+        made = [
+            incremental.Incremental(model(), questions, truth).rounds(
+                Paper(epsilon, d, 3), np.random.default_rng(seed), early=figure6.LATE
+            )
+            for seed in range(20)
+        ]
+        ended[epsilon] = np.mean(made)
+    assert ended[0.01] < 2.5 and ended[1e6] == figure6.LATE
 
 
 @pytest.mark.parametrize(

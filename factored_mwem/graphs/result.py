@@ -1,0 +1,121 @@
+"""GraphRelease: what is released of a private graph: noisy weights of all pairs, weights in [0, 1] made of
+them, and a simple graph drawn from these. All of it is public.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from factored_mwem.domain.vertices import Vertices
+from factored_mwem.errors import InputError
+from factored_mwem.graphs.extras import needed
+from factored_mwem.graphs.rounding import draw_edges
+from factored_mwem.graphs.tails import bound, cut_bound
+from factored_mwem.kernels.cuts import bilinear, cut_sum
+from factored_mwem.pipeline.statement import Statement
+from factored_mwem.privacy.session import NoiseScale
+from factored_mwem.workload.cuts import UNITS, Cut, RankOne
+
+FAILS = 0.05
+"""Probability that an interval, or all of them at once, may be wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class CutAnswer:
+    """How many edges a cut holds, from the noisy weights: without bias, `stderr` exact. The truth lies in
+    [low, high] with 95 % confidence, by Theorem 6.5; those of all 4^n cuts at once within `bound` of their
+    values.
+    """
+
+    value: int
+    stderr: float
+    low: float
+    high: float
+    bound: float
+    pairs: int
+
+
+@dataclass(frozen=True, eq=False)
+class GraphRelease:
+    """`noisy: int[pair]`, the noisy weights; `weights: float32[pair]`, those of the synthetic graph, or None
+    where it was not asked for; `names`: of the two columns of an edge list.
+    """
+
+    vertices: Vertices
+    names: tuple[str, str]
+    noisy: np.ndarray = field(repr=False)
+    scale: NoiseScale
+    weights: np.ndarray | None = field(repr=False)
+    seed: int
+    statement: Statement = field(repr=False)
+
+    def cut(self, first: Iterable[Any] | Cut, second: Iterable[Any] | None = None) -> CutAnswer:
+        """The number of edges between two sets of vertices, or between one and the rest; of edges inside both
+        sets each counts once. InputError where a vertex is none.
+        """
+        cut = first if isinstance(first, Cut) else Cut.of(self.vertices, first, second)
+        value = round(cut_sum(self.noisy, cut.sources, cut.targets))
+        own = bound(cut.pairs, self.scale, math.log(2 / FAILS))
+        low, high = max(0.0, value - own), min(float(cut.pairs), value + own)
+        every = cut_bound(cut.pairs, len(self.vertices), self.scale, FAILS)
+        return CutAnswer(
+            value, self.scale.stddev * math.sqrt(cut.pairs), min(low, high), max(low, high), every, cut.pairs
+        )
+
+    def rank_one(self, first: Any, second: Any) -> float:
+        """u' D v for two vectors in [0, 1], from the noisy weights: without bias. InputError for others."""
+        query = RankOne.of(first, second)
+        if len(query.first) != len(self.vertices):
+            raise InputError(f"a rank-1 query has one number for each of {len(self.vertices):,} vertices")
+        return float(bilinear(self.noisy, query.first, query.second)) / UNITS**2
+
+    @cached_property
+    def edges(self) -> np.ndarray:
+        """int64[edge]: the pairs of the synthetic graph, by their numbers."""
+        if self.weights is None:
+            raise InputError("no synthetic graph was asked for; use method='lp' or 'spectral'")
+        return draw_edges(self.weights, self.seed)
+
+    def to_arrow(self) -> pa.Table:
+        """The synthetic graph as an edge list, a row an edge; or, without one, all pairs with their noisy
+        weights.
+        """
+        if self.weights is None:
+            return self.pairs_to_arrow()
+        return pa.table(self._ends(self.edges))
+
+    def pairs_to_arrow(self) -> pa.Table:
+        """All pairs with their noisy weights, from which any cut can be answered."""
+        every = np.arange(self.vertices.pairs)
+        return pa.table({**self._ends(every), "weight": pa.array(self.noisy)})
+
+    def to_networkx(self) -> Any:
+        """The synthetic graph as a networkx.Graph, with all vertices. InputError without networkx."""
+        needed("networkx", "to_networkx()")
+        import networkx
+
+        graph = networkx.Graph()
+        graph.add_nodes_from(self._labels().to_pylist())
+        graph.add_edges_from(
+            zip(*(column.to_pylist() for column in self.to_arrow().columns[:2]), strict=True)
+        )
+        return graph
+
+    def _ends(self, pairs: np.ndarray) -> dict[str, pa.Array]:
+        listed = self._labels()
+        low, high = self.vertices.ends(pairs)
+        columns = (listed.take(pa.array(end)) for end in (low, high))
+        return dict(zip(self.names, columns, strict=True))
+
+    def _labels(self) -> pa.Array:
+        """The vertices as values: whole numbers where they are 0, 1, ..."""
+        count = len(self.vertices)
+        plain = self.vertices.names == tuple(map(str, range(count)))
+        return pa.array(np.arange(count)) if plain else self.vertices.listed

@@ -1,0 +1,62 @@
+"""Tails: how far noise on all pairs of a graph can move a linear query, and all cuts at once.
+
+Theorem 6.5 of Gupta, Roth and Ullman (2012): for Y = sum of q_i Y_i over N pairs with q_i in [0, 1] and Y_i
+Laplace noise of scale b, Pr[Y >= a] <= exp(-a^2 / (6 N b^2)) where a <= N b, else exp(-a / (6 b)). It rests
+on nothing but the moment generating function 1 / (1 - b^2 t^2). That of discrete Laplace noise of the same
+scale is 1 / (1 - sinh(t / 2)^2 / sinh(1 / (2 b))^2), which is no larger for |t| < 1 / b because sinh(x) / x
+grows: so the theorem holds for the noise that is drawn, as it stands. Discrete Gaussian noise is sub-Gaussian
+with its own sigma (Canonne, Kamath, Steinke 2020): Pr[Y >= a] <= exp(-a^2 / (2 N sigma^2)).
+"""
+
+from __future__ import annotations
+
+import math
+
+from factored_mwem.accounting.conversion import Composition
+from factored_mwem.privacy.session import NoiseScale
+
+
+def tail(alpha: float, pairs: int, scale: NoiseScale) -> float:
+    """The most that Pr[sum of q_i Y_i >= alpha] can be over `pairs` pairs: one side."""
+    if alpha <= 0:
+        return 1.0
+    b = scale.value
+    if scale.composition is Composition.ZCDP:
+        return math.exp(-(alpha**2) / (2 * pairs * b**2)) if pairs else 0.0
+    if alpha <= pairs * b:
+        return math.exp(-(alpha**2) / (6 * pairs * b**2))
+    return math.exp(-alpha / (6 * b))
+
+
+def bound(pairs: int, scale: NoiseScale, log_failures: float) -> float:
+    """The alpha at which `tail` is exp(-log_failures) or less: the theorem solved for alpha."""
+    if not pairs:
+        return 0.0
+    b = scale.value
+    if scale.composition is Composition.ZCDP:
+        return b * math.sqrt(2 * pairs * log_failures)
+    if 6 * log_failures <= pairs:
+        return b * math.sqrt(6 * pairs * log_failures)
+    return 6 * b * log_failures
+
+
+def queries_bound(universe: int, scale: NoiseScale, queries: float, beta: float) -> float:
+    """Lemma 6.1: with probability 1 - beta no one of so many linear queries with coefficients in [0, 1] over
+    `universe` pairs is off by more: b sqrt(6 |X| log(2 k / beta)) where 6 log(2 k / beta) <= |X|; beyond,
+    the theorem's other case, 6 b log(2 k / beta), takes the place of the lemma's extra factor.
+    """
+    return bound(universe, scale, math.log(2 * queries / beta))
+
+
+def cut_bound(pairs: int, vertices: int, scale: NoiseScale, beta: float) -> float:
+    """With probability 1 - beta no one of all 4^n cuts is off by more than its own bound, of the pairs that
+    it holds: O(sqrt(|S| |T| n) / epsilon), as after Lemma 6.1.
+    """
+    return bound(pairs, scale, vertices * math.log(4) + math.log(2 / beta))
+
+
+def rounding_bound(pairs: int, vertices: int, beta: float) -> float:
+    """With probability 1 - beta no cut of a graph drawn by independent coins is further from its expectation:
+    sqrt(N log(2 4^n / beta) / 2) over N pairs (Hoeffding), for all cuts at once.
+    """
+    return math.sqrt(pairs * (vertices * math.log(4) + math.log(2 / beta)) / 2)

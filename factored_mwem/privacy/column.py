@@ -1,0 +1,85 @@
+"""The values of one private column, on a public grid: what statistics of it are made of.
+
+A row without a readable value counts for nothing. Cells of the grid are 0..C - 1. Of sums, a value counts
+as 2 c - (C - 1), so that it is at most C - 1 either way, whatever the bounds; of sums of squares, as twice
+the square of that less (C - 1)^2, at most (C - 1)^2 either way. So one person's k rows move a count by at
+most k, a sum by at most k (C - 1), and twice that where they are exchanged for another's; a sum of squares
+alike.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from factored_mwem.accounting.conversion import Composition
+from factored_mwem.accounting.unit import Unit
+from factored_mwem.privacy.counts import Rows, Sealed
+from factored_mwem.privacy.order import Ordered
+from factored_mwem.tables.source import Private
+
+GRAINS = 2**20
+"""Units of noise to a cell: smooth bounds are at least one unit, so they may be far below a cell."""
+MOST_CELLS = 2**16
+"""Of the grid: sums of squares of 2^30 rows stay below 2^62."""
+What = tuple[str, int]
+"""("count" | "sum" | "squares", 0) to be measured; ("rank" | "rank from the top", r) for smooth
+sensitivity.
+"""
+
+
+class ColumnValues(Private):
+    """What PrivateColumn reveals."""
+
+    __slots__ = ("_counts", "_down", "_up")
+
+    def __init__(self, rows: Rows, cells: int) -> None:
+        self._counts = rows.singles[0][:cells]  # null, where there is a code for it, is the last
+        self._up, self._down = Ordered(self._counts, GRAINS), Ordered(self._counts[::-1], GRAINS)
+
+    def exact(self, what: What) -> np.ndarray:
+        """int64[1]: what `Session.measure` adds noise to."""
+        last = len(self._counts) - 1
+        cell = 2 * np.arange(last + 1, dtype=np.int64) - last
+        worth = {"count": np.ones_like(cell), "sum": cell, "squares": 2 * cell**2 - last**2}[what[0]]
+        return np.array([int(self._counts @ worth)], dtype=np.int64)
+
+    def value(self, what: What) -> int:
+        """See `smooth.Smooth`. Ranks from the top are of the distance to the top."""
+        return self._ordered(what).value(what[1])
+
+    def smooth(self, what: What, beta: float, group: int) -> float:
+        """See `smooth.Smooth`."""
+        return self._ordered(what).smooth(what[1], beta, group)
+
+    def _ordered(self, what: What) -> Ordered:
+        return self._up if what[0] == "rank" else self._down
+
+
+class PrivateColumn(Sealed):
+    """The values of the first column of some rows, in the `cells` of a grid."""
+
+    __slots__ = ("cells", "name")
+
+    def __init__(self, rows: Rows, name: str, cells: int) -> None:
+        if not 2 <= cells <= MOST_CELLS:
+            raise AssertionError("a grid of so many cells")
+        super().__init__(ColumnValues(rows, cells))
+        self.name, self.cells = name, cells
+
+    def positions(self, what: What) -> tuple[int, ...]:
+        """The attribute that a measurement is about."""
+        return (0,)
+
+    def subject(self, what: What) -> tuple[str, ...]:
+        """Its name."""
+        return (self.name,)
+
+    def sensitivity(self, what: What, unit: Unit, composition: Composition) -> int:
+        """Squared L2 norm (pure: L1 norm) of what one person changes; see the top."""
+        last = self.cells - 1
+        most = {
+            "count": unit.of_counting_query,
+            "sum": unit.of_parity * last,
+            "squares": unit.of_parity * last**2,
+        }[what[0]]
+        return most**2 if composition is Composition.ZCDP else most

@@ -1,0 +1,64 @@
+"""Grid: where the values of a column may lie, in public steps between public bounds."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from factored_mwem.errors import InputError
+from factored_mwem.privacy.column import GRAINS, MOST_CELLS
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """`cells` values `lower`, `lower + step`, ..., `upper`; what lies between goes to the nearest."""
+
+    lower: float
+    upper: float
+    cells: int
+
+    @classmethod
+    def of(cls, lower: Any, upper: Any, step: float | None = None) -> Grid:
+        """Steps of 1 between whole bounds, where those are enough; else as fine as may be. InputError."""
+        numbers = (lower, upper) if step is None else (lower, upper, step)
+        for number in numbers:
+            if isinstance(number, bool) or not isinstance(number, int | float) or not abs(number) < 1e15:
+                raise InputError(
+                    "lower, upper and grid must be numbers below 1e15, such as lower=0, upper=120"
+                )
+        lower, upper = float(lower), float(upper)
+        span = upper - lower
+        if not span > 0:
+            raise InputError(f"lower={lower:g} must be less than upper={upper:g}")
+        if step is None:
+            whole = lower.is_integer() and upper.is_integer() and span < MOST_CELLS
+            return cls(lower, upper, int(span) + 1 if whole else MOST_CELLS)
+        steps = round(span / step) if 0 < step <= span else 0
+        if steps < 1 or not math.isclose(steps * step, span, rel_tol=1e-9):
+            raise InputError(f"grid={step:g} does not divide upper - lower = {span:g}; choose one that does")
+        if steps >= MOST_CELLS:
+            raise InputError(
+                f"grid={step:g} makes {steps + 1:,} values; at most {MOST_CELLS:,} are told apart"
+            )
+        return cls(lower, upper, steps + 1)
+
+    @property
+    def step(self) -> float:
+        return (self.upper - self.lower) / (self.cells - 1)
+
+    @property
+    def top(self) -> int:
+        """The upper bound in units of noise."""
+        return (self.cells - 1) * GRAINS
+
+    def at(self, units: float) -> float:
+        """The value at so many units of noise above the lower bound, kept within the bounds."""
+        share = min(max(units, 0), self.top) / self.top
+        return self.lower + share * (self.upper - self.lower)
+
+    def field(self, name: str, *, required: bool) -> dict[str, Any]:
+        """The column as a domain describes it: a bin around each value."""
+        half = self.step / 2
+        ends = {"minimum": self.lower - half, "maximum": self.upper + half, "required": required}
+        return {"name": name, "type": "number", "constraints": ends, "bins": self.cells}
