@@ -108,8 +108,6 @@ _HOME = {
     "Progress": "mechanisms.result", "Release": "pipeline.result", "Verified": "verifier.verify",
     "Workload": "workload.workload", "ask": "interactive.asking",
     "draft": "tables.draft", "evaluate": "pipeline.evaluate",
-    "Workload": "workload.workload", "ask": "interactive.asking", "draft": "tables.draft",
-    "evaluate": "pipeline.evaluate",
     "combine": "answers.combining", "create_ledger": "ledger.opening", "open_ledger": "ledger.opening",
     "learn": "pipeline.learn_domain", "release": "pipeline.release", "verify": "verifier.verify",
     "Planned": "pipeline.planning", "plan": "pipeline.planning",
