@@ -81,7 +81,7 @@ def ask(
     check_paths(targets, _read(given, model, queries, settings))
     for target in targets:
         target.check(IfExists(overwrite))
-    written = _written(queries)
+    written = _written(queries, given)
     begin = asking(
         given,
         model,
@@ -112,7 +112,7 @@ def ask(
     if not (quiet or json_only):
         console.say(_closing(session))
     if ended is not None:
-        ended.budget_spent, ended.advice = True, "the session is closed; its answers stand"
+        ended.budget_spent, ended.advice = session.spent > 0, "the session is closed; its answers stand"
         raise ended
     if wrong:
         raise typer.Exit(2)
@@ -133,13 +133,23 @@ def _domain(given: Any, model: Path | None, settings: ReleaseSettings) -> Path |
     return settings.domain if model is not None else domain_path(given, settings.domain)
 
 
-def _written(queries: Path | None) -> list[str] | None:
-    """The lines of a file of queries; None where they come one by one."""
+def _written(queries: Path | None, table: Any) -> list[str] | None:
+    """The lines of a file of queries; None where they come one by one. InputError where it is no text, or
+    where the table comes from where they would.
+    """
+    from factored_mwem.errors import InputError
     from factored_mwem.files import read_text
+    from factored_mwem.tables.piped import STANDARD_INPUT
 
-    if queries is None or str(queries) == "-":
+    if queries is None or str(queries) == STANDARD_INPUT:
+        if str(table) == STANDARD_INPUT:
+            raise InputError("the table comes from standard input; name a file of --queries")
         return None
-    return [line.strip() for line in read_text(queries, "file of queries").splitlines()]
+    try:
+        text = read_text(queries, "file of queries")
+    except UnicodeDecodeError:
+        raise InputError(f"the file of queries {queries} is not UTF-8 text") from None
+    return [line.strip() for line in text.splitlines()]
 
 
 def _check(queries: Path | None, written: list[str] | None, domain: Domain) -> None:

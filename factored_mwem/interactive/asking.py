@@ -364,9 +364,9 @@ def asking(
     with opened(task, booking, noise=noise) as at:
         session = replace(at.session, spill=scope.spill)
         session = session.encode(whole.modelled, scope.bounded())
-        begun = _begun(task, replace(at, session=session), scope, made)
-        begun.replay()
         try:
+            begun = _begun(task, replace(at, session=session), scope, made)
+            begun.replay()
             yield begun
         except BaseException:
             if booking.run_id is None:  # else it can go on, and what is left of its budget is kept for that

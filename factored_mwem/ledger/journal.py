@@ -221,7 +221,7 @@ class Journaled:
 
     def exceeds(self, score: int, begun: Begun, *, scale: float) -> bool | None:
         kept = self._journal.next
-        if (begun.gone if kept is None else kept.get("draw") != "exceeds"):
+        if begun.gone if kept is None else kept.get("draw") != "exceeds":
             return None  # an earlier attempt died, and it, or this one, goes on with another test, or none
         facts = self._facts("exceeds", 1, scale)
 

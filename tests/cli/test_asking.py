@@ -155,3 +155,26 @@ def test_ctrl_c_at_the_prompt_closes_the_session(
     assert entry["state"] == "finished"
     assert float(entry["spent"]["epsilon"] if isinstance(entry.get("spent"), dict) else 1.0) < 5.0
     assert asking_cli.PROMPT
+
+
+def test_queries_that_are_no_text_or_come_with_the_table_are_refused(
+    fmwem: Fmwem, there: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("bytes.txt").write_bytes(b"count\n\xff\xfe\n")
+    monkeypatch.setattr("sys.stdin", io.StringIO(Path("t.csv").read_text(encoding="utf-8")))
+    piped = ["-" if word == "t.csv" else word for word in ASK]
+    for words, said in (
+        ([*ASK, "--queries", "bytes.txt"], "not UTF-8 text"),
+        (piped, "--queries"),
+        ([*piped, "--queries", "-"], "--queries"),
+    ):
+        run = fmwem(*words)
+        assert (run.code, run.out) == (2, "") and said in run.err
+        assert len(run.err.strip().splitlines()) == 1 and "budget was spent" not in run.err
+
+
+def test_what_was_refused_before_any_noise_is_not_said_to_be_spent(fmwem: Fmwem, there: Path) -> None:
+    small = [1e-6 if at and ASK[at - 1] == "--epsilon" else word for at, word in enumerate(ASK)]
+    run = fmwem(*small, "--queries", "q.txt")
+    assert run.code == 3 and "what is left" in run.err
+    assert "budget was spent" not in run.err

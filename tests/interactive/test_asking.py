@@ -354,3 +354,12 @@ def test_another_session_is_not_this_one(books: Path) -> None:
 def test_the_public_function_has_no_switch() -> None:
     parameters = inspect.signature(ask).parameters
     assert "noise" not in parameters
+
+
+def test_a_session_that_dies_before_it_begins_is_counted_with_what_it_drew(books: Path) -> None:
+    """Too few records for alpha, which is known once they are counted: the rest was never spent."""
+    with pytest.raises(InputError, match="alpha is") as error, begun(alpha=1e-4, **booked(books, None)):
+        pass
+    assert error.value.budget_spent
+    assert entry(books).state == "failed"
+    assert 0 < float(entry(books).cost.amount) < 1
