@@ -109,6 +109,7 @@ def test_the_median_lists_all_multisets_once() -> None:
     with pytest.raises(InputError, match="toys"):
         Median(20, 40, 40)
     assert size_for(100, 50, 10) == math.ceil(100 * math.log(50))
+    assert Median(3, 4, 4).bound(1.0) <= 4 * math.log2(3)  # m log |X|, as theorem A.2 has it
 
 
 def test_the_median_ignores_what_no_table_says() -> None:
