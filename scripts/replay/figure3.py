@@ -89,8 +89,8 @@ def best_rounds(rows: list[Row], method: str) -> float:
 
 def plot(rows: list[Row], path: Path) -> None:
     """A panel for each table."""
-    drawn, axes = canvas(2, 2)
-    for axis, name in zip(axes, SETS, strict=False):
+    drawn, axes = canvas(len(SETS))
+    for axis, name in zip(axes, SETS, strict=True):
         here = pick(rows, data=name)
         at = {e: pick(here, epsilon=e) for e in values(here, "epsilon")}
 
