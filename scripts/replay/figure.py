@@ -85,8 +85,9 @@ def band(
     axis.fill_between(xs, middle - spread, middle + spread, color=line.get_color(), alpha=0.15, linewidth=0)
 
 
-DENSITY = 220
-"""Dots per inch: a panel of 4.2 inches is shown at up to 460 CSS pixels, twice as dense as it is wide."""
+DENSITY, PANEL = 220, 4.2
+"""Dots per inch, and inches across: a panel is shown at up to 460 CSS pixels, twice as dense as it is wide.
+"""
 
 
 def canvas(columns: int, rows: int = 1) -> tuple[Any, list[Any]]:
@@ -97,10 +98,7 @@ def canvas(columns: int, rows: int = 1) -> tuple[Any, list[Any]]:
     from matplotlib import pyplot
 
     pyplot.rcParams |= {"font.size": 10, "axes.titlesize": 10, "lines.linewidth": 1.6}
-    drawn, axes = pyplot.subplots(
-        rows, columns, figsize=(4.2 * columns, 4.2 * rows), squeeze=False, layout="constrained"
-    )
-    drawn.get_layout_engine().set(h_pad=0.15, w_pad=0.08)
+    drawn, axes = pyplot.subplots(rows, columns, figsize=(PANEL * columns, 0.8 * PANEL * rows), squeeze=False)
     return drawn, list(axes.flat)
 
 
@@ -108,12 +106,13 @@ def key(
     axis: Any, signs: Mapping[str, Row] | None = None, *, columns: int = 2, lines_below: float = 2.0
 ) -> None:
     """What the lines of a panel are, below it and never over a curve: its labels, or `signs`, text -> style
-    of a line. `lines_below`: of text between the axis and the key (ticks and label).
+    of a line; in one column where more would be wider than the panel. `lines_below`: of text between the
+    axis and the key (ticks and label).
     """
     from matplotlib.lines import Line2D
 
     own = axis.get_legend_handles_labels()[0]
-    axis.legend(
+    made = axis.legend(
         handles=[Line2D([], [], label=text, **style) for text, style in signs.items()] if signs else own,
         loc="upper center",
         bbox_to_anchor=(0.5, 0.0),
@@ -124,6 +123,9 @@ def key(
         handlelength=2.2,
         columnspacing=1.2,
     )
+    drawn = axis.get_figure()
+    if columns > 1 and made.get_window_extent(drawn.canvas.get_renderer()).width > 0.95 * PANEL * drawn.dpi:
+        key(axis, signs, columns=1, lines_below=lines_below)
 
 
 def panels(path: Path) -> list[Path]:
@@ -142,6 +144,7 @@ def save(drawn: Any, path: Path) -> None:
 
     if drawn.legends:
         raise ValueError("a key belongs to its panel, which is shown alone: use key(axis)")
+    _make_room(drawn)
     for old in panels(path):
         old.unlink()
     stamp = {"ha": "right", "va": "bottom", "fontsize": 7, "color": "gray"}
@@ -158,3 +161,20 @@ def save(drawn: Any, path: Path) -> None:
         drawn.savefig(path.with_name(f"{path.stem}-{number}.png"), dpi=DENSITY, bbox_inches=box)
         corner.remove()
     pyplot.close(drawn)
+
+
+def _make_room(drawn: Any) -> None:
+    """A figure grows by the keys of its rows, so that they take nothing off the panels; only then are these
+    laid out.
+    """
+    tallest: dict[int, float] = {}
+    for axis in drawn.axes:
+        if legend := axis.get_legend():
+            row, size = (
+                axis.get_subplotspec().rowspan.start,
+                legend.get_window_extent(drawn.canvas.get_renderer()),
+            )
+            tallest[row] = max(tallest.get(row, 0.0), size.height / drawn.dpi)
+    width, height = drawn.get_size_inches()
+    drawn.set_size_inches(width, height + sum(tallest.values()))
+    drawn.set_layout_engine("constrained", h_pad=0.15, w_pad=0.08)

@@ -203,7 +203,7 @@ def judge(rows: list[Row]) -> list[Claim]:
     spread = {_size(r): r["seconds_plain"] / CORES / r["seconds_mwem"] for r in largest}
     return [
         Claim(
-            "All attributes are in independent components.",
+            "“All attributes are in independent components.”",
             mark(bool(timed) and not joined and left < 0.5),
             f"attributes were joined at {joined}"
             if joined
@@ -211,15 +211,17 @@ def judge(rows: list[Row]) -> list[Claim]:
             "of the first",
         ),
         Claim(
-            "The running time is almost exclusively dominated by the evaluation of the queries against the "
-            "data; the time in factored MWEM is essentially negligible.",
+            "“The running time is almost exclusively dominated by the evaluation of the queries against the "
+            "private data, and the time spent in the factorized implementation of MWEM is essentially "
+            "negligible.”",
             mark(bool(plain) and max(plain.values()) < NEGLIGIBLE),
             "MWEM's part of a run in which plain numpy evaluates, record by record on one core: "
             f"{_percent(plain)} (negligible: below {NEGLIGIBLE:.0%} at every size from {ENOUGH} attributes "
             "on; fewer take milliseconds, see the table)",
         ),
         Claim(
-            f"Despite a {CORES}x speed-up the records take more time to process than factored MWEM.",
+            f"“Despite a {CORES}x speed-up, the 100,000 records take more time to process than the "
+            "factored MWEM.”",
             OPEN,
             f"there are no {CORES} cores here, and the paper's program is not: a {CORES}th of plain "
             "numpy's time would be "
@@ -239,14 +241,14 @@ def _even(rows: list[Row]) -> list[Claim]:
     )
     return [
         Claim(
-            "Attributes that are set with probability 1/2 are an instantaneous success: the uniform "
-            "distribution is an excellent fit.",
+            "Setting the attributes with probability 1/2 “results in instantaneous success”: “the uniform "
+            "distribution as an excellent fit”.",
             mark(bool(rows) and max(off.values()) <= EXCELLENT),
             f"before the first round its maximum error is {_percent(off)} of the records (excellent: at most "
             f"{EXCELLENT:.0%}; with probability {CHANCE:g} it is about {1 - 2 * CHANCE:.0%})",
         ),
         Claim(
-            "MWEM then terminates having done almost no work.",
+            "With probability 1/2 “MWEM terminates having done almost no work”.",
             OPEN,
             "Figure 1 of the paper has no rule to end early, and its epsilon is not stated; a run that "
             f"ends with the first measurement that shows no more than its noise ends with round: {ended}. "

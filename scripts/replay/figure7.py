@@ -148,7 +148,7 @@ def judge(rows: list[Row]) -> list[Claim]:
     runs = len(_ends(done, ASKED))
     return [
         Claim(
-            "Each measurement and round of updates takes less than a second until complexity rises.",
+            "Until complexity rises “each measurement and round of updates takes less than a second”.",
             OPEN,
             f"the machine is not the paper's; here, with components of at most 2^12 cells, the median is "
             f"{np.median(simple):.0f} ms and the slowest round {max(simple):.0f} ms; the slowest of all "
@@ -188,13 +188,15 @@ def _complexity(rows: list[Row]) -> Claim:
     else:
         largest = math.log2(max((row["largest_cells"] for row in done), default=1))
         why += f"no run of {runs} here went beyond 2^{largest:.0f} cells"
-    return Claim("The model's complexity never approaches 2^27 cells.", OPEN, why)
+    return Claim(
+        "“The actual MWEM complexity stays below” a bound “and at no point does it approach” 2^27.", OPEN, why
+    )
 
 
 def _time(done: list[Row]) -> Claim:
     whole, model = (_slower(done, ASKED, what) for what in ("milliseconds", "milliseconds_model"))
     return Claim(
-        "Irrelevant attributes are ignored in terms of running time.",
+        "“Our approach successfully ignores irrelevant attributes” “in terms of running time”.",
         mark(whole <= NO_COST),
         f"a round of a small model takes {whole:.1f} times as long with the {IRRELEVANT} bits (medians; "
         f"none: at most {NO_COST:g}), because there are {QUESTIONS[ASKED] / QUESTIONS[ALONE]:.0f} times as "
@@ -229,7 +231,7 @@ def _error(done: list[Row]) -> Claim:
             without, with_ = (mean(pick(side, round=x), "max_error") for side in sides)
             worst = max(worst, (with_ / without, x, epsilon))
     return Claim(
-        "Irrelevant attributes are ignored in terms of maximum error.",
+        "“Our approach successfully ignores irrelevant attributes” in terms of “maximum error”.",
         mark(0 < worst[0] <= NO_LOSS),
         f"at worst, in round {worst[1]} at epsilon {worst[2]:g}, the error with them is {worst[0]:.2f} "
         f"times that without, over all rounds that every run reached (none: at most {NO_LOSS:g})",

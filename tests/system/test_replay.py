@@ -360,8 +360,8 @@ MUST_HOLD = {
     "figure2": ("more than an order of magnitude",),
     "figure3": ("(in place of Fienberg et al.)", "noticeably improve"),
     "figure5": ("too quickly conflated",),
-    "figure6": ("independent components", "the uniform distribution is an excellent fit"),
-    "figure7": ("in terms of maximum error", "Irrelevant bits stay out"),
+    "figure6": ("independent components", "instantaneous success"),
+    "figure7": ("“maximum error”", "Irrelevant bits stay out"),
     "iterative": ("No update sequence", "Algorithm 1 answers", "Remark 5.3"),
     "ablation": ("a guard at the noise mends it", "never spend more than epsilon"),
 }

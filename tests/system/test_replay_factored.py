@@ -428,20 +428,6 @@ def test_no_component_of_figure_5_passes_its_cap() -> None:
     assert fits == [False, True] and len(grown.merge((0, 3)).weights) == 6 * 8
 
 
-def rows_5() -> list[dict[str, Any]]:
-    ours = {"max_error": 100.0, "average_error": 20.0, "three_way": 1, "higher": 0, "seed": 0}
-    runs = [
-        {"method": m, "a_cell": a, "epsilon": e, **ours}
-        for m in ("3-way", "unrestricted")
-        for a in (figure5.ONE, figure5.NOISE)
-        for e in (0.5, 1.0)
-    ]
-    base = {"a_cell": "", "max_error": 500.0, "average_error": 200.0, "seed": 0}
-    return runs + [
-        {"method": m, "epsilon": e, **base} for m in (figure5.ALL, figure5.BASE) for e in (0.5, 1.0)
-    ]
-
-
 def rows_6() -> list[dict[str, Any]]:
     good = {
         "chance": figure6.CHANCE,
@@ -508,25 +494,6 @@ def rows_of_ablation() -> list[dict[str, Any]]:
 
 Spoil = Callable[[dict[str, Any]], dict[str, Any]]
 MARKS: dict[str, tuple[Any, Callable[[], list[dict[str, Any]]], int, Spoil]] = {
-    "5: many 3-way": (
-        figure5,
-        rows_5,
-        0,
-        lambda r: {"three_way": 8} if r.get("a_cell") == figure5.ONE else {},
-    ),
-    "5: no 3-way": (figure5, rows_5, 0, lambda r: {"three_way": 0} if r.get("a_cell") == figure5.ONE else {}),
-    "5: higher": (
-        figure5,
-        rows_5,
-        1,
-        lambda r: {"higher": 1} if r["method"] == "unrestricted" and r["a_cell"] == figure5.NOISE else {},
-    ),
-    "5: average": (
-        figure5,
-        rows_5,
-        2,
-        lambda r: {"average_error": 30.0} if r["method"] == figure5.BASE and r["epsilon"] == 1.0 else {},
-    ),
     "6: joined": (
         figure6,
         rows_6,
@@ -577,6 +544,12 @@ MARKS: dict[str, tuple[Any, Callable[[], list[dict[str, Any]]], int, Spoil]] = {
         rows_of_ablation,
         0,
         lambda r: {"entropy": 1.1} if r["method"] == ablation.UNGUARDED else {},
+    ),
+    "ablation: harm": (
+        ablation,
+        lambda: [{**row, "entropy": min(row["entropy"], 3.0)} for row in rows_of_ablation()],
+        7,
+        lambda r: {"entropy": 9.0} if r["method"] == ablation.UNGUARDED else {},
     ),
     "ablation: replay": (
         ablation,
@@ -683,8 +656,8 @@ def test_a_run_on_even_bits_ends_at_its_noise_or_is_given_up() -> None:
 
 @pytest.mark.parametrize(
     ("figure", "made"),
-    [(figure5, rows_5), (figure6, rows_6), (figure7, rows_7), (ablation, rows_of_ablation)],
-    ids=["5", "6", "7", "ablation"],
+    [(figure6, rows_6), (figure7, rows_7), (ablation, rows_of_ablation)],
+    ids=["6", "7", "ablation"],
 )
 def test_figures_are_drawn_from_their_rows(
     figure: Any, made: Callable[[], list[dict[str, Any]]], tmp_path: Path

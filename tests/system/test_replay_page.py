@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from replay import page
+from replay import figure, page
 from replay.figure import FAILS, HOLDS, OPEN, PAPER, PROJECT, Claim, Table, canvas, key, panels, save
 
 PIXEL = b"\x89PNG"
@@ -112,24 +112,38 @@ def test_a_figure_that_was_not_drawn_says_so() -> None:
     assert "Not drawn." in page.html([empty], [])
 
 
-@pytest.mark.parametrize("several", [False, True])
-def test_a_key_lies_below_its_panel_and_panels_have_files_of_their_own(tmp_path: Path, several: bool) -> None:
-    drawn, axes = canvas(2, 1 + several)
+@pytest.mark.parametrize(("rows", "lines", "words"), [(1, 3, 3), (2, 4, 6), (1, 12, 8)])
+def test_a_key_lies_below_its_panel_and_takes_nothing_off_it(
+    tmp_path: Path, rows: int, lines: int, words: int
+) -> None:
+    """Also keys that are wide, or have many lines; and panels have files of their own."""
+    drawn, axes = canvas(2, rows)
     for axis in axes:
-        for line in range(4):
-            axis.plot([0, 1], [line, 1], label=f"a line of the number {line}")
+        for line in range(lines):
+            axis.plot([0, 1], [line, 1], label=" ".join(["word"] * words) + f" {line}")
         axis.set(xlabel="across", ylabel="up")
-        key(axis, columns=1)
+        key(axis)
+    figure._make_room(drawn)
     drawn.canvas.draw()
     for axis in axes:
         legend, frame = axis.get_legend().get_window_extent(), axis.get_window_extent()
-        assert legend.y1 < axis.xaxis.label.get_window_extent().y0 + 1 and legend.y1 < frame.y0
-        others = [other.get_window_extent() for other in axes if other is not axis]
-        assert not any(legend.overlaps(other) for other in others)
-    stale = tmp_path / "figure-9.png"
-    stale.write_bytes(PIXEL)
+        assert legend.y1 <= axis.xaxis.label.get_window_extent().y1 < frame.y0
+        others = [other for other in axes if other is not axis]
+        assert not any(legend.overlaps(other.get_window_extent()) for other in others)
+        assert not any(legend.overlaps(other.get_legend().get_window_extent()) for other in others)
+        assert frame.width > 3 * drawn.dpi and frame.height > 2 * drawn.dpi
+    (tmp_path / "figure-9.png").write_bytes(PIXEL)
     save(drawn, tmp_path / "figure.png")
     files = panels(tmp_path / "figure.png")
     assert [file.name for file in files] == [f"figure-{i}.png" for i in range(1, len(axes) + 1)]
     widths = [int.from_bytes(file.read_bytes()[16:20], "big") for file in files]
     assert all(2 * 350 < width < 2.3 * 480 for width in widths)  # twice as dense as it is shown
+
+
+def test_a_key_of_a_whole_figure_is_refused(tmp_path: Path) -> None:
+    """A panel is shown alone, and would have none."""
+    drawn, (axis, _) = canvas(2)
+    axis.plot([0, 1], [0, 1], label="line")
+    drawn.legend()
+    with pytest.raises(ValueError, match="belongs to its panel"):
+        save(drawn, tmp_path / "figure.png")
