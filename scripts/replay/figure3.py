@@ -40,9 +40,8 @@ SETTINGS = (
     "left out and the rest is mixed half and half with the uniform distribution; and after each round at "
     "most 100 sweeps over all measurements, each left alone once the model lies within one standard "
     "deviation of its noise. Every measurement is clipped to what a parity can be, from -n to n; the last "
-    "iterate is released, no question is asked twice, n is exact. "
-    f"{barak.IN_WORDS}. The linear program of Barak et al. is solved on fewer runs (20 in full, 5 in quick) "
-    "and not drawn."
+    f"iterate is released, no question is asked twice, n is exact. {barak.IN_WORDS}. The linear program of "
+    "Barak et al. is solved on fewer runs (20 in full, 5 in quick) and not drawn."
 )
 COLOURS = {"plain": "tab:green", "optimised": "tab:blue"}
 LABELS = {"plain": "MWEM, plain", "optimised": "MWEM, optimised"}
@@ -265,7 +264,7 @@ def no_longer(rows: list[Row], text: str) -> Claim:
 
 def only_hurts(rows: list[Row], text: str) -> Claim:
     """On every table at every epsilon, against the best way of multiplicative weights on the same noise."""
-    worse, compared, empty, solved = 0, 0, 0, pick(rows, method=barak.LINEAR_PROGRAM)
+    worse, compared, solved = 0, 0, pick(rows, method=barak.LINEAR_PROGRAM)
     for name in SETS:
         for epsilon in values(pick(solved, data=name), "epsilon"):
             at = pick(rows, data=name, epsilon=epsilon)
@@ -276,7 +275,7 @@ def only_hurts(rows: list[Row], text: str) -> Claim:
         return Claim(text, OPEN, "the linear program was not run")
     why = (
         f"higher at {worse} of {compared} points (table and epsilon) than by the best way of multiplicative "
-        f"weights; a vertex of the linear program leaves cells that hold someone empty, so that the relative "
+        "weights; a vertex of the linear program leaves cells that hold someone empty, so that the relative "
         f"entropy is infinite, in {empty} of {len(solved)} runs"
     )
     return Claim(text, mark(worse == compared), why)

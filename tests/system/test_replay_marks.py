@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from replay import barak, baselines, data, figure2, figure3, figure4, figure5, theorem
+from replay import barak, baselines, cubes, data, figure2, figure3, figure4, figure5, theorem
 from replay.adult27 import codes
 from replay.figure import FAILS, HOLDS, OPEN, PAPER, PROJECT, Claim
 from replay.loglinear import cuboid_mwem
@@ -282,8 +282,8 @@ def test_the_product_baseline_on_adult_by_another_way() -> None:
     domain, rows = codes()
     shape, n, everything = domain.shape, len(rows.codes[0]), range(len(domain))
     one_ways = [rows.marginal([p]) for p in everything]
-    product = figure5.product_of([c.astype(np.float64) for c in one_ways], n)
-    found = figure5.cuboid_errors(product - rows.marginal(everything), shape)
+    product = cubes.product_of([c.astype(np.float64) for c in one_ways], n)
+    found = cubes.cuboid_errors(product - rows.marginal(everything), shape)
     wanted = []
     for k in range(6):  # up to order 5: the others have too many cells for a test
         for kept in itertools.combinations(everything, k):
