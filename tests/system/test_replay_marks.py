@@ -8,6 +8,7 @@ import itertools
 import math
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -338,3 +339,18 @@ def test_runs_keep_the_bound_of_the_theorem() -> None:
     table = data.small("czech")
     task = Task.of(Parities.up_to(range(6), 3), table.domain, table.rows)
     assert one["max_error_average"] == np.abs(task.truth).max()  # A_0 is uniform: every parity 0
+
+
+@pytest.mark.parametrize(
+    ("figure", "made"),
+    [(figure2, planted2), (figure3, planted3), (figure4, planted4), (figure5, planted5)],
+    ids=["2", "3", "4", "5"],
+)
+def test_figures_and_their_tables_are_drawn_from_rows(figure: Any, made: Change, tmp_path: Path) -> None:
+    """Each table is as wide as its header; a run on the floor leaves a gap and no error."""
+    rows = made()
+    rows += [row | {"floored": 1} for row in rows if "floored" in row][:50]
+    figure.plot(rows, tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
+    for table in figure.tables(rows):
+        assert table.rows and {len(row) for row in table.rows} == {len(table.header)}
