@@ -57,12 +57,17 @@ class Ordered:
 
     def smooth(self, rank: int, beta: float, group: int = 1) -> float:
         """S, at least 1, in units; `group`: the most rows of one person."""
-        steps = group * (2 + math.ceil(math.log(max(self.top, 2)) / beta))
+        steps = steps_of(self.top, beta, group)
         below = min(steps, max(rank, 0))  # at rank 0 it is 0, and below that no less
         above = min(steps, max(len(self) + 1 - rank, 0))
         left = self.at(rank - np.arange(below + 1))
         right = self.at(rank + np.arange(above + 1))
         return max(1.0, widest_gap(left, right, group, beta) * UP)
+
+
+def steps_of(top: int, beta: float, group: int) -> int:
+    """How many ranks away what is looked at may be: a public fact."""
+    return group * (2 + math.ceil(math.log(max(top, 2)) / beta))
 
 
 def smooth_bound(local: Sequence[float], beta: float, most: float | None = None) -> float:

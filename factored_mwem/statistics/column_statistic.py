@@ -24,6 +24,7 @@ from factored_mwem.pipeline.task import Task, opened
 from factored_mwem.policy import Choices, Policy
 from factored_mwem.privacy.column import GRAINS, PrivateColumn
 from factored_mwem.privacy.noise import Noise
+from factored_mwem.privacy.order import steps_of
 from factored_mwem.privacy.session import Eligible, Session
 from factored_mwem.privacy.smooth import constants, measure_smooth
 from factored_mwem.request import Request
@@ -34,6 +35,8 @@ from factored_mwem.workload.workload import Workload
 
 COUNT_SHARE = Fraction(1, 4)
 """Of the budget, for the number of rows, where a quantile's rank, a mean or a variance needs it."""
+MOST_STEPS = 2**26
+"""Ranks on either side that a smooth bound may have to look at: half a gigabyte."""
 SURE = 0.95
 
 
@@ -133,7 +136,12 @@ def ask(
     task = Task("statistic", policy, question.settings, request.private.fingerprint, events=policy.delta > 0)
     if isinstance(question.noise, Shape):  # too little for it is refused now, not after the rows are counted
         least = Fraction(policy.epsilon) * (1 - COUNT_SHARE) / 2
-        constants(question.noise, least, Fraction(policy.delta))
+        beta = constants(question.noise, least, Fraction(policy.delta)).beta
+        if steps_of(question.grid.top, beta, policy.contributions) > MOST_STEPS:
+            raise InputError(
+                f"epsilon={policy.epsilon:g} is too little for a {question.what} of rows of which "
+                f"{policy.contributions:,} are one person's: raise it, or lower --contributions"
+            )
     with opened(task, booking, noise=noise) as run:
         assert request.declared is not None
         session = seal_rows(run, request, request.declared)  # ---- private from here ...

@@ -17,8 +17,8 @@ EXPONENTIAL = "exponential"
 KINDS: tuple[str, ...] = get_args(What)
 RANKED = ("median", "quantile", "min", "max")
 """What is a value of the table, measured by its smooth sensitivity."""
-MOST_ROWS = 10**12
-"""Ranks are whole numbers of 64 bits."""
+MOST_ROWS = 2**30
+"""As of sums, see privacy/column.py; ranks are whole numbers of 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +50,7 @@ class Question:
             raise InputError(f"{what} {need}")
         if at is not None and not (isinstance(at, float | int) and 0 < at < 1):
             raise InputError(f"at={shown(at)}: the share of a quantile lies between 0 and 1; see min and max")
-        if rows is not None and (
-            isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= MOST_ROWS
-        ):
+        if rows is not None and (type(rows) is not int or not 1 <= rows <= MOST_ROWS):
             raise InputError(f"rows={shown(rows)}: a number of rows that is public, from 1 to {MOST_ROWS:,}")
         if rows is not None and what not in ("mean", "variance", "median", "quantile"):
             raise InputError(f"{what} does not use the number of rows; leave out rows (--rows)")

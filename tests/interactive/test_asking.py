@@ -363,3 +363,15 @@ def test_a_session_that_dies_before_it_begins_is_counted_with_what_it_drew(books
     assert error.value.budget_spent
     assert entry(books).state == "failed"
     assert 0 < float(entry(books).cost.amount) < 1
+
+
+def test_what_was_asked_before_the_first_charge_is_in_the_journal(books: Path, made: Release) -> None:
+    """A warm session draws nothing when it begins: its first question comes before its journal does."""
+    with pytest.raises(Crash), begun(noisy(), model=made, **booked(books)) as session:
+        first = [session.answer(text) for text in MANY[:3]]
+        raise Crash
+    with begun(noisy(seed=6), model=made, **booked(books)) as session:
+        spent = session.spent
+        again = [session.answer(text) for text in MANY[:3]]
+        assert [each.values.tolist() for each in again] == [each.values.tolist() for each in first]
+        assert session.spent == spent == first[-1].spent

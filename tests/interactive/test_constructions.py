@@ -200,7 +200,7 @@ def test_1_minus_q_down_is_q_up(start: list[float], query: list[float], alpha: f
     one, other = MultiplicativeWeights(6, 5.0, alpha), MultiplicativeWeights(6, 5.0, alpha)
     one.shares = other.shares = np.array(start) / sum(start)
     q = np.array(query)
-    by_hand = one.shares * np.exp(one.step * q)
+    by_hand = one.shares * np.exp(alpha / (2 * 5.0) * q)  # eta = alpha / 2n
     by_hand /= by_hand.sum()
     one.update(q, math.inf)
     np.testing.assert_allclose(one.shares, by_hand, rtol=1e-13)

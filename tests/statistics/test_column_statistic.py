@@ -308,6 +308,8 @@ def test_a_run_that_goes_on_pays_once(tmp_path: Path) -> None:
         ({"rows": 5, "what": "min"}, "does not use"),
         ({"epsilon": 0}, "epsilon=0"),
         ({"what": "max", "epsilon": 1e-8}, "too little"),
+        ({"what": "max", "epsilon": 2e-7}, "too little"),  # for the ranks that memory holds
+        ({"what": "median", "noise": "cauchy", "contributions": 10**8}, "lower --contributions"),
     ],
 )
 def test_refusals_before_anything_is_spent(given: dict[str, Any], words: str | None) -> None:
