@@ -82,14 +82,15 @@ def write_table(path: Path, rows: int = 400) -> None:
 
 def as_before(folder: Path, template: Path, make: Callable[[], None]) -> None:
     """The folder as `make` leaves it: made once, then copied from the template, which has nothing that another
-    fixture put there before.
+    fixture put there before and `make` left alone.
     """
     if template.exists():
         shutil.copytree(template, folder, dirs_exist_ok=True)
-    else:
-        before = {path.name for path in folder.iterdir()}
-        make()
-        shutil.copytree(folder, template, ignore=lambda at, _: before if Path(at) == folder else ())
+        return
+    before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+    make()
+    same = [name for name, at in before.items() if (folder / name).stat().st_mtime_ns == at]
+    shutil.copytree(folder, template, ignore=lambda at, _: same if Path(at) == folder else ())
 
 
 def shown(fmwem: Fmwem) -> dict[str, Any]:
