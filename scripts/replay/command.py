@@ -5,8 +5,8 @@ constructions of Gupta, Roth and Ullman (TCC 2012). NOT PRIVATE: exact n, fixed 
     python scripts/replay figure3 --full -o results/    one figure as in the paper; all take at most an hour
 
 Writes NAME.csv, NAME.png and its panels NAME-1.png, NAME-2.png, ... for every figure and index.html, which
-shows all figures beside the claims and how they fared. Each finished case is kept in NAME.cases.jsonl, so a run
-that was interrupted goes on where it stopped; after a change of the code take a new folder. Data sets are
+shows all figures beside the claims and how they fared. Each finished case is kept in NAME.cases.jsonl, so a
+run that was interrupted goes on where it stopped; after a change of the code take a new folder. Data sets are
 looked for in the folder FMWEM_DATASETS (or --data), the National Long-Term Care Survey also in the file
 FMWEM_NLTCS. Needs the extra `plot`.
 """
