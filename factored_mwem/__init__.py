@@ -15,6 +15,7 @@
     open_ledger, create_ledger     a ledger by its place: a file, or a database that workers share
     sketch, Sketch                 how often any key of an endless universe comes: counts with error bars
     combine                        a figure with its error, from replicate tables of a release
+    statistic, Statistic           one number of a private column: median, mean, count and more
     draft, evaluate, Errors        NOT PRIVATE: a first domain for review; how far off a release is
     private_report                 NOT PRIVATE: a page with its errors, beside the real table
     verify, Verified               NOT PRIVATE: whether the promise holds on the owner's own table
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
     from factored_mwem.policy import Policy
     from factored_mwem.sparse.build import sketch
     from factored_mwem.sparse.released import Sketch
+    from factored_mwem.statistics.column_statistic import Statistic, statistic
     from factored_mwem.tables.draft import draft
     from factored_mwem.verifier.verify import Verified, verify
     from factored_mwem.workload.workload import Workload
@@ -91,8 +93,9 @@ __all__ = [
     "Ambiguous", "Answer", "Attribute", "BudgetExceeded", "Busy", "Cap", "Changed", "Domain", "Errors",
     "FmwemError", "InputError", "LedgerFile", "Lost", "Manifest", "Marginal", "Neighbours", "NotAccepted",
     "NothingLearnt", "Planned", "Policy", "Progress", "Release", "ResourceError", "RolledBack", "Sketch",
-    "Verified", "Workload", "ask", "combine", "create_ledger", "draft", "evaluate", "learn", "open_ledger",
-    "plan", "private_report", "push_down", "release", "report", "show_progress", "sketch", "verify",
+    "Statistic", "Verified", "Workload", "ask", "combine", "create_ledger", "draft", "evaluate", "learn",
+    "open_ledger", "plan", "private_report", "push_down", "release", "report", "show_progress", "sketch",
+    "statistic", "verify",
 ]  # fmt: skip
 _HOME = {
     "Answer": "answers.answer",
@@ -105,6 +108,7 @@ _HOME = {
     "combine": "answers.combining", "create_ledger": "ledger.opening", "open_ledger": "ledger.opening",
     "learn": "pipeline.learn_domain", "release": "pipeline.release", "verify": "verifier.verify",
     "Planned": "pipeline.planning", "plan": "pipeline.planning",
+    "Statistic": "statistics.column_statistic", "statistic": "statistics.column_statistic",
     "Sketch": "sparse.released", "sketch": "sparse.build",
     "private_report": "documents.private_report", "report": "documents.report",
     "push_down": "backends.warehouse", "show_progress": "pipeline.progress",

@@ -349,6 +349,18 @@ SEALING = (
     ),
     (
         "privacy.counts",
+        "PrivateRows.asked",
+        ("_contents",),
+        {"return PrivateQuestions(Counted(self._contents), self.names)"},
+    ),
+    (
+        "interactive.asking",
+        "asking",
+        ("bounded",),
+        {"session = session.encode(whole.modelled, scope.bounded())"},
+    ),
+    (
+        "privacy.counts",
         "PrivateRows.recode",
         ("_contents", "recoded"),
         {
@@ -412,6 +424,7 @@ WHO_SAYS = {
         "mechanisms.plan",
         "pipeline.release",
         "pipeline.learn_domain",
+        "interactive.asking",
         "statistics.rows",
         "graphs.request",  # on the way to PrivateEdges.read, which seals
         "sparse.build",
@@ -454,6 +467,8 @@ WHO_SAYS = {
     "ColumnValues": {"privacy.column"},
     "HypothesisScores": {"privacy.hypotheses"},
     "BlockResults": {"privacy.blocks"},
+    "GraphValues": {"privacy.graph_values"},
+    "PrivateGraph": {"privacy.graph_values", "statistics.graph_statistic"},
     "Projected": {"privacy.projected"},
     "PrivateProjection": {"privacy.projected", "sparse.build"},
 }
@@ -463,9 +478,9 @@ GETATTR = ("workload.workload",)
 """Where a workload's kinds are asked for by their keys."""
 BEGINS = ("pipeline.release", "pipeline.learn_domain", "pipeline.task", "accounting.accountant")
 """Where an accountant and a session begin; a part of an accountant is one that may spend less."""
-ENCODES = ("pipeline.release", "mechanisms.learn", "statistics.rows")
-"""Where a session is given the rows of a table."""
-AUDITED = ("mechanisms.", "model.", "privacy.", "workload.", "pipeline.describe")
+ENCODES = ("pipeline.release", "mechanisms.learn", "statistics.rows", "interactive.asking")
+"""Where a session is given the rows of a table, once."""
+AUDITED = ("mechanisms.", "model.", "privacy.", "workload.", "interactive.", "pipeline.describe")
 
 
 def no_way_round(found: Sources) -> list[str]:
@@ -761,6 +776,25 @@ PLANTED = [
         "class PrivateRows(Sealed):\n    def recode(self, domain, codes):\n"
         "        return self._contents.codes",
     ),
+    (
+        "sealed_at_once",
+        "interactive.asking",
+        "def asking(scope, session):\n    rows = scope.bounded()\n    print(rows)",
+    ),
+    ("no_way_round", "interactive.mechanism", "def f(session, plan):\n    return session.encode(d, t)"),
+    ("one_door", "interactive.mechanism", "def f(s):\n    return s.sealed.reveal().exact(0)"),
+    (
+        "sealed_at_once",
+        "sparse.build",
+        "def make(request, task):\n    source = request.private\n    print(source.profile(['a']))",
+    ),
+    (
+        "sealed_at_once",
+        "privacy.projected",
+        "class PrivateProjection:\n    def of(cls, table, column):\n"
+        "        found = table.profile([column])\n        return cls(found)",
+    ),
+    ("no_way_round", "sparse.released", "def f(p):\n    return Projected(p).exact(())"),
     ("no_way_round", "mechanisms.learn", "def f(table):\n    return profile(table, ['a'])"),
     ("no_way_round", "mechanisms.tree", "def f(session, d):\n    return session.recode(d, {})"),
     ("no_way_round", "mechanisms.rounds", "def f(s):\n    return s.paid_by(s.accountant.whole)"),

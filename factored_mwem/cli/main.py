@@ -17,6 +17,7 @@ import typer
 from factored_mwem.cli import report as of_reports
 from factored_mwem.cli.admin import domain_app, ledger_app, workload_app
 from factored_mwem.cli.answering import answer
+from factored_mwem.cli.asking import ask
 from factored_mwem.cli.carding import card
 from factored_mwem.cli.completing import answer_shells, completion
 from factored_mwem.cli.exits import run, unsaid
@@ -28,6 +29,7 @@ from factored_mwem.cli.planning import plan
 from factored_mwem.cli.settings import CLI_MAX_ROWS, Group, ReleaseSettings
 from factored_mwem.cli.sketching import sketch_app
 from factored_mwem.cli.starting import init
+from factored_mwem.cli.statistics import statistic
 from factored_mwem.errors import Stopped
 
 app = App(
@@ -146,6 +148,7 @@ def check(
         print(console.forecast_text(found, assume_rows, unit))
 
 
+app.command(rich_help_panel=RELEASE, short_help="One statistic of a private column.")(statistic)
 app.command(rich_help_panel=RELEASE, short_help="Turn a private graph into a synthetic one.")(graph)
 app.command(rich_help_panel=BEFORE, short_help="Compare epsilons: expected errors, membership guesses.")(plan)
 
@@ -183,6 +186,7 @@ def sample(
 
 
 app.command(rich_help_panel=AFTER, short_help="Answer queries with error bars.")(answer)
+app.command(rich_help_panel=RELEASE, short_help="Answer questions one by one, within a bound.")(ask)
 
 
 @app.command(rich_help_panel=OWNER, short_help="How far a synthetic table is from the real one.")

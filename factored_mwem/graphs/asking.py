@@ -23,7 +23,7 @@ from factored_mwem.errors import InputError, shown
 from factored_mwem.graphs.frieze_kannan import FriezeKannan
 from factored_mwem.graphs.pair_weights import PairWeights
 from factored_mwem.graphs.request import GraphRequest
-from factored_mwem.graphs.tails import bound
+from factored_mwem.graphs.tails import single_bound
 from factored_mwem.interactive.mechanism import Online, Source, Subject, of_construction
 from factored_mwem.interactive.prices import Prices
 from factored_mwem.ledger.run import Booking
@@ -174,9 +174,11 @@ def asked(
         edges = max(1.0, float(found.noisy[0]))
         try:
             prices = Prices(max(alpha * edges, 2.0), beta, session.composition)
-            most = min(edges + bound(1, found.scale, -math.log(FAILS)), float(request.vertices.pairs))
-            kind: Any = FriezeKannan if hypothesis == "frieze-kannan" else PairWeights
-            believed = kind(len(request.vertices), prices.level, max(most, 1.0))
+            most = min(edges + single_bound(found.scale, -math.log(FAILS)), float(request.vertices.pairs))
+            kind: type[FriezeKannan | PairWeights]
+            kind = FriezeKannan if hypothesis == "frieze-kannan" else PairWeights
+            most = max(most, 1.0)
+            believed = kind(len(request.vertices), prices.level, most, start=min(edges, most))
             yield CutSession(Online(session, prices), sealed, request.vertices, believed)
         finally:
             at.drawn()

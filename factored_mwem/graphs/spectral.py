@@ -6,7 +6,10 @@ cut norm that it bounds (Nikiforov). The private graph lies in the box [0, 1] an
 the noise, in the ball sigma_1(x - d) <= r: so the two meet, and projections onto one and the other in turn
 come near a common point. What is reached is measured at the end, `distance`; then every cut of x is within
 distance * sqrt(|S| |T|) of the noisy graph's, and so is every rank-1 query within distance * |u| |v| (Remark
-6.4), whatever the number of steps was. The start keeps the eigenvalues of d that stand out of the noise.
+6.4), whatever the number of steps was. The start keeps the eigenvalues y of d that stand out of the noise,
+each made (y + sqrt(y^2 - r^2)) / 2, what it is likely to be without it (Gavish, Donoho 2017); and every step
+gives x the sum that d has, which noise hides least, by one number added to all pairs before the box cuts
+them.
 """
 
 from __future__ import annotations
@@ -22,6 +25,8 @@ STEPS = 30
 SLACK = 1.02
 """A distance within this of the radius ends the projections."""
 MOST_VECTORS = 96
+HALVINGS = 30
+"""Of the interval in which the number lies that is added to all pairs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,9 +54,11 @@ def denoise(noisy: np.ndarray, stddev: float) -> Denoised:
     noisy = np.array(noisy, dtype=np.float32)
     np.fill_diagonal(noisy, 0.0)
     radius = noise_radius(n, stddev)
+    total = float(noisy.sum(dtype=np.float64))
     values, vectors = _outside(noisy, radius)
-    kept = np.sign(values) * np.maximum(np.abs(values) - radius / 2, 0)
-    current = _boxed((vectors * kept) @ vectors.T)
+    kept = np.sign(values) * (np.abs(values) + np.sqrt(np.maximum(values**2 - radius**2, 0))) / 2
+    kept[np.abs(values) <= radius] = 0
+    current = _boxed((vectors * kept) @ vectors.T, total)
     best, nearest, steps = current, math.inf, 0
     for steps in range(1, STEPS + 1):
         apart = current - noisy
@@ -62,15 +69,24 @@ def denoise(noisy: np.ndarray, stddev: float) -> Denoised:
         if distance <= radius * SLACK or steps == STEPS:
             break
         excess = np.sign(values) * np.maximum(np.abs(values) - radius, 0)
-        current = _boxed(current - (vectors * excess) @ vectors.T)
-    return Denoised(best, nearest if nearest else radius, radius, steps)
+        current = _boxed(current - (vectors * excess) @ vectors.T, total)
+    return Denoised(best, nearest, radius, steps)
 
 
-def _boxed(matrix: np.ndarray) -> np.ndarray:
-    """The nearest matrix in the box, symmetric again after rounding, its diagonal 0."""
-    matrix = np.clip((matrix + matrix.T) / 2, 0.0, 1.0).astype(np.float32)
-    np.fill_diagonal(matrix, 0.0)
-    return matrix
+def _boxed(matrix: np.ndarray, total: float) -> np.ndarray:
+    """The matrix in the box, with the sum `total` as nearly as the box allows; symmetric again after
+    rounding, its diagonal 0.
+    """
+    matrix = ((matrix + matrix.T) / 2).astype(np.float32)
+    np.fill_diagonal(matrix, -np.inf)  # which the box makes 0
+    low, high = -float(matrix.max()), 1 - float(matrix[np.isfinite(matrix)].min())
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        if np.clip(matrix + np.float32(middle), 0, 1).sum(dtype=np.float64) < total:
+            low = middle
+        else:
+            high = middle
+    return np.clip(matrix + np.float32(high), 0, 1)
 
 
 def _outside(matrix: np.ndarray, radius: float) -> tuple[np.ndarray, np.ndarray]:

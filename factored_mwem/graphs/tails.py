@@ -40,6 +40,13 @@ def bound(pairs: int, scale: NoiseScale, log_failures: float) -> float:
     return 6 * b * log_failures
 
 
+def single_bound(scale: NoiseScale, log_failures: float) -> float:
+    """The alpha that the noise on one number is above with probability exp(-log_failures) at most."""
+    if scale.composition is Composition.ZCDP:
+        return bound(1, scale, log_failures)
+    return scale.value * log_failures + 1  # Pr[Y >= a] <= exp(-a / b) for whole a
+
+
 def queries_bound(universe: int, scale: NoiseScale, queries: float, beta: float) -> float:
     """Lemma 6.1: with probability 1 - beta no one of so many linear queries with coefficients in [0, 1] over
     `universe` pairs is off by more: b sqrt(6 |X| log(2 k / beta)) where 6 log(2 k / beta) <= |X|; beyond,

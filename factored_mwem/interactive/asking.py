@@ -1,4 +1,6 @@
-"""Asking: a session of questions about a private table, answered by a model where it will do, else measured."""
+"""Asking: a session of questions about a private table, answered by a model where it will do, else
+measured.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from factored_mwem.accounting.accountant import additive, price
 from factored_mwem.accounting.unit import Neighbours
 from factored_mwem.answers.query import Query
 from factored_mwem.domain.domain import Domain
@@ -25,6 +28,7 @@ from factored_mwem.interactive.question import NOBODY, Question
 from factored_mwem.ledger.run import Booking
 from factored_mwem.mechanisms.limits import Machine
 from factored_mwem.mechanisms.plan import Scope
+from factored_mwem.mechanisms.total import first_total
 from factored_mwem.pipeline.result import Release
 from factored_mwem.pipeline.task import Opened, Task, opened
 from factored_mwem.policy import Choices, Policy
@@ -40,8 +44,11 @@ from factored_mwem.workload.workload import Workload
 ALPHA, BETA = 0.01, 0.001
 COUNT_SHARE = Fraction(1, 50)
 """Of the budget: counting the records, where there is no model that knows about how many there are."""
+COUNT_NOISE = 10.0
+"""Scale, in records, beyond which no less noise is wanted there."""
 MAX_KEPT = 512
 """Cells of one measurement that are kept as answers to questions of their own."""
+NOTHING_TO_SAVE = "a session that began without --model has no release to save; leave out --save"
 UNLEARNT = "the model could not take it in: its cliques would exceed the cell cap"
 
 
@@ -137,11 +144,31 @@ class Asking:
             return self._response(question, Told(np.zeros(len(question.wanted)), 0.0, "public"))
         subject = self._subject(question)
         if subject.key not in self._online.known:
-            self._opened.run.note({"ask": question.text})
+            run = self._opened.run
+            if run.complete and run.noted is None:
+                raise InputError(
+                    "this session was closed: it repeats its answers and gives no others; begin another with "
+                    "another --run-id"
+                )
+            run.note({"ask": question.text})
         told = self._online.answer(subject)
         values = np.zeros(len(question.wanted))
         values[np.array(question.wanted) != NOBODY] = told.values
         return self._response(question, replace(told, values=values))
+
+    def check(self, query: Query | str) -> None:
+        """InputError, from public facts and with nothing spent, where `answer` would raise it."""
+        Question.of(query, self.domain)
+
+    @property
+    def promise(self) -> str:
+        """What the session promises, to whom, in a line."""
+        session = self._opened.session
+        budget, unit = session.accountant.budget, session.unit
+        rows = "one row" if unit.contributions == 1 else f"up to {unit.contributions:,} rows of one person"
+        change = "added or removed" if unit.neighbours is Neighbours.ADD_REMOVE else "exchanged for another's"
+        kind = f"({budget.epsilon:g}, {budget.delta:g})" if budget.delta else f"{budget.epsilon:g}"
+        return f"{kind}-differential privacy for the whole session, of tables that differ in {rows} {change}"
 
     def _subject(self, question: Question) -> Subject:
         """The question as the mechanism takes it; groups that must be empty are left out."""
@@ -155,10 +182,11 @@ class Asking:
 
         def learn(measured: Measurement) -> tuple[np.ndarray, bool]:
             values = measured.noisy if alone else measured.noisy[list(cells)]
-            return np.clip(values.astype(np.float64), 0.0, total), self._learn(question, part, measured)
+            return np.maximum(values.astype(np.float64), 0.0), self._learn(question, part, measured)
 
+        key = _key(question, cells)
         return Subject(
-            _key(question, cells),
+            key,
             self._kind(question, believed),
             believed,
             self._sealed,
@@ -168,8 +196,8 @@ class Asking:
         )
 
     def _kind(self, question: Question, believed: np.ndarray) -> Hashable:
-        """Queries alike, for the rule: whether a clique holds the cut, and how large an error could be, as the
-        spread that sampling alone would give the greatest count.
+        """Queries alike, for the rule: whether a clique holds the cut, and how large an error could be: as
+        the greatest count, or what is left of the records.
         """
         total = self.model.total
         share = float(np.minimum(believed, total - believed).max()) / self.alpha
@@ -182,7 +210,7 @@ class Asking:
             return self.model.learn_one(cut, part.wanted, float(noisy[0]), measured.stddev)
         if cut.cells <= MAX_KEPT:
             for cell, value in enumerate(noisy.tolist()):
-                kept = Told(np.clip([float(value)], 0, self.model.total), self.alpha, "measured")
+                kept = Told(np.array([max(float(value), 0.0)]), self.alpha, "measured")
                 self._online.known.setdefault(_key(question, (cell,)), kept)
         return self.model.learn(cut, noisy, measured.stddev)
 
@@ -192,7 +220,7 @@ class Asking:
         return Response(*about, told.values, told.bound, told.source, self.spent, self.left, notes)
 
     def replay(self) -> None:
-        """Ask again what an earlier attempt of the same run was asked: nothing that it drew is drawn again."""
+        """Ask again what an earlier attempt of the same run was asked: what it drew is not drawn again."""
         run = self._opened.run
         while (noted := run.noted) is not None:
             with contextlib.suppress(BudgetExceeded):  # as it ended then
@@ -203,7 +231,7 @@ class Asking:
         session that began without a release's model.
         """
         if self.release is None:
-            raise InputError("a session that began without --model has no release to save; leave out --save")
+            raise InputError(NOTHING_TO_SAVE)
         manifest = self.release.manifest
         note = (
             f"the model was updated by {self.counts['measured']} answers measured in a session of "
@@ -216,14 +244,13 @@ class Asking:
 
 def _key(question: Question, cells: Sequence[int]) -> Hashable:
     """The same for all questions that count the same records, group by group."""
-    found = []
+    cut, found = question.cut, []
     for cell in cells:
         box = []
-        for a, classes, size in reversed(
-            list(zip(question.cut.positions, question.cut.classes, question.cut.sizes, strict=True))
-        ):
-            box.append((a, (classes == cell % size).tobytes()))
-            cell //= size
+        rest = cell
+        for a, classes, size in reversed(list(zip(*cut, cut.sizes, strict=True))):
+            box.append((a, (classes == rest % size).tobytes()))
+            rest //= size
         found.append(tuple(box))
     return tuple(found)
 
@@ -284,18 +311,31 @@ def asking(
     domain: Any = None,
     alpha: float = ALPHA,
     beta: float = BETA,
+    columns: Sequence[str] | None = None,
     booking: Booking,
+    saves: bool = False,
     noise: Noise | None = None,
     **choices: Unpack[Choices],
 ) -> Iterator[Asking]:
-    """As `ask`; `noise`: OpenDP's by default, tests give a fake."""
+    """As `ask`; `columns`: those of the `domain` to ask about; `saves`: the model will be saved; `noise`:
+    OpenDP's by default, tests give a fake.
+    """
     if not (isinstance(alpha, float | int) and 0 < alpha < 1):
         raise InputError(f"alpha={alpha!r}: must be a share of the records between 0 and 1, such as 0.01")
     made = Release.load(model) if isinstance(model, str | Path) else model
     if (made is None) == (domain is None):
         raise InputError("a session begins with --model, or else with --domain, and not with both")
+    if made is not None and columns is not None:
+        raise InputError("--columns is for a session without --model: a model says which columns it knows")
+    if made is None and saves:
+        raise InputError(NOTHING_TO_SAVE)
     request = Request.of(
-        table, Workload.marginals(1), policy, domain=made.domain if made is not None else domain, **choices
+        table,
+        Workload.marginals(1),
+        policy,
+        domain=made.domain if made is not None else domain,
+        columns=columns,
+        **choices,
     )
     scope = _scope(request)
     assert scope.domain is not None
@@ -307,17 +347,19 @@ def asking(
         "model": _digest(made) if made is not None else None,
     }
     task = Task("ask", request.policy, settings, request.fingerprint)
-    if made is not None:
-        Prices(alpha * made.model.total, beta, task.budget.composition)  # refused before a row is read
+    # what can be refused is refused before a row is read
+    Prices(alpha * made.model.total if made is not None else math.inf, beta, task.budget.composition)
     with opened(task, booking, noise=noise) as at:
-        session = replace(at.session, spill=scope.spill).encode(whole.modelled, scope.bounded())
+        session = replace(at.session, spill=scope.spill)
+        session = session.encode(whole.modelled, scope.bounded())
         begun = _begun(replace(at, session=session), whole, made, alpha, beta)
         begun.replay()
         try:
             yield begun
         except BaseException:
             if booking.run_id is None:  # else it can go on, and what is left of its budget is kept for that
-                at.drawn()
+                with contextlib.suppress(AssertionError):  # stopped between a charge and its draw
+                    at.drawn()
             raise
         at.drawn()
         at.run.finish()
@@ -328,12 +370,13 @@ def _scope(request: Request) -> Scope:
     if request.policy.certificate is not None:
         raise InputError("a certificate is of released rows; leave it out of a session of questions")
     assert request.declared is not None
-    names = [name for name in request.declared.names if name != request.policy.privacy_id]
+    names = request.columns if request.columns is not None else request.declared.names
+    names = [name for name in names if name != request.policy.privacy_id]
     scope = Scope.of(replace(request, columns=names), Machine.of(request.policy))
     assert scope.domain is not None
     domain, _ = fit_columns(scope.domain, scope.visible, scope.columns)
     scope.visible.check_domain(domain.modelled)
-    return scope
+    return replace(scope, domain=domain)
 
 
 def _begun(at: Opened, domain: Domain, made: Release | None, alpha: float, beta: float) -> Asking:
@@ -342,12 +385,17 @@ def _begun(at: Opened, domain: Domain, made: Release | None, alpha: float, beta:
     sealed = session.rows.asked()
     composition = session.composition
     if made is not None:
-        total = made.model.total
+        total = float(made.model.total)
         prices = Prices(alpha * total, beta, composition)
         model = Factored(made.model, prices.alpha, max_cells=max(MAX_CELLS, made.model.cells))
     else:
-        cost = session.accountant.budget.amount * COUNT_SHARE
-        total = max(1.0, float(session.measure(session.rows, (), cost=cost).noisy[0]))
+        enough = price(additive(composition), scale=COUNT_NOISE, sensitivity=session.unit.contributions)
+        cost = min(session.accountant.budget.amount * COUNT_SHARE, enough)
+        total = (
+            first_total(session).records
+            if session.unit.total_is_public
+            else max(1.0, float(session.measure(session.rows, (), cost=cost).noisy[0]))
+        )
         prices = Prices(alpha * total, beta, composition)
         model = Factored.uniform(domain.modelled.shape, total, prices.alpha)
     return Asking(domain, model, made, at, Online(session, prices), sealed)

@@ -110,7 +110,7 @@ class Factored:
         return self._multiply(cut, np.divide(wanted, now, out=np.ones_like(now), where=now > 0))
 
     def learn_one(self, cut: Cut, cell: int, noisy: float, stddev: float) -> bool:
-        """Take in the noisy count of one cell of a cut; what is not in it keeps its shape. Whether it could."""
+        """Take in the noisy count of one cell of a cut; the rest keeps its shape. Whether it could."""
         if not cut.positions:
             return True
         if not self._hold(cut):

@@ -29,9 +29,9 @@ Q = TypeVar("Q")
 @dataclass(frozen=True, slots=True, eq=False)
 class Subject:
     """A query as the mechanism takes it. `key`: the same for the same query; `kind`: of queries alike, for
-    the rule; `believed: float64[group]`, the hypothesis' answers in records; `measures`: what `Session.measure`
-    reads of `sealed`; `tests`, what `Session.exceeds` compares with `answer`; `learn`: tells the hypothesis,
-    and gives the answers of the groups, and whether it could be told.
+    the rule; `believed: float64[group]`, the hypothesis' answers in records; `measures`: what
+    `Session.measure` reads of `sealed`; `tests`: what `Session.exceeds` compares with `answer`; `learn`:
+    tells the hypothesis, and gives the answers of the groups, and whether it could be told.
     """
 
     key: Hashable

@@ -4,8 +4,9 @@ beta.
 Both follow from public facts. A measured count with discrete Laplace noise of scale b is off by more than A
 with probability 2 e^{-(floor(A) + 1) / b} / (1 + e^{-1/b}); with discrete Gaussian noise, at most as often as
 a normal one by floor(A) (Canonne, Kamath, Steinke 2020). A model's answer that a sparse vector test lets pass
-is off by at most the threshold and the difference of the two noises; `test_tail` is that difference's tail,
-whoever chose the queries: each slot of a test has noise of its own, and the threshold's is drawn before.
+is off by at most the threshold and the difference of the two noises; `passing_tail` is that difference's
+tail, whoever chose the queries: each slot of a test has noise of its own, and the threshold's is drawn
+before.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def measuring_tail(scale: float, off: float, composition: Composition) -> float:
     return 2 * math.exp(-(math.floor(off) + 1) / scale) / (1 + math.exp(-1 / scale))
 
 
-def test_tail(scale: float, off: float) -> float:
+def passing_tail(scale: float, off: float) -> float:
     """An upper bound on the probability that a test with noise of `scale` (records) on its threshold lets
     pass what is beyond the threshold by more than `off` records: P[rho - nu > off] of rho ~ Laplace(scale)
     and nu ~ Laplace(5/4 scale).
@@ -54,7 +55,7 @@ def _measuring_scale(alpha: float, beta: float, composition: Composition) -> flo
 
 @functools.cache
 def _testing_scale(off: float, beta: float) -> float:
-    return largest(lambda b: test_tail(b, off) <= beta, off)
+    return largest(lambda b: passing_tail(b, off) <= beta, off)
 
 
 def largest(fits: Callable[[float], bool], high: float) -> float:

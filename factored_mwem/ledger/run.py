@@ -95,6 +95,7 @@ class Run:
         self._pinned: dict[str, Any] = {}
         self._stuck: Lost | None = None
         self._began: list[str] = []
+        self._early: list[dict[str, Any]] = []
         self._drawing = self._finished = False
 
     @classmethod
@@ -218,6 +219,8 @@ class Run:
             self.charged = self._entered(self._file, asked)
             raise
         self.charged = True
+        for about in self._early:
+            self.note(about)
         log.info("entered as release %d of dataset %r in the ledger", self._number, asked.dataset)
 
     def _entered(self, file: Ledger, asked: Reservation) -> bool:
@@ -241,12 +244,20 @@ class Run:
         going on, it must be what an earlier attempt was asked.
         """
         if self._journaled is not None:
-            self._journaled.note(about)
+            if self._number is None:  # the journal begins with the first charge
+                self._early.append(about)
+            else:
+                self._journaled.note(about)
 
     @property
     def noted(self) -> dict[str, Any] | None:
         """What an earlier attempt was asked next; None once all of that was asked again."""
         return self._journaled.noted if self._journaled is not None else None
+
+    @property
+    def complete(self) -> bool:
+        """Whether an earlier attempt has drawn all that there was to draw: nothing more may be."""
+        return self._entry is not None and self._entry.spent is not None
 
     def drawn(self, accountant: Accountant) -> None:
         """All noise is drawn: what was spent takes the place of what was reserved."""

@@ -51,7 +51,12 @@ discrete laplace, in rho: s / (2 * b^2) of rho, s the squared L2 sensitivity;
 exponential mechanism (gumbel): (2 * s / b)^2 / 8 of rho, s the most that a score changes;
 permute-and-flip: 2 * s / b of epsilon, s the most that a score changes;
 sparse vector: 13 * s / (5 * b) of epsilon, s the most that a score changes, b that of its threshold;
-sparse vector, in rho: (13 * s / (5 * b))^2 / 2 of rho, s the most that a score changes.
+sparse vector, in rho: (13 * s / (5 * b))^2 / 2 of rho, s the most that a score changes;
+discrete cauchy, smooth sensitivity: 2 * asinh(sqrt(h / 2)) * (1 + u / sinh(u)) of epsilon, h the larger of
+1 / (2 * b^2) and 2 * sinh(t / 2)^2 + e^-t / (2 * b^2), u = 2 * pi * b, t = s / 2^60 + 2^-26;
+discrete laplace, smooth sensitivity: 1 / b + max(t, ln(2 / (1 + 1 / e) / delta) * (e^t - 1) - t / sinh(1)) of
+epsilon, t as above, and `delta` besides; of both, b times a private bound is the scale of the noise, and
+both are rounded up by a part in 10^12.
 Costs add. Under pure composition their sum is epsilon; under zCDP the sum of rho is converted at the delta
 that the entries leave of the promised one."""
 

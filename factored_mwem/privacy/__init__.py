@@ -110,11 +110,34 @@ after another, for one charge, until it says yes (`Session.begin`, `Session.exce
 noise on the threshold stays inside `Begun`, where nobody can read it, and is in no journal; what a test said
 is. A test whose process died is over, and the next is paid for.
 
+Single numbers. `measure_smooth` draws noise whose scale is a public multiplier times a smooth bound of how
+far neighbours move the number; the bound is private, and only the noisy number leaves.
+accounting/admissible.py proves which multiplier and beta are private; order.py, blocks.py and local.py that
+their bounds are smooth, and at least the true movement, for all rows of one person (of a graph: one edge).
+The discrete Cauchy, which OpenDP does not have, is drawn in noise.py with whole numbers alone. What
+somebody's function says to blocks of rows is brought to within public bounds; that it looks at its block
+alone, and tells nobody, is assumed. Hypotheses are asked about cells of the domain, never about rows.
+
+Questions one by one (`asked.py`). Each is a cut of the records by public classes of codes, whose cells are a
+marginal, and is tested or measured as a whole. Which of the two, against which model and threshold, and at
+what price, follows from public facts, from noisy answers and from what tests said: all of it was paid for. A
+group of a cut is one cell, so the greatest distance of groups to a model's answers moves by at most k, and
+all of them are one test. What is asked from outside may follow from every earlier answer; the sum of charges
+is a filter, as above. The journal has each question before its draws, so a session that died goes on with
+what it said; a test that died with it is paid for anew.
+
+Sketching. A record's key, the text of one cell, has a column of T signs, by a hash that is drawn without a
+look at the table and is public (`projected.py`; `workload/projection.py`). The record adds its column to T
+whole numbers, or nothing where it has no key or one that a public list lacks. So it moves each of them by 1
+at most, whatever its bytes and the hash are: nothing is assumed of the hash, nor that different keys have
+different columns. An exchange moves each by 2 at most, and there are keys with opposite columns, so that is
+what is charged. Keys with the same number are added up: no record's part depends on another's.
+
 Reading. Private numbers lie in `Sealed` objects, the rows as codes among them. `Session._unseal` is the one
 way in; it charges the accountant first (`_unseal_again`, for `Session.exceeds` alone, finds the charge that
 was made when the test began). `Session.select` and `Session.measure`, the parts of `discover` (`read_votes`,
-`Reader.popular`, `Reader.histogram`), and `measure_residuals` are its only callers. Their answers carry noise
-from `noise.py`, the only module that draws.
+`Reader.popular`, `Reader.histogram`), `measure_residuals`, `measure_smooth` and `measure_by_laplace` are its
+only callers. Their answers carry noise from `noise.py`, the only module that draws.
 
 Post-processing. Everything else, the update, the plan, sampling, the manifest, sees only noisy answers and
 public facts: the names and types of columns, the domain, the workload, the policy. It costs nothing.

@@ -21,7 +21,7 @@ from factored_mwem.privacy.counts import Sealed
 from factored_mwem.privacy.session import Measurement, NoiseScale, Session
 from factored_mwem.tables.profile import ColumnProfile
 from factored_mwem.tables.source import Private
-from factored_mwem.workload.projection import Projection, Universe
+from factored_mwem.workload.projection import Stack, Universe
 
 
 class Projected(Private):
@@ -29,7 +29,7 @@ class Projected(Private):
 
     __slots__ = ("_profile", "_projection", "_universe")
 
-    def __init__(self, profile: ColumnProfile, universe: Universe, projection: Projection) -> None:
+    def __init__(self, profile: ColumnProfile, universe: Universe, projection: Stack) -> None:
         self._profile, self._universe, self._projection = profile, universe, projection
 
     def exact(self, what: tuple[()]) -> np.ndarray:
@@ -53,7 +53,7 @@ class PrivateProjection(Sealed):
         self.column, self.size = column, size
 
     @classmethod
-    def of(cls, table: Source, column: str, universe: Universe, projection: Projection) -> PrivateProjection:
+    def of(cls, table: Source, column: str, universe: Universe, projection: Stack) -> PrivateProjection:
         """The keys of a table's column, read and sealed at once. One pass."""
         return cls(Projected(table.profile([column])[column], universe, projection), column, projection.size)
 

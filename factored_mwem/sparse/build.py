@@ -31,7 +31,7 @@ from factored_mwem.workload.projection import (
     QUADRATIC,
     Hashed,
     Listed,
-    Projection,
+    Stack,
 )
 
 log = logging.getLogger("factored_mwem")
@@ -39,6 +39,8 @@ ROWS, PURE_ROWS = 2**17, 2**11
 """T where none is given. With Gaussian noise an answer's noise does not depend on T, so more rows only take
 memory; under pure privacy it grows with sqrt(T).
 """
+BLOCKS, BLOCK_ROWS = 32, 64
+"""Blocks of polynomials of their own, where each would have as many rows as this, and a quadratic form."""
 HASH_KEY_BYTES = 16
 Kind = Literal["gaussian", "laplace"]
 
@@ -56,6 +58,12 @@ class SketchRequest:
     independence: int
     noise: Kind
     listed: Listed | None
+
+    @property
+    def blocks(self) -> int:
+        """In how many blocks the rows are hashed, each by a polynomial of its own."""
+        fits = self.independence <= QUADRATIC and self.size % BLOCKS == 0 and self.size >= BLOCKS * BLOCK_ROWS
+        return BLOCKS if fits else 1
 
     @classmethod
     def of(
@@ -84,7 +92,7 @@ class SketchRequest:
                 raise InputError(f"{name}={shown(value)}: must be a whole number from {least} to {most:,}")
         if independence > QUADRATIC and size * independence > MAX_WORK:
             raise InputError(
-                f"size={size:,}, independence={independence}: over {MAX_WORK:,} steps for each key; lower one "
+                f"size={size:,}, independence={independence}: over {MAX_WORK:,} steps a key; lower one "
                 f"of them; up to {QUADRATIC} coefficients take no such work"
             )
         if noise not in ("gaussian", "laplace"):
@@ -107,6 +115,7 @@ class SketchRequest:
         settings = {
             "column": self.column,
             "size": self.size,
+            "blocks": self.blocks,
             "independence": self.independence,
             "noise": self.noise,
             "universe": universe,
@@ -182,10 +191,13 @@ def make(request: SketchRequest, task: Opened) -> Sketch:
     The hash is drawn anew, whatever the table holds, and public; a run that goes on has that of its
     beginning.
     """
-    policy, entropy = request.policy, secrets.token_bytes(HASH_KEY_BYTES + 16 * request.independence)
+    policy, coefficients = request.policy, request.blocks * request.independence
+    entropy = secrets.token_bytes(HASH_KEY_BYTES + 16 * coefficients)
     pinned = bytes.fromhex(task.run.pin({"hash": entropy.hex()})["hash"])
     universe: Hashed | Listed = request.listed or Hashed(pinned[:HASH_KEY_BYTES])
-    projection = Projection.of(request.size, request.independence, universe.bits, pinned[HASH_KEY_BYTES:])
+    projection = Stack.of(
+        request.size, request.blocks, request.independence, universe.bits, pinned[HASH_KEY_BYTES:]
+    )
     source = request.private
     if policy.privacy_id is not None:
         source = source.bounded(policy.privacy_id, policy.contributions)

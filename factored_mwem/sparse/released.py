@@ -15,7 +15,7 @@ from factored_mwem.files import IfExists
 from factored_mwem.pipeline.statement import Statement
 from factored_mwem.privacy.session import NoiseScale
 from factored_mwem.tables.targets import Target, target_of
-from factored_mwem.workload.projection import Hashed, Listed, Projection, Reader
+from factored_mwem.workload.projection import Hashed, Listed, Stack, StackReader
 
 Keys = Mapping[str, float] | Iterable[str]
 """A query: keys with weights from 0 to 1, or keys that count 1 each."""
@@ -72,11 +72,11 @@ class Sketch:
 
     column: str
     universe: Hashed | Listed
-    projection: Projection
+    projection: Stack
     noisy: np.ndarray = field(repr=False)
     scale: NoiseScale
     statement: Statement = field(repr=False)
-    _reader: Reader | None = field(default=None, init=False, repr=False)
+    _reader: StackReader | None = field(default=None, init=False, repr=False)
 
     @property
     def squares(self) -> float:

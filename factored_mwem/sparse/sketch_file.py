@@ -25,7 +25,7 @@ from factored_mwem.pipeline.statement import Statement
 from factored_mwem.privacy.session import NoiseScale
 from factored_mwem.sparse.released import LEAST, Sketch
 from factored_mwem.tables.targets import Target
-from factored_mwem.workload.projection import MAX_ROWS, Hashed, Listed, Projection
+from factored_mwem.workload.projection import MAX_BLOCKS, MAX_ROWS, Hashed, Listed, Projection, Stack
 
 log = logging.getLogger("factored_mwem")
 VERSION = 1
@@ -56,12 +56,13 @@ def content_of(made: Sketch) -> bytes:
         "hash_key": made.universe.key.hex() if isinstance(made.universe, Hashed) else None,
         "keys": None if hashed else list(made.universe.keys),  # type: ignore[union-attr]
         "size": made.projection.size,
+        "blocks": len(made.projection.parts),
         "scale": made.scale.value,
         "composition": made.scale.composition,
         "statement": made.statement.model_dump(mode="json"),
     }
-    arrays = {"noisy": made.noisy, "coefficients": made.projection.coefficients.ravel()}
-    return packed(header, arrays)
+    words = np.concatenate([part.coefficients.ravel() for part in made.projection.parts])
+    return packed(header, {"noisy": made.noisy, "coefficients": words})
 
 
 def load(path: Path) -> Sketch:
@@ -88,10 +89,14 @@ def _put_together(header: dict[str, Any], read: Read) -> Sketch:
     size, column = header["size"], header["column"]
     if type(size) is not int or not 1 <= size <= MAX_ROWS or len(noisy) != size:
         raise ValueError("a sketch of another size")
-    if not isinstance(column, str) or not column or len(words) % 2:
-        raise ValueError("a sketch is damaged")
+    blocks = header["blocks"]
+    if not isinstance(column, str) or not column:
+        raise ValueError("a sketch of no column")
+    if type(blocks) is not int or not 1 <= blocks <= MAX_BLOCKS or size % blocks or len(words) % (2 * blocks):
+        raise ValueError("blocks that do not fit")
     universe = _universe(header)
-    projection = Projection(words.reshape(-1, 2), size, universe.bits)
+    parts = np.split(words.reshape(-1, 2), blocks)
+    projection = Stack([Projection(part, size // blocks, universe.bits) for part in parts])
     scale = NoiseScale(float(header["scale"]), Composition(header["composition"]))
     if not MIN_SCALE <= scale.value <= MAX_SCALE:
         raise ValueError("noise of no scale")

@@ -10,14 +10,14 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 from factored_mwem.accounting.conversion import float_down
-from factored_mwem.accounting.unit import Neighbours
+from factored_mwem.errors import InputError
 from factored_mwem.ledger.run import Booking
 from factored_mwem.pipeline.statement import Statement, statement_of
 from factored_mwem.pipeline.task import Task, opened
-from factored_mwem.policy import Policy
+from factored_mwem.policy import Choices, Policy
 from factored_mwem.privacy.column import PrivateColumn
 from factored_mwem.privacy.noise import Noise
 from factored_mwem.privacy.session import Session
@@ -40,6 +40,12 @@ class Statistic:
     `error`: half of an interval that holds the true value (of the values on the grid) with probability
     `SURE` at least, as far as noise goes; None where the noise depends on the table, which says nothing
     about itself.
+
+    >>> import pyarrow as pa
+    >>> from factored_mwem import statistic
+    >>> found = statistic(pa.table({"age": [31, 45, 62] * 500}), "age", "mean", lower=0, upper=120, epsilon=0.5)
+    >>> abs(found.value - 46) <= 10 * found.error, found.statement.promise.epsilon
+    (True, 0.5)
     """
 
     value: float
@@ -76,24 +82,19 @@ def statistic(
     noise: Literal["cauchy", "laplace"] | None = None,
     rows: int | None = None,
     complete: bool = False,
-    epsilon: float = 1.0,
-    delta: float = 0.0,
-    neighbours: Neighbours | Literal["add-remove", "replace"] = "add-remove",
-    contributions: int = 1,
-    privacy_id: str | None = None,
     ledger: str | Path | None = None,
     dataset: str | None = None,
     run_id: str | None = None,
+    **choices: Unpack[Choices],
 ) -> Statistic:
-    """One statistic of a column of numbers; values are brought to within `lower` and `upper`, which are
-    public.
+    """One statistic of a column of numbers.
 
-    `what`: count (of rows with a value), mean, variance, median, quantile (the share `at`), min or max.
-    `grid`: the step between values that are told apart. `noise` of the last four: cauchy, for pure epsilon,
-    or laplace, which needs a delta. `rows`: the number of rows with a value, where that is public; else a
-    quarter of epsilon measures it, for all but count, min and max. `complete`: every row counts as having a
-    value. Whom it protects and where it is entered: as of `release`. Raises InputError or BudgetExceeded
-    before anything is spent.
+    Values are brought to within `lower` and `upper`, which are public. `what`: count (of rows with a
+    value), mean, variance, median, quantile (the share `at`), min or max. `grid`: the step between values
+    that are told apart. `noise` of the last four: cauchy, for pure epsilon, or laplace, which needs a
+    delta. `rows`: the number of rows with a value, where that is public; else a quarter of epsilon measures
+    it, for all but count, min and max. `complete`: every row counts as having a value. Whom it protects and
+    where it is entered: as of `release`. Raises InputError or BudgetExceeded before anything is spent.
 
     >>> import pyarrow as pa
     >>> from factored_mwem.statistics import statistic
@@ -102,15 +103,12 @@ def statistic(
     >>> 0 <= found.value <= 120, found.error
     (True, None)
     """
-    policy = Policy.of(
-        epsilon=epsilon,
-        delta=delta,
-        neighbours=neighbours,
-        contributions=contributions,
-        privacy_id=privacy_id,
-    )
+    chosen: Choices = {"delta": 0.0, **choices}
+    policy = Policy.of(**chosen)
     cells = Grid.of(lower, upper, grid)
-    question = Question.of(column, what, cells, delta, at=at, noise=noise, rows=rows, complete=complete)
+    question = Question.of(
+        column, what, cells, policy.delta, at=at, noise=noise, rows=rows, complete=complete
+    )
     return ask(table, question, policy, Booking(ledger, dataset, run_id))
 
 
@@ -118,6 +116,8 @@ def ask(
     table: Any, question: Question, policy: Policy, booking: Booking, *, noise: Noise | None = None
 ) -> Statistic:
     """The statistic that a question is about. `noise`: as of `opened`."""
+    if policy.certificate is not None:
+        raise InputError("a certificate is of released rows; leave it out where a statistic is asked for")
     field = question.grid.field(question.column, required=question.complete)
     domain = {"fields": [field]}
     request = Request.of(table, Workload.marginals(1), policy, domain=domain, columns=[question.column])

@@ -52,10 +52,10 @@ class Grid:
         """The upper bound in units of noise."""
         return (self.cells - 1) * GRAINS
 
-    def at(self, units: float) -> float:
-        """The value at so many units of noise above the lower bound, kept within the bounds."""
-        share = min(max(units, 0), self.top) / self.top
-        return self.lower + share * (self.upper - self.lower)
+    def at(self, units: int) -> float:
+        """The value of the grid that is nearest to so many units of noise above the lower bound."""
+        cell = (2 * min(max(units, 0), self.top) + GRAINS) // (2 * GRAINS)
+        return min(self.lower + cell * self.step, self.upper)
 
     def field(self, name: str, *, required: bool) -> dict[str, Any]:
         """The column as a domain describes it: a bin around each value."""

@@ -8,6 +8,7 @@ bit of a random polynomial over GF(2^s) at the number of its row and key. Source
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -20,6 +21,7 @@ from factored_mwem.kernels.linear import walsh
 MAX_ROWS = 2**24
 """Of a projection: 128 MB of numbers."""
 MAX_COEFFICIENTS = 1024
+MAX_BLOCKS = 1024
 QUADRATIC = 7
 """Polynomials of up to this many coefficients have exponents of at most two bits: their last bit is a
 quadratic form of the point's bits, and a Walsh transform takes the place of a sum over keys and rows.
@@ -192,3 +194,58 @@ class Reader:
         out = np.empty(len(keys))
         galois.weighted_sums(self.projection.coefficients, keys, *self.projection._field, self._values, out)
         return out
+
+
+class Stack:
+    """T = `size` rows as equal blocks, each with a polynomial of its own: any r entries are as independent as
+    within a block, so means and variances of answers are those of a single polynomial.
+
+    What blocks are for: under a quadratic form two keys share all rows of a block, or nothing of it. In a
+    single block a rare key that falls together with a common one is answered by that one's whole count; of B
+    blocks one does, for a B-th of it.
+    """
+
+    def __init__(self, parts: Sequence[Projection]) -> None:
+        """ValueError where the parts are not alike, or are too much work together."""
+        self.parts = tuple(parts)
+        self.size = sum(part.size for part in self.parts)
+        alike = {(part.size, part.independence, part.key_bits) for part in self.parts}
+        work = 0 if self.parts and self.independence <= QUADRATIC else self.size * self.independence
+        if len(alike) != 1 or self.size > MAX_ROWS or work > MAX_WORK:
+            raise ValueError("not a stack of projections")
+
+    @classmethod
+    def of(cls, size: int, blocks: int, independence: int, key_bits: int, entropy: bytes) -> Stack:
+        """The stack that uniform random bytes stand for, 16 of them for each coefficient of each block."""
+        each = 16 * independence
+        parts = (entropy[at : at + each] for at in range(0, blocks * each, each))
+        return cls([Projection.of(size // blocks, independence, key_bits, part) for part in parts])
+
+    @property
+    def independence(self) -> int:
+        """r: any r entries are independent, over the choice of all polynomials."""
+        return self.parts[0].independence
+
+    def signs(self, keys: np.ndarray) -> np.ndarray:
+        """int8[key, row]: see `Projection`, block after block."""
+        return np.concatenate([part.signs(keys) for part in self.parts], axis=1)
+
+    def project(self, keys: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        """int64[row]: see `Projection`, block after block."""
+        return np.concatenate([part.project(keys, counts) for part in self.parts])
+
+    def reader(self, values: np.ndarray) -> StackReader:
+        """What answers keys by `values: int64[row]`."""
+        blocks = np.split(values, len(self.parts))
+        return StackReader([part.reader(block) for part, block in zip(self.parts, blocks, strict=True)])
+
+
+class StackReader:
+    """Sums over the blocks of a stack."""
+
+    def __init__(self, readers: Sequence[Reader]) -> None:
+        self.readers = readers
+
+    def sums(self, keys: np.ndarray) -> np.ndarray:
+        """float64[key]: see `Reader`."""
+        return np.sum([reader.sums(keys) for reader in self.readers], axis=0)

@@ -28,9 +28,11 @@ from audit import report
 from audit.check import FAILURE, Check, Finding, run
 from audit.discovery import discovery_checks
 from audit.exact import exact_checks
+from audit.graphs import graph_checks
 from audit.plants import PLANTS
 from audit.releases import release_checks
 from audit.resume import resume_checks
+from audit.sketches import sketch_checks
 from audit.stages import stage_checks
 
 FULL = {"stage": 37_000, "release": 2_000}
@@ -60,7 +62,14 @@ def checks() -> dict[str, Check]:
     """All checks by runs, by name."""
     return {
         check.name: check
-        for check in (*stage_checks(), *discovery_checks(), *release_checks(), *resume_checks())
+        for check in (
+            *stage_checks(),
+            *graph_checks(),
+            *sketch_checks(),
+            *discovery_checks(),
+            *release_checks(),
+            *resume_checks(),
+        )
     }
 
 

@@ -20,6 +20,7 @@ from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.ledger.journal import Journal
 from factored_mwem.privacy import discover
+from factored_mwem.privacy.edges import Asked, Edges
 from factored_mwem.privacy.noise import Noise
 from factored_mwem.tables.profile import ColumnProfile
 
@@ -156,6 +157,17 @@ def measured_afresh(journal: Journal) -> None:
     journal._records.clear()
 
 
+def both_triangles() -> AbstractContextManager[Make]:
+    """What a symmetric matrix gives where its two halves are added: an edge is 2, at the sensitivity of 1."""
+    honest = Edges.exact
+
+    def exact(self: Edges, what: Any) -> np.ndarray:
+        found = honest(self, what)
+        return 2 * found if what is Asked.PAIRS else found
+
+    return patched(Edges, "exact", exact)
+
+
 def quarter_of_delta() -> AbstractContextManager[Make]:
     """A threshold whose delta is four times what is charged for it."""
     honest = discover.threshold_for
@@ -179,9 +191,17 @@ PLANTS = (
         (
             (ROWS, 2400),
             ("measure residuals of 2 x 2: zcdp, add-remove, k=2", 4000),
+            ("measure sketch of 4 rows: zcdp, replace, k=1", 4000),
             ("discover votes: zcdp, add-remove, k=1", 4000),
             (RELEASE, 2400),
+            ("measure pairs of a graph: pure, add-remove, k=1", 4000),
+            ("measure cut of a graph: zcdp, add-remove, k=2", 4000),
         ),
+    ),
+    Plant(
+        "an edge that counts in both triangles",
+        both_triangles,
+        (("measure pairs of a graph: pure, add-remove, k=1", 6000),),
     ),
     Plant(
         "selection with twice the epsilon",
@@ -194,6 +214,7 @@ PLANTS = (
         (
             ("measure question of parities: pure, replace, k=1", 4000),
             ("measure marginal: pure, replace, k=1", 6000),
+            ("measure sketch of 1 rows: pure, replace, k=1", 4000),
         ),
     ),
     Plant(
@@ -201,6 +222,7 @@ PLANTS = (
         lambda: patched(Unit, "contributions", property(lambda _: 1, lambda self, value: None)),
         (
             ("measure rows: zcdp, add-remove, k=2", 3600),
+            ("measure sketch of 4 rows: zcdp, add-remove, k=2", 4000),
             ("measure residuals of 2 x 2: zcdp, add-remove, k=2", 4000),
             ("discover span and finer cells: zcdp, add-remove, k=2", 4000),
         ),

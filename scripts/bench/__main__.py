@@ -10,7 +10,10 @@
     python scripts/bench reach ...                  CPU and memory of tables of many rows
     python scripts/bench spark ...                  CPU and memory of a release on Spark beside one here
     python scripts/bench planning ...               what `fmwem plan` expects, fitted to many releases
+    python scripts/bench sketch ...                 errors of sparse queries beside CountSketch and others
     python scripts/bench coverage ...               do 95 % intervals of answers hold the truth?
+    python scripts/bench statistics ...             quantiles by smooth sensitivity beside OpenDP's
+    python scripts/bench ask ...                   budget per question of `fmwem ask`, beside other rules
     python scripts/bench tables ...                 tables of codes to run the others on
     python scripts/bench same ...                   do two checkouts release the same bytes?
 
@@ -23,7 +26,7 @@ from pathlib import Path
 
 OWN = (
     "workloads", "raw", "reading", "draw", "rules", "labels", "reach", "spark", "tables", "same", "planning",
-    "coverage",
+    "coverage", "statistics", "ask", "sketch",
 )  # fmt: skip
 MODULES = {"accuracy": "runs", "speed": "runs", "scale": "runs"} | {name: name for name in OWN}
 

@@ -50,8 +50,8 @@ def worst(unit: Unit, read: object = exact) -> dict[int, tuple[int, int]]:
     """By query, the largest L1 and squared L2 change over many inputs and all their neighbours."""
     found = dict.fromkeys(range(len(QUERIES)), (0, 0))
     rng = np.random.default_rng(3)
-    for size in (2, 3, 5, 9):
-        for _ in range(6):
+    for size in (2, 5, 9):
+        for _ in range(3):
             lines = [LINES[i] for i in rng.integers(0, len(LINES), size)]
             tables = [lines, *neighbours(lines, unit)]
             for at, what in enumerate(QUERIES):
@@ -102,8 +102,8 @@ def test_edges_that_count_twice_are_caught() -> None:
 
 
 def test_lines_that_all_count_are_caught() -> None:
-    """Planted: every line in either order adds to its pair, so that taking a *pair* away moves it by more than
-    the one that is promised, while of the set it moves by one.
+    """Planted: every line in either order adds to its pair, so that taking a *pair* away moves it by more
+    than the one that is promised, while of the set it moves by one.
     """
     repeated = [(0, 1)] * 5 + [(1, 0)] * 4
     weight = np.bincount([0] * len(repeated), minlength=6)

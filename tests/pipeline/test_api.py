@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import factored_mwem
-from factored_mwem.accounting.accountant import GRID, Mechanism, price
+from factored_mwem.accounting.accountant import GRID, SMOOTH, Mechanism, price
 from factored_mwem.pipeline.manifest import Manifest
 from factored_mwem.policy import Choices, Policy
 
@@ -104,7 +104,10 @@ def test_the_manifests_schema_says_what_an_entry_costs() -> None:
             rf"^{re.escape(mechanism)}: ([^a-z]*[sb0-9 ()/*^]*) of (rho|epsilon)", schema["description"], re.M
         )
         for mechanism in Mechanism
+        if mechanism not in SMOOTH.values()
     }
+    for mechanism in SMOOTH.values():  # theirs are computed by hand below
+        assert f"\n{mechanism}: " in schema["description"]
     for mechanism, found in formulas.items():
         assert found is not None, mechanism
         in_epsilon = (Mechanism.LAPLACE, Mechanism.PERMUTE_AND_FLIP, Mechanism.SPARSE_VECTOR)
@@ -114,6 +117,22 @@ def test_the_manifests_schema_says_what_an_entry_costs() -> None:
                 cost = eval(found[1].replace("^", "**"), {"s": sensitivity, "b": Fraction(scale)})
                 told = Fraction(math.ceil(cost * GRID), GRID)
                 assert told == price(mechanism, scale=scale, sensitivity=sensitivity)
+
+
+@pytest.mark.parametrize("scale", [1.0, 2.7, 40.0])
+@pytest.mark.parametrize("beta", [0.01, 0.3])
+def test_the_schemas_formulas_of_smooth_sensitivity(scale: float, beta: float) -> None:
+    s, delta, place = int(beta * 2**60), Fraction(1, 10**6), 1 / (2 * scale**2)
+    t, u = s / 2**60 + 2**-26, 2 * math.pi * scale
+    h = max(place, 2 * math.sinh(t / 2) ** 2 + math.exp(-t) * place)
+    cauchy = 2 * math.asinh(math.sqrt(h / 2)) * (1 + u / math.sinh(u))
+    second = math.log(2 / (1 + 1 / math.e) / delta) * math.expm1(t) - t / math.sinh(1)
+    for mechanism, by_hand in (
+        (Mechanism.SMOOTH_CAUCHY, cauchy),
+        (Mechanism.SMOOTH_LAPLACE, 1 / scale + max(t, second)),
+    ):
+        told = price(mechanism, scale=scale, sensitivity=s, delta=delta)
+        assert by_hand * (1 - 1e-14) <= told <= by_hand * (1 + 3e-12)
 
 
 def test_pandas_comes_with_the_package() -> None:

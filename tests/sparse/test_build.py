@@ -125,7 +125,7 @@ def test_at_most_k_rows_of_a_person_count() -> None:
 
 def test_the_hash_is_drawn_anew_for_every_sketch() -> None:
     one, other = made(size=64), made(size=64)
-    assert (one.projection.coefficients != other.projection.coefficients).any()
+    assert (one.projection.parts[0].coefficients != other.projection.parts[0].coefficients).any()
     assert one.universe != other.universe
 
 
@@ -159,7 +159,7 @@ def test_a_run_goes_on_with_its_hash_and_its_noise(books: Path) -> None:
     second = FakeNoise(offset=9)
     again = made(second, booking, size=64)
     assert (one.noisy == again.noisy).all() and one.universe == again.universe and not second.calls
-    assert (one.projection.coefficients == again.projection.coefficients).all()
+    assert (one.projection.parts[0].coefficients == again.projection.parts[0].coefficients).all()
     assert len(LedgerFile(books).entries("visits")) == 1
     for other in ({"size": 32}, {"size": 64, "keys": ["/home"]}):
         with pytest.raises(InputError, match="other parameters"):
@@ -187,7 +187,7 @@ def test_a_run_that_died_after_its_noise_goes_on(books: Path) -> None:
         ({"size": 2**25}, "size="),
         ({"size": True}, "size=True"),
         ({"independence": 3}, "independence=3"),
-        ({"size": 2**24, "independence": 100}, "steps for each key"),
+        ({"size": 2**24, "independence": 100}, "steps a key"),
         ({"noise": "cauchy"}, "noise='cauchy'"),
         ({"keys": ["a", "a"]}, "list of keys"),
         ({"keys": []}, "list of keys"),

@@ -40,6 +40,8 @@ MADE = {
     "workloads": "answers.parquet workload.schema.json paper.parquet",
     "certificate": "certified.parquet",
     "answers": "adult.fmwem",
+    "ask": "adult.fmwem better.fmwem questions.txt",
+    "sketch": "country.sketch countries.sketch queries.jsonl",
     "report": "adult.report.html again.html from_memory.html adult.NOT-PRIVATE.html",
     "ledger": "monday.parquet books.json",
     "inputs": "people.synthetic.parquet again.parquet shop.synthetic.parquet",
@@ -57,6 +59,8 @@ SAID = {
     "domain": ["refused: 2"],
     "card": ["asked: 2", "adult_deployment.yaml"],
     "answers": ["95% intervals", "measured:"],
+    "ask": ['"source": "measured"', '"bound"'],
+    "sketch": ["Atlantis: ", "296,143,915 rows, 49 coefficients"],
     "guarantee": ["54.4 %", "73.2 %"],
 }
 """What they must print."""

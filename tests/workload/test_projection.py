@@ -12,7 +12,7 @@ import pytest
 
 from factored_mwem.errors import InputError
 from factored_mwem.kernels import galois
-from factored_mwem.workload.projection import QUADRATIC, Hashed, Listed, Projection
+from factored_mwem.workload.projection import QUADRATIC, Hashed, Listed, Projection, Stack
 
 KEYS = np.arange(4, dtype=np.uint64)
 COUNTS = np.array([3, 1, 0, 2])
@@ -178,3 +178,33 @@ def test_numbers_of_keys() -> None:
 def test_what_is_no_projection_is_refused(coefficients: np.ndarray, size: int, key_bits: int) -> None:
     with pytest.raises(ValueError, match="not a projection"):
         Projection(coefficients, size, key_bits)
+
+
+def test_blocks_keep_the_mean_and_the_variance() -> None:
+    """Two polynomials of a row each, over all pairs of them: what a single one of two rows has."""
+    each = [projection.signs(KEYS).astype(np.int64) for projection in family(1, 2, 4)]
+    parts = [sum(q * int(c) for q, c in zip(QUERY, e[:, 0] * (e[:, 0] @ COUNTS), strict=True)) for e in each]
+    values, times = np.unique(np.array([float(p) for p in parts]), return_counts=True)
+    total, mean, square = Fraction(0), Fraction(0), Fraction(0)
+    for (one, a), (other, b) in itertools.product(zip(values, times, strict=True), repeat=2):
+        answer, chance = (Fraction(one) + Fraction(other)) / 2, Fraction(int(a) * int(b))
+        total, mean, square = total + chance, mean + chance * answer, square + chance * answer**2
+    assert mean / total == true_answer()
+    assert square / total - (mean / total) ** 2 == identity(2)
+
+
+@pytest.mark.parametrize(("blocks", "independence"), [(1, 4), (5, 4), (4, 9)])
+def test_a_stack_is_its_blocks(blocks: int, independence: int) -> None:
+    rng = np.random.default_rng(1)
+    stack = Stack.of(20, blocks, independence, 64, rng.bytes(16 * blocks * independence))
+    keys, counts, values = np.arange(9, dtype=np.uint64), rng.integers(0, 9, 9), rng.integers(-9, 9, 20)
+    entries = stack.signs(keys).astype(np.int64)
+    assert entries.shape == (9, 20) and len(stack.parts) == blocks
+    assert stack.project(keys, counts).tolist() == (counts @ entries).tolist()
+    assert stack.reader(values).sums(keys).tolist() == (entries @ values).tolist()
+
+
+def test_a_stack_has_equal_blocks() -> None:
+    for parts in ([], [random_projection(8, 4, 8), random_projection(4, 4, 8)]):
+        with pytest.raises((ValueError, IndexError)):
+            Stack(parts)
