@@ -205,7 +205,7 @@ def judge(rows: list[Row]) -> list[Claim]:
             real,
             GUARDED,
             "plain",
-            "“We can improve by reapplying the Multiplicative Weights step” to earlier measurements.",
+            "“we can improve by reapplying the Multiplicative Weights step” to earlier measurements.",
         ),
         _worth(
             real,
@@ -236,7 +236,7 @@ def judge(rows: list[Row]) -> list[Claim]:
             PROJECT,
         ),
         Claim(
-            "“There is no harm in applying the Multiplicative Weights update rule multiple times, using all "
+            "“there is no harm in applying the Multiplicative Weights update rule multiple times, using all "
             "previously taken measurements”, without a guard.",
             mark(divergence[most] < DIVERGED),
             f"{divergence[most]:.1f} times the relative entropy of guarded replay on mildew at epsilon = "

@@ -1,14 +1,14 @@
-"""The experiments of the MWEM paper (Hardt, Ligett, McSherry, NIPS 2012) from one command. NOT PRIVATE: exact
-n, fixed seeds.
+"""The experiments of the MWEM paper (Hardt, Ligett, McSherry, NIPS 2012) from one command, and the iterative
+constructions of Gupta, Roth and Ullman (TCC 2012). NOT PRIVATE: exact n, fixed seeds.
 
     python scripts/replay all --quick -o results/       all figures, at most 3 minutes on 2 cores
     python scripts/replay figure3 --full -o results/    one figure as in the paper; all take at most an hour
 
-Writes NAME.csv and NAME.png for every figure and index.html, which shows all figures beside the paper's
-claims and how they fared. Each finished case is kept in NAME.cases.jsonl, so a run that was interrupted goes
-on where it stopped; after a change of the code take a new folder. Data sets are looked for in the folder
-FMWEM_DATASETS (or --data), the National Long-Term Care Survey also in the file FMWEM_NLTCS. Needs the extra
-`plot`.
+Writes NAME.csv, NAME.png and its panels NAME-1.png, NAME-2.png, ... for every figure and index.html, which
+shows all figures beside the claims and how they fared. Each finished case is kept in NAME.cases.jsonl, so a
+run that was interrupted goes on where it stopped; after a change of the code take a new folder. Data sets are
+looked for in the folder FMWEM_DATASETS (or --data), the National Long-Term Care Survey also in the file
+FMWEM_NLTCS. Needs the extra `plot`.
 """
 
 from __future__ import annotations

@@ -203,7 +203,7 @@ def judge(rows: list[Row]) -> list[Claim]:
     spread = {_size(r): r["seconds_plain"] / CORES / r["seconds_mwem"] for r in largest}
     return [
         Claim(
-            "“All attributes are in independent components.”",
+            "“all attributes are in independent components”",
             mark(bool(timed) and not joined and left < 0.5),
             f"attributes were joined at {joined}"
             if joined
@@ -220,7 +220,7 @@ def judge(rows: list[Row]) -> list[Claim]:
             "on; fewer take milliseconds, see the table)",
         ),
         Claim(
-            f"“Despite a {CORES}x speed-up, the 100,000 records take more time to process than the "
+            f"“despite a {CORES}x speed-up the 100,000 records take more time to process than the "
             "factored MWEM.”",
             OPEN,
             f"there are no {CORES} cores here, and the paper's program is not: a {CORES}th of plain "

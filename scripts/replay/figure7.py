@@ -196,7 +196,7 @@ def _complexity(rows: list[Row]) -> Claim:
 def _time(done: list[Row]) -> Claim:
     whole, model = (_slower(done, ASKED, what) for what in ("milliseconds", "milliseconds_model"))
     return Claim(
-        "“Our approach successfully ignores irrelevant attributes” “in terms of running time”.",
+        "“our approach successfully ignores irrelevant attributes” “in terms of running time”.",
         mark(whole <= NO_COST),
         f"a round of a small model takes {whole:.1f} times as long with the {IRRELEVANT} bits (medians; "
         f"none: at most {NO_COST:g}), because there are {QUESTIONS[ASKED] / QUESTIONS[ALONE]:.0f} times as "
@@ -231,7 +231,7 @@ def _error(done: list[Row]) -> Claim:
             without, with_ = (mean(pick(side, round=x), "max_error") for side in sides)
             worst = max(worst, (with_ / without, x, epsilon))
     return Claim(
-        "“Our approach successfully ignores irrelevant attributes” in terms of “maximum error”.",
+        "“our approach successfully ignores irrelevant attributes” in terms of “maximum error”.",
         mark(0 < worst[0] <= NO_LOSS),
         f"at worst, in round {worst[1]} at epsilon {worst[2]:g}, the error with them is {worst[0]:.2f} "
         f"times that without, over all rounds that every run reached (none: at most {NO_LOSS:g})",

@@ -136,9 +136,10 @@ def html(sections: Sequence[Section], facts: Sequence[str]) -> str:
 <h1>The papers replayed</h1>
 <p><span class="stamp">NOT PRIVATE</span></p>
 <p>The experiments of Hardt, Ligett and McSherry, "A Simple and Practical Algorithm for Differentially
-Private Data Release", on the components, kernels and queries of factored-mwem, beside what the paper claims.
+Private Data Release", on the components, kernels and queries of factored-mwem, and the constructions of
+Gupta, Roth and Ullman, "Iterative Constructions and Private Data Release", beside what the papers claim.
 Everything here was made from the tables themselves, with an exact number of records and fixed seeds. Each
-mark is computed from the numbers in the CSV file of its figure.</p>
+mark is computed from the numbers in the CSV file of its figure. Words in “quotes” are the paper's own.</p>
 <p>Claims of the papers: {counted(claims, PAPER)}.<br>Claims of this project:
 {counted(claims, PROJECT)}.</p>
 <p class="facts">{escaping.escape(" · ".join(facts))}</p>
