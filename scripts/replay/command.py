@@ -30,7 +30,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from factored_mwem import FmwemError, InputError
 from replay import page
-from replay.figure import OPEN, Claim, panels
+from replay.figure import HLM, OPEN, Claim, panels
 
 NAMES = (
     *("table1", "theorem", "figure2", "figure3", "figure4", "figure5", "figure6", "figure7", "ablation"),
@@ -141,7 +141,8 @@ def finish(name: str, cases: list[Row], store: Store, folder: Path) -> page.Sect
     images = [panel.read_bytes() for panel in panels(whole)]
     tables = figure.tables(rows) if hasattr(figure, "tables") else ()
     effort = f"{store.seconds(cases):.1f} s of computing in {len(cases)} cases"
-    return page.Section(name, figure.TITLE, figure.SETTINGS, effort, images, figure.judge(rows), tables)
+    claims, source = figure.judge(rows), getattr(figure, "SOURCE", HLM)
+    return page.Section(name, figure.TITLE, figure.SETTINGS, effort, images, claims, tables, source)
 
 
 def replay(names: list[str], folder: Path, console: Console, *, full: bool) -> list[page.Section]:
