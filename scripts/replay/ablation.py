@@ -56,7 +56,9 @@ SETTINGS = (
     "iterate' the mean of those before each step; "
     f"replay sweeps {SWEEPS} times over all measurements, guarded: only over those off by more than "
     f"{GUARD:g} standard deviation of their noise; "
-    f"histogram initialisation spends {SHARE:g} of epsilon; adaptive rounds begin at "
+    f"histogram initialisation spends {SHARE:g} of epsilon on noisy counts of all cells, those below the "
+    "noise left out, the rest mixed half and half with uniform; every measurement is clipped to what a "
+    "parity can be, from -n to n, and n is exact; adaptive rounds begin at "
     f"epsilon/{FIRST.denominator} for each of the two steps of a "
     "question and double that once the observed gap is below the noise. A run asks a question once."
 )

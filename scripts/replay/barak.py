@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from factored_mwem import InputError
 from factored_mwem.kernels import compiled
 from factored_mwem.kernels.dense import FLOOR
 from factored_mwem.kernels.linear import walsh
@@ -129,14 +130,49 @@ def barak(task: Task, epsilon: float, rng: np.random.Generator, *, sweeps: int, 
 
     A parity takes no step where the model lies within `guard` standard deviations of its noise.
     """
-    scale, bits, total = len(task.truth) / epsilon, len(task.domain), task.total
-    noisy = np.clip(task.truth + rng.laplace(scale=scale, size=len(task.truth)), -total, total) / total
-    masks, near = masks_of(task.questions.members, bits), guard * scale * math.sqrt(2) / total
+    bits, noisy = len(task.domain), measured(task, epsilon, rng)
+    masks = masks_of(task.questions.members, bits)
+    near = guard * len(task.truth) / epsilon * math.sqrt(2) / task.total
     if sweeps == CONVERGED:
         return entropy_fit(noisy, masks, bits, guard=near, sweeps=LONG)
     weights = np.full((2 ** (bits - bits // 2), 2 ** (bits // 2)), 2.0**-bits)
     sweep_parities(weights, masks, noisy, sweeps, near)
     return np.maximum(weights.ravel() / weights.sum(), FLOOR)
+
+
+def measured(task: Task, epsilon: float, rng: np.random.Generator) -> np.ndarray:
+    """float64[parity]: every parity with Laplace noise of scale (parities / epsilon), as shares, clipped."""
+    noisy = task.truth + rng.laplace(scale=len(task.truth) / epsilon, size=len(task.truth))
+    return np.clip(noisy, -task.total, task.total) / task.total
+
+
+LINEAR_PROGRAM = "Barak, linear program"
+
+
+def linear_program(noisy: np.ndarray, masks: np.ndarray, bits: int) -> np.ndarray:
+    """Barak et al. as they are: shares of all cells, none negative and of sum 1, that miss no noisy parity by
+    more than can be helped; a vertex of those, as the dual simplex method finds it.
+
+    Raises InputError without SciPy.
+    """
+    try:
+        from scipy.optimize import linprog
+    except ImportError:
+        raise InputError("the linear program needs SciPy: pip install 'factored-mwem[plot]'") from None
+    cells = 2**bits
+    signs = np.array([np.bitwise_count(mask & np.arange(cells)) & 1 for mask in masks]) * -2.0 + 1.0
+    miss = -np.ones((len(masks), 1))
+    found = linprog(
+        np.append(np.zeros(cells), 1.0),
+        A_ub=np.block([[signs, miss], [-signs, miss]]),
+        b_ub=np.concatenate([noisy, -noisy]),
+        A_eq=np.append(np.ones(cells), 0.0)[None],
+        b_eq=[1.0],
+        method="highs-ds",
+    )
+    if not found.success:
+        raise ValueError(f"a linear program that always has a solution had none: {found.message}")
+    return np.maximum(found.x[:-1], 0.0)
 
 
 @compiled

@@ -289,7 +289,7 @@ def only_one(rows: list[Row], a_cell: str, text: str, whose: str = PAPER) -> Cla
     once = sum(row["three_way"] == 1 for row in three)
     why = (
         f"of {ROUNDS} measurements in the 3-way runs, those of order 3: {by}; exactly one in {once} of "
-        f"{len(three)} runs (most is what holds); {not_offered(three)}"
+        f"{len(three)} runs (most is what holds; the paper's T and epsilon are lost); {not_offered(three)}"
     )
     return Claim(text, mark(2 * once > len(three)), why, whose)
 

@@ -45,6 +45,7 @@ def planted3(change: Callable[[str, float, Errors], Errors] = as_they_are) -> li
         for epsilon in figure3.EPSILONS:
             best = 1.0 if epsilon < max(figure3.EPSILONS) else 0.4
             found = {"plain": 0.5, "optimised": 0.1} | dict.fromkeys(barak.WAYS, 9.0)
+            found[barak.LINEAR_PROGRAM] = 20.0
             found = change(name, epsilon, found | {"Barak, 10 sweeps": best})
             base = {"data": name, "epsilon": epsilon, "run": 0, "floored": 0}
             for method, entropy in found.items():
