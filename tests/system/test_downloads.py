@@ -296,7 +296,7 @@ def test_fetch_refuses_before_it_downloads(tmp_path: Path) -> None:
     refused(
         tmp_path,
         InputError,
-        "no data set 'iris' to fetch; there are adult, transfusion",
+        "no data set 'iris' to fetch; there are adult, nltcs, transfusion",
         base_url=nobody,
         name="iris",
     )
