@@ -292,7 +292,7 @@ def no_longer(rows: list[Row], text: str) -> Claim:
 
 def only_hurts(rows: list[Row], text: str) -> Claim:
     """On every table at every epsilon, against the best way of multiplicative weights on the same noise."""
-    worse, compared, empty, solved = 0, 0, 0, pick(rows, method=barak.LINEAR_PROGRAM)
+    worse, compared, solved = 0, 0, pick(rows, method=barak.LINEAR_PROGRAM)
     for name in SETS:
         for epsilon in values(pick(solved, data=name), "epsilon"):
             at = pick(rows, data=name, epsilon=epsilon)
@@ -303,7 +303,7 @@ def only_hurts(rows: list[Row], text: str) -> Claim:
         return Claim(text, OPEN, "the linear program was not run")
     why = (
         f"higher at {worse} of {compared} points (table and epsilon) than by the best way of multiplicative "
-        f"weights; a vertex of the linear program leaves cells that hold someone empty, so that the relative "
+        "weights; a vertex of the linear program leaves cells that hold someone empty, so that the relative "
         f"entropy is infinite, in {empty} of {len(solved)} runs"
     )
     return Claim(text, mark(worse == compared), why)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from functools import reduce
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +14,7 @@ from factored_mwem import Domain
 from factored_mwem.workload.queries.cuboids import Cuboids
 from replay import data
 from replay.adult27 import codes
+from replay.cubes import cuboid_errors, of_all, product_of
 from replay.figure import (
     OPEN,
     PAPER,
@@ -142,38 +142,6 @@ def baseline(case: Row, domain: Domain, rows: data.Exact, rng: np.random.Generat
         summary = _summary(errors / e if method in (ALL, BASE) else errors)
         found.append({"method": method, "a_cell": "", "epsilon": e, "seed": case["seed"], **summary})
     return found
-
-
-def product_of(one_ways: list[np.ndarray], total: float) -> np.ndarray:
-    """float64[cells]: independent attributes with these counts, negative ones 0, in records."""
-    shares = [np.maximum(counts, 0.0) / np.maximum(counts, 0.0).sum() for counts in one_ways]
-    product: np.ndarray = reduce(lambda a, b: np.multiply.outer(a, b).ravel(), shares, np.full(1, total))
-    return product
-
-
-def cuboid_errors(gaps: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """float64[cuboid]: the mean of |cell error| of each of the 2^d cuboids, from the errors of the base
-    cuboid's cells, which add up.
-    """
-    found: list[float] = []
-    pending = [(gaps.reshape(1, -1), 0)]
-    while pending:
-        table, at = pending.pop()
-        if at == len(shape):
-            found.append(float(np.abs(table).mean()))
-            continue
-        rest = table.shape[1] // shape[at]
-        pending.append((table.reshape(-1, shape[at], rest).sum(axis=1), at + 1))
-        pending.append((table.reshape(-1, rest), at + 1))
-    return np.array(found)
-
-
-def of_all(domain: Domain, rng: np.random.Generator) -> np.ndarray:
-    """The errors of all cuboids, each cell measured with Laplace noise of scale 256: a mean of m absolute
-    values has a Gamma distribution.
-    """
-    cells = [math.prod(s) for k in range(len(domain) + 1) for s in itertools.combinations(domain.shape, k)]
-    return np.array([rng.gamma(m) * len(cells) / m for m in cells])
 
 
 def plot(rows: list[Row], path: Path) -> None:

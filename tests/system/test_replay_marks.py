@@ -8,11 +8,12 @@ import itertools
 import math
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from replay import barak, baselines, data, figure2, figure3, figure4, figure5, theorem
+from replay import barak, baselines, cubes, data, figure2, figure3, figure4, figure5, theorem
 from replay.adult27 import codes
 from replay.figure import FAILS, HOLDS, OPEN, PAPER, PROJECT, Claim
 from replay.loglinear import cuboid_mwem
@@ -282,8 +283,8 @@ def test_the_product_baseline_on_adult_by_another_way() -> None:
     domain, rows = codes()
     shape, n, everything = domain.shape, len(rows.codes[0]), range(len(domain))
     one_ways = [rows.marginal([p]) for p in everything]
-    product = figure5.product_of([c.astype(np.float64) for c in one_ways], n)
-    found = figure5.cuboid_errors(product - rows.marginal(everything), shape)
+    product = cubes.product_of([c.astype(np.float64) for c in one_ways], n)
+    found = cubes.cuboid_errors(product - rows.marginal(everything), shape)
     wanted = []
     for k in range(6):  # up to order 5: the others have too many cells for a test
         for kept in itertools.combinations(everything, k):
@@ -338,3 +339,18 @@ def test_runs_keep_the_bound_of_the_theorem() -> None:
     table = data.small("czech")
     task = Task.of(Parities.up_to(range(6), 3), table.domain, table.rows)
     assert one["max_error_average"] == np.abs(task.truth).max()  # A_0 is uniform: every parity 0
+
+
+@pytest.mark.parametrize(
+    ("figure", "made"),
+    [(figure2, planted2), (figure3, planted3), (figure4, planted4), (figure5, planted5)],
+    ids=["2", "3", "4", "5"],
+)
+def test_figures_and_their_tables_are_drawn_from_rows(figure: Any, made: Change, tmp_path: Path) -> None:
+    """Each table is as wide as its header; a run on the floor leaves a gap and no error."""
+    rows = made()
+    rows += [row | {"floored": 1} for row in rows if "floored" in row][:50]
+    figure.plot(rows, tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
+    for table in figure.tables(rows):
+        assert table.rows and {len(row) for row in table.rows} == {len(table.header)}
