@@ -12,8 +12,8 @@ import numpy as np
 from factored_mwem.workload.queries.parities import Parities
 from replay import barak, data
 from replay.baselines import log_linear, relative_entropy
+from replay.contrasts import RANGE, listed, widest
 from replay.figure import OPEN, PROJECT, Claim, Row, Table, canvas, key, mark, mean, pick, save, values
-from replay.figure3 import RANGE, listed, widest
 from replay.paper import Paper, Task, paper_mwem
 
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0)
