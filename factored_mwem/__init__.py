@@ -13,6 +13,7 @@
     show_progress, Progress        a bar for `report`; what it is given after every round
     LedgerFile, Cap                what all releases of a dataset have cost together, and may cost
     open_ledger, create_ledger     a ledger by its place: a file, or a database that workers share
+    release_graph, GraphRelease    a synthetic graph from a private one; `factored_mwem.graphs` has more
     sketch, Sketch                 how often any key of an endless universe comes: counts with error bars
     combine                        a figure with its error, from replicate tables of a release
     statistic, Statistic           one number of a private column: median, mean, count and more
@@ -67,6 +68,8 @@ if TYPE_CHECKING:
         ResourceError,
         RolledBack,
     )
+    from factored_mwem.graphs.release import release_graph
+    from factored_mwem.graphs.result import GraphRelease
     from factored_mwem.interactive.asking import ask
     from factored_mwem.ledger.file import LedgerFile
     from factored_mwem.ledger.opening import create_ledger, open_ledger
@@ -91,11 +94,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Ambiguous", "Answer", "Attribute", "BudgetExceeded", "Busy", "Cap", "Changed", "Domain", "Errors",
-    "FmwemError", "InputError", "LedgerFile", "Lost", "Manifest", "Marginal", "Neighbours", "NotAccepted",
-    "NothingLearnt", "Planned", "Policy", "Progress", "Release", "ResourceError", "RolledBack", "Sketch",
-    "Statistic", "Verified", "Workload", "ask", "combine", "create_ledger", "draft", "evaluate", "learn",
-    "open_ledger", "plan", "private_report", "push_down", "release", "report", "show_progress", "sketch",
-    "statistic", "verify",
+    "FmwemError", "GraphRelease", "InputError", "LedgerFile", "Lost", "Manifest", "Marginal", "Neighbours",
+    "NotAccepted", "NothingLearnt", "Planned", "Policy", "Progress", "Release", "ResourceError", "RolledBack",
+    "Sketch", "Statistic", "Verified", "Workload", "ask", "combine", "create_ledger", "draft", "evaluate",
+    "learn", "open_ledger", "plan", "private_report", "push_down", "release", "release_graph", "report",
+    "show_progress", "sketch", "statistic", "verify",
 ]  # fmt: skip
 _HOME = {
     "Answer": "answers.answer",
@@ -108,6 +111,7 @@ _HOME = {
     "combine": "answers.combining", "create_ledger": "ledger.opening", "open_ledger": "ledger.opening",
     "learn": "pipeline.learn_domain", "release": "pipeline.release", "verify": "verifier.verify",
     "Planned": "pipeline.planning", "plan": "pipeline.planning",
+    "GraphRelease": "graphs.result", "release_graph": "graphs.release",
     "Statistic": "statistics.column_statistic", "statistic": "statistics.column_statistic",
     "Sketch": "sparse.released", "sketch": "sparse.build",
     "private_report": "documents.private_report", "report": "documents.report",

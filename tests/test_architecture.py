@@ -480,6 +480,8 @@ BEGINS = ("pipeline.release", "pipeline.learn_domain", "pipeline.task", "account
 """Where an accountant and a session begin; a part of an accountant is one that may spend less."""
 ENCODES = ("pipeline.release", "mechanisms.learn", "statistics.rows", "interactive.asking")
 """Where a session is given the rows of a table, once."""
+ENCODES = ("pipeline.release", "mechanisms.learn", "interactive.asking", "statistics.rows")
+"""What hands a table to the door, once: a release, learning, a session of questions, a statistic."""
 AUDITED = ("mechanisms.", "model.", "privacy.", "workload.", "interactive.", "pipeline.describe")
 
 

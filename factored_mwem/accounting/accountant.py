@@ -42,6 +42,8 @@ class Mechanism(StrEnum):
 
 
 SMOOTH = {Shape.CAUCHY: Mechanism.SMOOTH_CAUCHY, Shape.LAPLACE: Mechanism.SMOOTH_LAPLACE}
+NO_PROMISE = 1e300
+"""What constants cost that keep no promise at all."""
 BETA_GRID = 2**60
 """What stands where others have a sensitivity is beta in parts of this; the sensitivity itself is private."""
 
@@ -81,7 +83,7 @@ def price(mechanism: Mechanism, *, scale: float, sensitivity: int, delta: Fracti
     exact = Fraction(scale)
     shape = next((shape for shape, found in SMOOTH.items() if found is mechanism), None)
     if shape is not None:
-        cost = Fraction(loss_of(shape, scale, sensitivity / BETA_GRID, float(delta)))
+        cost = Fraction(min(loss_of(shape, scale, sensitivity / BETA_GRID, float(delta)), NO_PROMISE))
         return Fraction(math.ceil(cost * GRID), GRID)
     if mechanism in (Mechanism.GAUSSIAN, Mechanism.THRESHOLD, Mechanism.LAPLACE_IN_RHO):
         cost = sensitivity / (2 * exact**2)

@@ -15,6 +15,7 @@ from factored_mwem.cli.options import Json, Quiet, takes
 from factored_mwem.cli.settings import Group, ReleaseSettings
 
 if TYPE_CHECKING:
+    from factored_mwem.domain.domain import Domain
     from factored_mwem.interactive.asking import Asking, Response
 
 
@@ -53,6 +54,10 @@ def ask(
         Optional[str],
         typer.Option(help="Where the model goes that the answers have made better, for sample and answer."),
     ] = None,
+    statement: Annotated[
+        Optional[str],
+        typer.Option(help="Where the statement of the session goes: its promise, and every charge."),
+    ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
     json_only: Json = False,
     quiet: Quiet = False,
@@ -69,12 +74,14 @@ def ask(
     from factored_mwem.files import IfExists
     from factored_mwem.interactive.asking import asking
     from factored_mwem.ledger.run import Booking
-    from factored_mwem.tables.targets import target_of
+    from factored_mwem.tables.targets import target_of, write_text
 
     given = source_of(table)
-    check_paths([target_of(save)] if save else [], _read(given, model, queries, settings))
-    if save:
-        target_of(save).check(IfExists(overwrite))
+    targets = [target_of(place) for place in (save, statement) if place]
+    check_paths(targets, _read(given, model, queries, settings))
+    for target in targets:
+        target.check(IfExists(overwrite))
+    written = _written(queries)
     begin = asking(
         given,
         model,
@@ -85,11 +92,12 @@ def ask(
         beta=beta,
         booking=Booking(settings.ledger, settings.dataset, settings.run_id),
         saves=save is not None,
+        check=lambda domain: _check(queries, written, domain),
     )
     people = not console.for_scripts(json_only)
     ended: BudgetExceeded | Stopped | None = None
     with begin as session:
-        lines = _lines(queries, session)
+        lines = iter(written) if written is not None else _heard()
         if not (quiet or json_only):
             console.say(_opening(session, beta))
         try:
@@ -98,6 +106,9 @@ def ask(
             ended, wrong = (Stopped(130) if isinstance(error, AtPrompt) else error), 0
         if save:
             session.save(save, overwrite=overwrite)
+        if statement:
+            text = session.statement().model_dump_json(indent=1) + "\n"
+            write_text(target_of(statement), text, IfExists(overwrite))
     if not (quiet or json_only):
         console.say(_closing(session))
     if ended is not None:
@@ -122,28 +133,36 @@ def _domain(given: Any, model: Path | None, settings: ReleaseSettings) -> Path |
     return settings.domain if model is not None else domain_path(given, settings.domain)
 
 
-def _lines(queries: Path | None, session: Asking) -> Iterator[str]:
-    """The queries, one after the other. A file's are all looked at before the first is answered: InputError,
-    with nothing spent, where one is none.
-    """
-    from factored_mwem.errors import InputError
+def _written(queries: Path | None) -> list[str] | None:
+    """The lines of a file of queries; None where they come one by one."""
     from factored_mwem.files import read_text
 
-    if queries is not None and str(queries) != "-":
-        found = [line.strip() for line in read_text(queries, "file of queries").splitlines()]
-        for number, line in enumerate(found, start=1):
-            try:
-                if _asks(line):
-                    session.check(line)
-            except InputError as error:
-                raise InputError(f"{queries}, line {number}: {error}") from None
-        return iter(found)
+    if queries is None or str(queries) == "-":
+        return None
+    return [line.strip() for line in read_text(queries, "file of queries").splitlines()]
+
+
+def _check(queries: Path | None, written: list[str] | None, domain: Domain) -> None:
+    """InputError where a line of a file is no query: before anything is spent."""
+    from factored_mwem.errors import InputError
+    from factored_mwem.interactive.question import Question
+
+    for number, line in enumerate(written or (), start=1):
+        try:
+            if _asks(line):
+                Question.of(line, domain)
+        except InputError as error:
+            raise InputError(f"{queries}, line {number}: {error}") from None
+
+
+def _heard() -> Iterator[str]:
+    """Lines of standard input, as they come."""
     return _typed() if sys.stdin.isatty() else (line.strip() for line in sys.stdin)
 
 
 def _asks(line: str) -> bool:
-    """Whether a line is a query: empty ones and those that begin with # are not."""
-    return bool(line) and not line.startswith("#")
+    """Whether a line is a query: empty ones, those that begin with # and `quit` are not."""
+    return bool(line) and not line.startswith("#") and line not in LEAVE
 
 
 def _typed() -> Iterator[str]:

@@ -36,13 +36,14 @@ def statistic(
     noise: Annotated[
         Optional[str],
         _option(
-            "Of median, quantile, min and max.  [default: cauchy, which is pure; with --delta laplace]",
-            metavar="[cauchy|laplace]",
+            "How median, quantile, min and max are measured.  [default: exponential, which chooses by rank; "
+            "of min and max cauchy; with --delta laplace]",
+            metavar="[cauchy|laplace|exponential]",
         ),
     ] = None,
     rows: Annotated[
         Optional[int],
-        _option("Rows with a value, where that number is public; else a quarter of epsilon measures it."),
+        _option("Rows with a value, where that is public and needed; else a quarter of epsilon measures it."),
     ] = None,
     complete: Annotated[
         bool,

@@ -52,7 +52,7 @@ def release_graph(
     privacy_id. Books and errors: as of `release`.
 
     >>> import numpy as np
-    >>> from factored_mwem.graphs import release_graph
+    >>> from factored_mwem import release_graph
     >>> ring = np.array([[i, (i + 1) % 12] for i in range(12)])
     >>> made = release_graph(ring, 12, epsilon=2.0)
     >>> made.to_arrow().column_names, made.cut([0, 1, 2]).pairs

@@ -44,8 +44,16 @@ class CutAnswer:
 
 @dataclass(frozen=True, eq=False)
 class GraphRelease:
-    """`noisy: int[pair]`, the noisy weights; `weights: float32[pair]`, those of the synthetic graph, or None
+    """What is released of a private graph.
+
+    `noisy: int[pair]`, the noisy weights; `weights: float32[pair]`, those of the synthetic graph, or None
     where it was not asked for; `names`: of the two columns of an edge list.
+
+    >>> import numpy as np
+    >>> from factored_mwem import release_graph
+    >>> made = release_graph(np.array([[0, 1], [1, 2], [0, 2]]), 6, epsilon=3.0, seed=1)
+    >>> made.cut([0, 1, 2], [0, 1, 2]).pairs, made.statement.recompute() <= 3.0
+    (3, True)
     """
 
     vertices: Vertices

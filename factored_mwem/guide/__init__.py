@@ -20,6 +20,7 @@ TOPICS = {
     "planning": "epsilons side by side before any is spent, and the epsilon of an error",
     "certificate": "how far off the released rows are, measured inside the budget, and what is refused",
     "answers": "queries of a release, with error bars: free, from the model file alone",
+    "graph": "a private list of edges: a synthetic graph, and cuts with error bars",
     "statistic": "one number of a private table: medians, means, any function of blocks, graphs, rules",
     "ask": "questions about the private table one by one, each answered within a bound",
     "sketch": "counts of any keys, such as URLs: a file that answers with error bars, paid for once",

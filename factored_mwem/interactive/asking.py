@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import math
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
@@ -29,7 +29,9 @@ from factored_mwem.ledger.run import Booking
 from factored_mwem.mechanisms.limits import Machine
 from factored_mwem.mechanisms.plan import Scope
 from factored_mwem.mechanisms.total import first_total
+from factored_mwem.pipeline.assumptions import Assumption, assumptions_of
 from factored_mwem.pipeline.result import Release
+from factored_mwem.pipeline.statement import Statement, statement_of
 from factored_mwem.pipeline.task import Opened, Task, opened
 from factored_mwem.policy import Choices, Policy
 from factored_mwem.privacy.asked import Compared, Part
@@ -44,7 +46,7 @@ from factored_mwem.workload.workload import Workload
 ALPHA, BETA = 0.01, 0.001
 COUNT_SHARE = Fraction(1, 50)
 """Of the budget: counting the records, where there is no model that knows about how many there are."""
-COUNT_NOISE = 10.0
+COUNT_NOISE = 50.0
 """Scale, in records, beyond which no less noise is wanted there."""
 MAX_KEPT = 512
 """Cells of one measurement that are kept as answers to questions of their own."""
@@ -100,6 +102,9 @@ class Asking:
     domain: Domain
     model: Factored
     release: Release | None
+    assumptions: tuple[Assumption, ...]
+    """What the promise rests on."""
+    _task: Task
     _opened: Opened
     _online: Online
     _sealed: PrivateQuestions = field(repr=False)
@@ -156,19 +161,24 @@ class Asking:
         values[np.array(question.wanted) != NOBODY] = told.values
         return self._response(question, replace(told, values=values))
 
-    def check(self, query: Query | str) -> None:
-        """InputError, from public facts and with nothing spent, where `answer` would raise it."""
-        Question.of(query, self.domain)
+    @property
+    def unit(self) -> str:
+        """What two tables differ in that the promise is about."""
+        unit = self._opened.session.unit
+        rows = "one row" if unit.contributions == 1 else f"up to {unit.contributions:,} rows of one person"
+        change = "added or removed" if unit.neighbours is Neighbours.ADD_REMOVE else "exchanged for another's"
+        return f"{rows} {change}"
 
     @property
     def promise(self) -> str:
         """What the session promises, to whom, in a line."""
-        session = self._opened.session
-        budget, unit = session.accountant.budget, session.unit
-        rows = "one row" if unit.contributions == 1 else f"up to {unit.contributions:,} rows of one person"
-        change = "added or removed" if unit.neighbours is Neighbours.ADD_REMOVE else "exchanged for another's"
+        budget = self._opened.session.accountant.budget
         kind = f"({budget.epsilon:g}, {budget.delta:g})" if budget.delta else f"{budget.epsilon:g}"
-        return f"{kind}-differential privacy for the whole session, of tables that differ in {rows} {change}"
+        return f"{kind}-differential privacy for the whole session, of tables that differ in {self.unit}"
+
+    def statement(self) -> Statement:
+        """What may be published of the session: the promise, every charge so far, and what it rests on."""
+        return statement_of(self._task, self._opened, unit=self.unit, assumptions=self.assumptions)
 
     def _subject(self, question: Question) -> Subject:
         """The question as the mechanism takes it; groups that must be empty are left out."""
@@ -314,11 +324,12 @@ def asking(
     columns: Sequence[str] | None = None,
     booking: Booking,
     saves: bool = False,
+    check: Callable[[Domain], None] = lambda domain: None,
     noise: Noise | None = None,
     **choices: Unpack[Choices],
 ) -> Iterator[Asking]:
-    """As `ask`; `columns`: those of the `domain` to ask about; `saves`: the model will be saved; `noise`:
-    OpenDP's by default, tests give a fake.
+    """As `ask`; `columns`: those of the `domain` to ask about; `saves`: the model will be saved; `check` may
+    refuse by the domain, before anything is read or spent; `noise`: OpenDP's by default, tests give a fake.
     """
     if not (isinstance(alpha, float | int) and 0 < alpha < 1):
         raise InputError(f"alpha={alpha!r}: must be a share of the records between 0 and 1, such as 0.01")
@@ -348,11 +359,12 @@ def asking(
     }
     task = Task("ask", request.policy, settings, request.fingerprint)
     # what can be refused is refused before a row is read
+    check(whole)
     Prices(alpha * made.model.total if made is not None else math.inf, beta, task.budget.composition)
     with opened(task, booking, noise=noise) as at:
         session = replace(at.session, spill=scope.spill)
         session = session.encode(whole.modelled, scope.bounded())
-        begun = _begun(replace(at, session=session), whole, made, alpha, beta)
+        begun = _begun(task, replace(at, session=session), scope, made)
         begun.replay()
         try:
             yield begun
@@ -379,9 +391,11 @@ def _scope(request: Request) -> Scope:
     return replace(scope, domain=domain)
 
 
-def _begun(at: Opened, domain: Domain, made: Release | None, alpha: float, beta: float) -> Asking:
+def _begun(task: Task, at: Opened, scope: Scope, made: Release | None) -> Asking:
     """The session with its model; where there was none, the records are counted first."""
-    session = at.session
+    assert scope.domain is not None
+    session, domain = at.session, made.domain if made is not None else scope.domain
+    alpha, beta = task.settings["alpha"], task.settings["beta"]
     sealed = session.rows.asked()
     composition = session.composition
     if made is not None:
@@ -398,7 +412,21 @@ def _begun(at: Opened, domain: Domain, made: Release | None, alpha: float, beta:
         )
         prices = Prices(alpha * total, beta, composition)
         model = Factored.uniform(domain.modelled.shape, total, prices.alpha)
-    return Asking(domain, model, made, at, Online(session, prices), sealed)
+    return Asking(domain, model, made, _assumed(scope, at), task, at, Online(session, prices), sealed)
+
+
+def _assumed(scope: Scope, at: Opened) -> tuple[Assumption, ...]:
+    """What the promise rests on, as a release under the same domain would."""
+    visible, rules = scope.visible, scope.domain is not None and bool(scope.domain.rules)
+    found = assumptions_of(
+        scope.request.policy,
+        visible.form,
+        learnt=False,
+        ledger=at.run.has_books,
+        rules=rules,
+        cluster=visible.cluster,
+    )
+    return tuple(Assumption(**one) for one in found.model_dump().values() if one is not None)
 
 
 def _digest(made: Release) -> str:

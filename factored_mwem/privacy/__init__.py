@@ -110,6 +110,11 @@ after another, for one charge, until it says yes (`Session.begin`, `Session.exce
 noise on the threshold stays inside `Begun`, where nobody can read it, and is in no journal; what a test said
 is. A test whose process died is over, and the next is paid for.
 
+Graphs. A private graph is read as the set of vertex pairs that its records name: a pair is a function of one
+record and of the public vertex set, and a set gains or loses one pair at most by one record
+(tables/edge_list.py). `PrivateEdges` seals it; `Session.measure` reads all pairs, their number, a cut or a
+rank-1 query of it, `Session.exceeds` a cut. edges.py has their sensitivities.
+
 Single numbers. `measure_smooth` draws noise whose scale is a public multiplier times a smooth bound of how
 far neighbours move the number; the bound is private, and only the noisy number leaves.
 accounting/admissible.py proves which multiplier and beta are private; order.py, blocks.py and local.py that

@@ -9,11 +9,14 @@ alike.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Unit
 from factored_mwem.privacy.counts import Rows, Sealed
+from factored_mwem.privacy.distances import SCORE_GRID
 from factored_mwem.privacy.order import Ordered
 from factored_mwem.tables.source import Private
 
@@ -51,6 +54,22 @@ class ColumnValues(Private):
         """See `smooth.Smooth`."""
         return self._ordered(what).smooth(what[1], beta, group)
 
+    def scores(self, answers: np.ndarray) -> np.ndarray:
+        """int64[cell]: how far the rank that is asked for, the share `answers: float64[1]` of all, is from
+        the ranks that a value of the grid has, below zero, in grains of a row: with u : v as the share to
+        the rest, the larger one 1, it is v below - u (n - below) where that is above zero, u above - v (n -
+        above) where that is, else nothing. A row more moves each by at most 1, a row in the place of
+        another by at most 2; the number of rows need not be known. Source: Smith 2011, OpenDP; here a value
+        that many rows have is at all of their ranks.
+        """
+        share = float(answers[0])
+        larger = max(share, 1 - share)
+        u, v = (math.floor(part / larger * SCORE_GRID) for part in (share, 1 - share))
+        ends = np.cumsum(self._counts)
+        rows, below = ends[-1], ends - self._counts
+        early, late = v * below - u * (rows - below), u * (rows - ends) - v * ends
+        return -np.maximum(np.maximum(early, late), 0)
+
     def _ordered(self, what: What) -> Ordered:
         return self._up if what[0] == "rank" else self._down
 
@@ -73,6 +92,10 @@ class PrivateColumn(Sealed):
     def subject(self, what: What) -> tuple[str, ...]:
         """Its name."""
         return (self.name,)
+
+    def score_sensitivity(self, unit: Unit) -> int:
+        """How far a score moves (rows): a row below or above counts for at most one, and may change sides."""
+        return unit.l1_of_score
 
     def sensitivity(self, what: What, unit: Unit, composition: Composition) -> int:
         """Squared L2 norm (pure: L1 norm) of what one person changes; see the top."""

@@ -12,15 +12,19 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal, Unpack
 
+import numpy as np
+
+from factored_mwem.accounting.admissible import Shape
 from factored_mwem.accounting.conversion import float_down
 from factored_mwem.errors import InputError
 from factored_mwem.ledger.run import Booking
+from factored_mwem.pipeline.assumptions import Assumption
 from factored_mwem.pipeline.statement import Statement, statement_of
 from factored_mwem.pipeline.task import Task, opened
 from factored_mwem.policy import Choices, Policy
-from factored_mwem.privacy.column import PrivateColumn
+from factored_mwem.privacy.column import GRAINS, PrivateColumn
 from factored_mwem.privacy.noise import Noise
-from factored_mwem.privacy.session import Session
+from factored_mwem.privacy.session import Eligible, Session
 from factored_mwem.privacy.smooth import constants, measure_smooth
 from factored_mwem.request import Request
 from factored_mwem.statistics.grid import Grid
@@ -43,7 +47,8 @@ class Statistic:
 
     >>> import pyarrow as pa
     >>> from factored_mwem import statistic
-    >>> found = statistic(pa.table({"age": [31, 45, 62] * 500}), "age", "mean", lower=0, upper=120, epsilon=0.5)
+    >>> people = pa.table({"age": [31, 45, 62] * 500})
+    >>> found = statistic(people, "age", "mean", lower=0, upper=120, epsilon=0.5)
     >>> abs(found.value - 46) <= 10 * found.error, found.statement.promise.epsilon
     (True, 0.5)
     """
@@ -79,7 +84,7 @@ def statistic(
     upper: float,
     at: float | None = None,
     grid: float | None = None,
-    noise: Literal["cauchy", "laplace"] | None = None,
+    noise: Literal["cauchy", "laplace", "exponential"] | None = None,
     rows: int | None = None,
     complete: bool = False,
     ledger: str | Path | None = None,
@@ -91,15 +96,18 @@ def statistic(
 
     Values are brought to within `lower` and `upper`, which are public. `what`: count (of rows with a
     value), mean, variance, median, quantile (the share `at`), min or max. `grid`: the step between values
-    that are told apart. `noise` of the last four: cauchy, for pure epsilon, or laplace, which needs a
-    delta. `rows`: the number of rows with a value, where that is public; else a quarter of epsilon measures
-    it, for all but count, min and max. `complete`: every row counts as having a value. Whom it protects and
-    where it is entered: as of `release`. Raises InputError or BudgetExceeded before anything is spent.
+    that are told apart. `noise`: of medians and quantiles exponential, which chooses a
+    value by its rank, of min and max cauchy; cauchy for all of them, and with a delta laplace, by smooth
+    sensitivity. `rows`: the number of rows with a value, where that is public; else a quarter of epsilon
+    measures it, where it is needed: for mean and variance, and quantiles by smooth sensitivity.
+    `complete`: every row counts as having a value. Whom it protects and where it is entered:
+    as of `release`, but that delta is 0 where none is given. Raises InputError or BudgetExceeded before
+    anything is spent.
 
     >>> import pyarrow as pa
     >>> from factored_mwem.statistics import statistic
     >>> people = pa.table({"age": list(range(20, 70)) * 40})
-    >>> found = statistic(people, "age", "median", lower=0, upper=120, epsilon=1.0, rows=2000)
+    >>> found = statistic(people, "age", "median", lower=0, upper=120, epsilon=1.0)
     >>> 0 <= found.value <= 120, found.error
     (True, None)
     """
@@ -123,7 +131,7 @@ def ask(
     request = Request.of(table, Workload.marginals(1), policy, domain=domain, columns=[question.column])
     check_numbers(request, question.column)
     task = Task("statistic", policy, question.settings, request.private.fingerprint, events=policy.delta > 0)
-    if question.noise is not None:  # too little for it is refused now, not after the rows are counted
+    if isinstance(question.noise, Shape):  # too little for it is refused now, not after the rows are counted
         least = Fraction(policy.epsilon) * (1 - COUNT_SHARE) / 2
         constants(question.noise, least, Fraction(policy.delta))
     with opened(task, booking, noise=noise) as run:
@@ -134,6 +142,9 @@ def ask(
         )  # ---- ... to here
         run.drawn()
         told = trusted(policy, request, run)
+        if question.rows is not None:
+            known = f"that {question.rows} rows have a value is public"
+            told.append(Assumption(statement=known, enforced=False))
         statement = statement_of(task, run, unit=unit_of(policy), assumptions=told)
         made = Statistic(value, error, question, statement)
         run.run.finish()
@@ -167,6 +178,10 @@ def reach(scale: float, wrong: float) -> float:
 def _ranked(session: Session, column: PrivateColumn, question: Question, rows: int | None) -> float:
     """A value of the table by its smooth sensitivity."""
     assert question.noise is not None
+    if not isinstance(question.noise, Shape):
+        cells, share = question.grid.cells, np.array([question.at])
+        every = Eligible(np.arange(cells), np.zeros(cells))
+        return question.grid.at(session.select(column, share, every, cost=session.left) * GRAINS)
     if question.what in ("min", "max"):
         which = ("rank" if question.what == "min" else "rank from the top", 1)
     else:

@@ -12,6 +12,8 @@ from factored_mwem.errors import InputError, shown
 from factored_mwem.statistics.grid import Grid
 
 What = Literal["count", "mean", "variance", "median", "quantile", "min", "max"]
+EXPONENTIAL = "exponential"
+"""Not noise on a number, but a value of the grid chosen by its rank."""
 KINDS: tuple[str, ...] = get_args(What)
 RANKED = ("median", "quantile", "min", "max")
 """What is a value of the table, measured by its smooth sensitivity."""
@@ -27,7 +29,7 @@ class Question:
     what: What
     grid: Grid
     at: float | None
-    noise: Shape | None
+    noise: Shape | Literal["exponential"] | None
     rows: int | None
     complete: bool
 
@@ -51,6 +53,8 @@ class Question:
         if rows is not None and what not in ("mean", "variance", "median", "quantile"):
             raise InputError(f"{what} does not use the number of rows; leave out rows (--rows)")
         shape = _noise(what, noise, delta)
+        if shape == EXPONENTIAL and rows is not None:
+            raise InputError("rows (--rows) is for noise=cauchy or laplace; leave it out")
         return cls(column, what, grid, at, shape, rows, bool(given.get("complete")))
 
     @property
@@ -64,11 +68,15 @@ class Question:
         return max(1, math.ceil(self.at * max(rows, 1)))
 
 
-def _noise(what: str, noise: Any, delta: float) -> Shape | None:
+def _noise(what: str, noise: Any, delta: float) -> Shape | Literal["exponential"] | None:
     if what not in RANKED:
         if noise is not None or delta:
             raise InputError(f"{what} has Laplace noise and needs no delta; leave out noise and delta")
         return None
+    if noise == EXPONENTIAL or (noise is None and not delta and what in ("median", "quantile")):
+        if what not in ("median", "quantile") or delta:
+            raise InputError("noise=exponential is for medians and quantiles, and pure; leave out delta")
+        return "exponential"
     shape = noise if noise is not None else (Shape.LAPLACE if delta else Shape.CAUCHY)
     if shape not in (Shape.CAUCHY, Shape.LAPLACE):
         raise InputError(

@@ -7,8 +7,9 @@ reads the table.
 All of them are told the number of rows, the same bounds and the same grid, whose values are OpenDP's
 candidates (exponential noise, pure). Laplace is the value itself with noise of (upper - lower) / epsilon.
 Errors are absolute, of the values on the grid; a Cauchy has no mean, so medians and 90th percentiles are
-told, and the median over that of OpenDP: below 1, ours is less. `printed`: ours with the constants that the
-paper prints, 6 S / epsilon.
+told, and the median over that of OpenDP: below 1, ours is less. `cauchy` and `laplace` are ours by smooth
+sensitivity, `exponential` our default, the exponential mechanism by rank, which is told no number of rows.
+`printed`: ours with the constants that the paper prints, 6 S / epsilon.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import argparse
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -73,6 +75,10 @@ def laplace(value: float, grid: Grid, epsilon: float) -> Draw:
     return lambda: grid.at(int(adapter.add(np.array([units]), scale=scale)[0]))
 
 
+def unsized(given: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in given.items() if name != "rows"}
+
+
 def measure(table: Path, column: str, runs: int, epsilon: float) -> None:
     lower, upper = COLUMNS[column]
     grid = Grid.of(lower, upper)
@@ -85,9 +91,12 @@ def measure(table: Path, column: str, runs: int, epsilon: float) -> None:
         truth = values[rank - 1]
         given = {"lower": lower, "upper": upper, "rows": len(values), "epsilon": epsilon, "at": at}
         ways: dict[str, Draw] = {
-            "ours": lambda given=given: statistic(frame, column, "quantile", **given).value,  # type: ignore[misc]
+            "cauchy": lambda given=given: statistic(frame, column, "quantile", noise="cauchy", **given).value,  # type: ignore[misc]
             "laplace, 1e-9": lambda given=given: (  # type: ignore[misc]
                 statistic(frame, column, "quantile", delta=1e-9, **given).value
+            ),
+            "exponential": lambda given=given: (  # type: ignore[misc]
+                statistic(frame, column, "quantile", **unsized(given)).value
             ),
             "printed": printed(cells, grid, rank, epsilon),
             "opendp": opendp_quantile(values, grid, at, epsilon),

@@ -12,9 +12,12 @@ from support.commands import DOMAIN, Fmwem, Run, write_table
 from factored_mwem import Release
 from factored_mwem.cli import asking as asking_cli
 from factored_mwem.errors import Stopped
+from factored_mwem.pipeline.statement import Statement
 
 QUESTIONS = ["count where smoker = true", "# a comment", "", "count by zip", "count where smoker = true"]
 ASK = ["ask", "--model", "t.fmwem", "--table", "t.csv", "--alpha", 0.2, "--epsilon", 1, "--delta", 0]
+
+COLD = [word for word in ASK if word not in ("--model", "t.fmwem")]
 
 
 @pytest.fixture
@@ -33,7 +36,7 @@ def answers(run: Run) -> list[dict[str, object]]:
 
 
 def test_a_file_of_queries_gives_a_line_each(fmwem: Fmwem, there: Path) -> None:
-    run = fmwem(*ASK, "--queries", "q.txt", "--save", "better.fmwem")
+    run = fmwem(*ASK, "--queries", "q.txt", "--save", "better.fmwem", "--statement", "said.json")
     assert run.code == 0, run.err
     found = answers(run)
     assert [each["query"] for each in found] == [q for q in QUESTIONS if q.startswith("count")]
@@ -42,6 +45,10 @@ def test_a_file_of_queries_gives_a_line_each(fmwem: Fmwem, there: Path) -> None:
     assert "differ in one row added or removed" in run.err
     assert "3 answers (2 measured, 1 cached)" in run.err
     assert Release.load(there / "better.fmwem").manifest.notes
+    stated = Statement.model_validate_json(Path("said.json").read_bytes())
+    assert (stated.kind, stated.promise.unit) == ("ask", "one row added or removed")
+    assert stated.recompute() == stated.promise.spent_epsilon == found[-1]["spent"]
+    assert len(stated.assumptions) > 5
     assert fmwem("answer", "better.fmwem", "count by zip").code == 0
 
 
@@ -57,11 +64,10 @@ def test_standard_input_is_the_default_off_a_terminal(
 
 
 def test_a_session_without_a_model_begins_with_the_domain(fmwem: Fmwem, there: Path) -> None:
-    cold = [word for word in ASK if word not in ("--model", "t.fmwem")]
-    run = fmwem(*cold, "--columns", "zip,smoker", "--queries", "q.txt", "--json")
+    run = fmwem(*COLD, "--columns", "zip,smoker", "--queries", "q.txt", "--json")
     assert run.code == 0 and run.err == ""
     assert len(answers(run)) == 3
-    assert fmwem(*cold, "--queries", "q.txt", "--save", "x.fmwem").code == 2
+    assert fmwem(*COLD, "--queries", "q.txt", "--save", "x.fmwem").code == 2
     assert not Path("x.fmwem").exists()
 
 
@@ -86,8 +92,9 @@ def test_a_wrong_line_in_a_file_is_found_before_anything_is_spent(
     fmwem: Fmwem, there: Path, books: Path
 ) -> None:
     Path("bad.txt").write_text("count by zip\ncount where nothing = 3\n", encoding="utf-8")
-    run = fmwem(*ASK, "--queries", "bad.txt", "--ledger", books, "--dataset", "adult")
-    assert (run.code, run.out) == (2, "") and "bad.txt, line 2" in run.err
+    for words in (ASK, COLD):
+        run = fmwem(*words, "--queries", "bad.txt", "--ledger", books, "--dataset", "adult")
+        assert (run.code, run.out) == (2, "") and "bad.txt, line 2" in run.err
     assert fmwem("ledger", "show", books, "--json").facts["datasets"][0]["releases"] == []
 
 

@@ -98,7 +98,7 @@ def test_one_number_is_above_its_bound_as_seldom_as_said(b: float) -> None:
 
 
 def sums(pairs: int, b: float) -> tuple[np.ndarray, np.ndarray]:
-    """(whole numbers, Pr[Y >= each]) of the sum of discrete Laplace noise over pairs: exact, by convolution."""
+    """(whole numbers, Pr[Y >= each]) of the sum of discrete Laplace noise over pairs: exact."""
     k = np.arange(-400, 401)
     one = np.exp(-np.abs(k) / b)
     one /= one.sum()

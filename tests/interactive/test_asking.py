@@ -354,3 +354,15 @@ def test_another_session_is_not_this_one(books: Path) -> None:
 def test_the_public_function_has_no_switch() -> None:
     parameters = inspect.signature(ask).parameters
     assert "noise" not in parameters
+
+
+def test_what_was_asked_before_the_first_charge_is_in_the_journal(books: Path, made: Release) -> None:
+    """A warm session draws nothing when it begins: its first question comes before its journal does."""
+    with pytest.raises(Crash), begun(noisy(), model=made, **booked(books)) as session:
+        first = [session.answer(text) for text in MANY[:3]]
+        raise Crash
+    with begun(noisy(seed=6), model=made, **booked(books)) as session:
+        spent = session.spent
+        again = [session.answer(text) for text in MANY[:3]]
+        assert [each.values.tolist() for each in again] == [each.values.tolist() for each in first]
+        assert session.spent == spent == first[-1].spent

@@ -109,6 +109,7 @@ def test_the_median_lists_all_multisets_once() -> None:
     with pytest.raises(InputError, match="toys"):
         Median(20, 40, 40)
     assert size_for(100, 50, 10) == math.ceil(100 * math.log(50))
+    assert Median(3, 4, 4).bound(1.0) <= 4 * math.log2(3)  # m log |X|, as theorem A.2 has it
 
 
 def test_the_median_ignores_what_no_table_says() -> None:
@@ -199,7 +200,7 @@ def test_1_minus_q_down_is_q_up(start: list[float], query: list[float], alpha: f
     one, other = MultiplicativeWeights(6, 5.0, alpha), MultiplicativeWeights(6, 5.0, alpha)
     one.shares = other.shares = np.array(start) / sum(start)
     q = np.array(query)
-    by_hand = one.shares * np.exp(one.step * q)
+    by_hand = one.shares * np.exp(alpha / (2 * 5.0) * q)  # eta = alpha / 2n
     by_hand /= by_hand.sum()
     one.update(q, math.inf)
     np.testing.assert_allclose(one.shares, by_hand, rtol=1e-13)

@@ -147,3 +147,18 @@ def test_it_is_charged_in_epsilon_alone() -> None:
     with pytest.raises(InputError, match="delta 0"):
         construct(session, sealed, construction, list(queries), 100.0, epsilon=Fraction(1))
     assert not accountant.entries
+
+
+def test_theorem_9_with_the_corrected_constants() -> None:
+    """Multiplicative weights, in shares: alpha^3 = 512 log |X| log(k / gamma) / (n eps), and alpha^2 = 256
+    sqrt(log |X| log(1 / delta)) log(k / gamma) / (n eps): four times what lecture 9 has under the root.
+    """
+    n, k, beta, epsilon, delta, elements = 1e7, 50, 0.01, 1.0, 1e-6, 128
+    bound = MultiplicativeWeights(elements, n, 1.0).bound
+    alpha = least_alpha(bound, lambda b: epsilon_0(epsilon, b), k, beta) / n
+    logs = math.log(k * 2 * bound(alpha * n / 2) / beta)
+    assert alpha**3 == pytest.approx(4 * 128 * math.log(elements) * logs / (n * epsilon))
+    alpha = least_alpha(bound, lambda b: epsilon_0_approximate(epsilon, delta, b), k, beta) / n
+    logs = math.log(k * 2 * bound(alpha * n / 2) / beta)
+    root = math.sqrt(math.log(elements) * math.log(1 / delta))
+    assert alpha**2 == pytest.approx(4 * 64 * root * logs / (n * epsilon))

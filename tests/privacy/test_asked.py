@@ -76,18 +76,19 @@ def test_no_neighbour_moves_a_count_or_a_gap_by_more_than_is_charged(relation: N
     person = [
         list(rows) for size in range(k + 1) for rows in itertools.combinations_with_replacement(CELLS, size)
     ]
-    moved: dict[tuple[int, str], int] = {}
+    seen = []
     for rows in person:
-        others = person if relation is Neighbours.REPLACE else [[]]
-        for instead in others:
-            one, other = asked([*ROWS, *rows]), asked([*ROWS, *instead])
-            left, right = one.reveal(), other.reveal()
-            for i, part in enumerate(parts):
-                change = np.abs(left.exact(part) - right.exact(part))
+        contents = asked([*ROWS, *rows]).reveal()
+        seen.append(([contents.exact(part) for part in parts], [contents.gap(what, 0) for what in compared]))
+    moved: dict[tuple[int, str], int] = {}
+    for left in seen:
+        for right in seen if relation is Neighbours.REPLACE else seen[:1]:  # the first: nobody came
+            for i, (one, other) in enumerate(zip(left[0], right[0], strict=True)):
+                change = np.abs(one - other)
                 for name, norm in (("pure", change.sum()), ("zcdp", (change**2).sum())):
                     moved[i, name] = max(moved.get((i, name), 0), int(norm))
-            for i, what in enumerate(compared, start=len(parts)):
-                moved[i, "pure"] = max(moved.get((i, "pure"), 0), abs(left.gap(what, 0) - right.gap(what, 0)))
+            for i, (one, other) in enumerate(zip(left[1], right[1], strict=True), start=len(parts)):
+                moved[i, "pure"] = max(moved.get((i, "pure"), 0), abs(one - other))
     sealed = asked(ROWS)
     for i, part in enumerate(parts):
         for composition in Composition:

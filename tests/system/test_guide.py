@@ -40,6 +40,7 @@ MADE = {
     "workloads": "answers.parquet workload.schema.json paper.parquet",
     "certificate": "certified.parquet",
     "answers": "adult.fmwem",
+    "graph": "club.csv club.manifest.json club.pairs.parquet asked.answers.csv",
     "ask": "adult.fmwem better.fmwem questions.txt",
     "sketch": "country.sketch countries.sketch queries.jsonl",
     "report": "adult.report.html again.html from_memory.html adult.NOT-PRIVATE.html",
