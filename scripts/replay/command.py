@@ -1,14 +1,14 @@
-"""The experiments of the MWEM paper (Hardt, Ligett, McSherry, NIPS 2012) from one command. NOT PRIVATE: exact
-n, fixed seeds.
+"""The experiments of the MWEM paper (Hardt, Ligett, McSherry, NIPS 2012) from one command, and the iterative
+constructions of Gupta, Roth and Ullman (TCC 2012). NOT PRIVATE: exact n, fixed seeds.
 
     python scripts/replay all --quick -o results/       all figures, at most 3 minutes on 2 cores
     python scripts/replay figure3 --full -o results/    one figure as in the paper; all take at most an hour
 
-Writes NAME.csv and NAME.png for every figure and index.html, which shows all figures beside the paper's
-claims and how they fared. Each finished case is kept in NAME.cases.jsonl, so a run that was interrupted goes
-on where it stopped; after a change of the code take a new folder. Data sets are looked for in the folder
-FMWEM_DATASETS (or --data), the National Long-Term Care Survey also in the file FMWEM_NLTCS. Needs the extra
-`plot`.
+Writes NAME.csv, NAME.png and its panels NAME-1.png, NAME-2.png, ... for every figure and index.html, which
+shows all figures beside the claims and how they fared. Each finished case is kept in NAME.cases.jsonl, so a
+run that was interrupted goes on where it stopped; after a change of the code take a new folder. Data sets are
+looked for in the folder FMWEM_DATASETS (or --data), the National Long-Term Care Survey also in the file
+FMWEM_NLTCS. Needs the extra `plot`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from factored_mwem import FmwemError, InputError
 from replay import page
-from replay.figure import OPEN, Claim, panels
+from replay.figure import HLM, OPEN, Claim, panels
 
 NAMES = (
     *("table1", "theorem", "figure2", "figure3", "figure4", "figure5", "figure6", "figure7", "ablation"),
@@ -141,7 +141,8 @@ def finish(name: str, cases: list[Row], store: Store, folder: Path) -> page.Sect
     images = [panel.read_bytes() for panel in panels(whole)]
     tables = figure.tables(rows) if hasattr(figure, "tables") else ()
     effort = f"{store.seconds(cases):.1f} s of computing in {len(cases)} cases"
-    return page.Section(name, figure.TITLE, figure.SETTINGS, effort, images, figure.judge(rows), tables)
+    claims, source = figure.judge(rows), getattr(figure, "SOURCE", HLM)
+    return page.Section(name, figure.TITLE, figure.SETTINGS, effort, images, claims, tables, source)
 
 
 def replay(names: list[str], folder: Path, console: Console, *, full: bool) -> list[page.Section]:

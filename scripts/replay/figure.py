@@ -10,6 +10,7 @@
     plot(rows: list[dict], path: Path) -> None    a PNG with the paper's axes; may be left out
     judge(rows: list[dict]) -> list[Claim]        the paper's claims, each marked from the rows alone
     tables(rows: list[dict]) -> list[Table]       numbers to show beside the plot; may be left out
+    SOURCE: str                                   whose claims those of the paper are; HLM where left out
 
 and is found by its name. `run` raises InputError where a data set is not there; its message says in one line
 where to get it.
@@ -26,6 +27,10 @@ import numpy as np
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be compared"
 PAPER, PROJECT = "paper", "project"
+HLM = "Experiments of Hardt, Ligett and McSherry"
+BESIDE = "Counts and theorems of Hardt, Ligett and McSherry (Table 1, Theorem 2.3)"
+GRU = "Theorems of Gupta, Roth and Ullman"
+"""Sources, each of whose claims the page counts apart."""
 
 Row = dict[str, Any]
 

@@ -19,7 +19,7 @@ from replay.figure import OPEN, PROJECT, Claim, Row, Table, canvas, key, mark, m
 from replay.paper import HALF, Paper, Task, paper_mwem
 from replay.watched import TooLarge, Watched
 
-SWEEPS = 10
+SWEEPS, ROUNDS = 10, 45
 IRRELEVANT = 50
 LIMIT, LIMIT_QUICK = 2**22, 2**18
 """Cells: a run ends with the choice that would make a larger component."""
@@ -40,13 +40,16 @@ SETTINGS = (
     "The authors' 27-bit Adult (30,163 records, rebuilt from UCI Adult), and the same with 50 bits set with "
     "probability 1/2; all parities up to order 3 (3,303 and 76,153). A third run has the 50 bits in the "
     "table but asks no question that ties them to others (3,353): it tells what the bits cost from what the "
-    f"questions cost. Not legible in the paper and chosen here: epsilon, the number of rounds, {SWEEPS} "
+    f"questions cost. Not legible in the paper and chosen here: epsilon = 1 (and 10 in full), T = {ROUNDS}, "
+    f"{SWEEPS} "
     "sweeps of replay in each round without a guard, the order of the parities. A run ends early when its "
     f"next measurement would make a component of more than 2^{LIMIT.bit_length() - 1} cells "
     f"(2^{LIMIT_QUICK.bit_length() - 1} in quick). Milliseconds, of processor time, are of a whole round "
     "(scores, choice, measurement, model), those of the model alone are merge, step and replay; the "
     "maximum error over all queries is taken outside of them. Medians of the runs are drawn, as long as "
-    "half of them go on."
+    f"half of them go on. Three seeds (five in full). What counts as none, {NO_COST:g} times the time and "
+    f"{NO_LOSS:g} times the error, is this page's own. Seeds of NumPy's default generator: [7, seed, number "
+    "of irrelevant bits]."
 )
 
 
@@ -54,7 +57,7 @@ def cases(full: bool) -> list[Row]:
     """Runs of a seed: without the irrelevant bits, with them, and with them in the table only."""
     epsilons, seeds, limit = ((1.0, 10.0), 5, LIMIT) if full else ((1.0,), 3, LIMIT_QUICK)
     return [
-        {"epsilon": e, "rounds": 45, "seed": s, "kind": kind, "limit": limit}
+        {"epsilon": e, "rounds": ROUNDS, "seed": s, "kind": kind, "limit": limit}
         for e in epsilons
         for s in range(seeds)
         for kind in QUESTIONS
@@ -76,6 +79,7 @@ def run(case: Row) -> list[Row]:
     model, session = ProductModel.uniform(domain, task.total), task.session(paper.epsilon, rng)
     learner = Watched(session, task, paper, model, case["limit"])
     found: list[Row] = []
+    start = float(np.abs(questions.answers(model) - task.truth).max())
     last = time.process_time()
 
     def watch(_: object) -> None:
@@ -85,7 +89,7 @@ def run(case: Row) -> list[Row]:
             "milliseconds_model": learner.seconds * 1e3,
         }
         state = _state(model, questions, task.truth, len(adult))
-        found.append({**case, "round": len(found) + 1, **times, **state})
+        found.append({**case, "round": len(found) + 1, **times, **state, "start_error": start})
         last = time.process_time()
 
     try:
@@ -155,7 +159,7 @@ def judge(rows: list[Row]) -> list[Claim]:
             f"{slowest:,.0f} ms",
         ),
         _complexity(rows),
-        _time(done),
+        *_time(done),
         _error(done),
         _bits_alone(done),
         Claim(
@@ -173,7 +177,7 @@ def _complexity(rows: list[Row]) -> Claim:
     done = [row for row in rows if "too_large" not in row]
     before = {(*_run(row), row["round"]): row["max_error"] for row in done}
     runs = len({_run(row) for row in rows})
-    first = mean(pick(done, round=1), "max_error")
+    first = mean(pick(done, round=1), "start_error")
     why = "the bound, the rounds and the last error of the paper's run are not legible, and they decide: "
     if stopped:
         numbers = [row["round"] for row in stopped]
@@ -193,16 +197,25 @@ def _complexity(rows: list[Row]) -> Claim:
     )
 
 
-def _time(done: list[Row]) -> Claim:
+def _time(done: list[Row]) -> list[Claim]:
+    """A mark for the model, which the claim can be about, and one for the whole round, which it says."""
     whole, model = (_slower(done, ASKED, what) for what in ("milliseconds", "milliseconds_model"))
-    return Claim(
-        "“Our approach successfully ignores irrelevant attributes” “in terms of running time”.",
-        mark(whole <= NO_COST),
-        f"a round of a small model takes {whole:.1f} times as long with the {IRRELEVANT} bits (medians; "
-        f"none: at most {NO_COST:g}), because there are {QUESTIONS[ASKED] / QUESTIONS[ALONE]:.0f} times as "
-        f"many questions to score and to choose from; merge, step and replay of the model take {model:.1f} "
-        "times as long",
-    )
+    text = "“our approach successfully ignores irrelevant attributes” “in terms of running time”"
+    compared = f"medians of rounds of small models, with the {IRRELEVANT} bits over without"
+    more = f"{QUESTIONS[ASKED] / QUESTIONS[ALONE]:.0f} times as many questions"
+    return [
+        Claim(
+            f"{text}: merge, step and replay of the model.",
+            mark(model <= NO_COST),
+            f"{model:.1f} times as long ({compared}; none: at most {NO_COST:g})",
+        ),
+        Claim(
+            f"{text}: the whole round.",
+            mark(whole <= NO_COST),
+            f"{whole:.1f} times as long ({compared}; none: at most {NO_COST:g}), because there are {more} to "
+            "score and to choose from; how much that takes depends on the build of the kernels",
+        ),
+    ]
 
 
 def _bits_alone(done: list[Row]) -> Claim:
@@ -231,7 +244,7 @@ def _error(done: list[Row]) -> Claim:
             without, with_ = (mean(pick(side, round=x), "max_error") for side in sides)
             worst = max(worst, (with_ / without, x, epsilon))
     return Claim(
-        "“Our approach successfully ignores irrelevant attributes” in terms of “maximum error”.",
+        "“our approach successfully ignores irrelevant attributes” in terms of “maximum error”.",
         mark(0 < worst[0] <= NO_LOSS),
         f"at worst, in round {worst[1]} at epsilon {worst[2]:g}, the error with them is {worst[0]:.2f} "
         f"times that without, over all rounds that every run reached (none: at most {NO_LOSS:g})",

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numba
 import numpy as np
 
-from replay.figure import FAILS, HOLDS, OPEN, PAPER, PROJECT, Claim, Table
+from replay.figure import FAILS, HLM, HOLDS, OPEN, PAPER, PROJECT, Claim, Table
 
 MARKS = {HOLDS: ("yes", "✓"), FAILS: ("no", "✗"), OPEN: ("open", "?")}
 """Verdict -> (CSS class, sign)."""
@@ -21,26 +21,35 @@ WHOSE = {PAPER: "The paper says", PROJECT: "This project adds"}
 """Whose claims -> what stands above them."""
 
 UNDISCLOSED = (
-    "The number of records is exact and public, as in the paper's code; privately it would cost a part of "
-    "epsilon.",
-    "Half of a round's epsilon pays for the choice and half for the answer, as in Figure 1 of the paper. "
-    "No run asks a question twice; the paper does not say.",
-    "A noisy answer is clipped to the range that the question can have (0 to n, or -n to n for parities) "
-    "before a step: without this the step of Lemma A.3 can be longer than its proof allows. The paper does "
-    "not say.",
-    "A run ends with its last iterate, not with the average of all that Theorem 2.3 is about.",
-    "Where measurements are replayed, sweeps go over all of them in the order in which they came, and one "
-    "takes no step where the model is within a stated number of standard deviations of its noise: the paper "
-    "says 'poorly reflected'.",
-    "Where a run starts from a histogram, a stated part of epsilon pays for noisy counts of all cells; a "
-    "noise scale is taken off each, what is then below zero is set to zero, and the result is mixed half and "
-    "half with the uniform start, so that no cell begins at zero. The paper gives neither the part nor the "
-    "mixture.",
-    "Epsilon, T and the seeds are listed with each figure; most are illegible in the text that was replayed, "
-    "and then chosen here.",
+    "The number of records is exact and public, as in the paper's code (“should be taken privately, we "
+    "ignore”); privately it would cost a part of epsilon.",
+    "Half of a round's epsilon pays for the choice and half for the answer, as in Figure 1 of the paper and "
+    "in its listing (Figure 8).",
+    "No run asks a question twice, as in the paper's listing (“rejecting prior queries”: “while "
+    "(measurements.ContainsKey(qi))”), but for plain MWEM in Figure 3, which is Figure 1 of the paper, where "
+    "nothing is rejected.",
+    "A run ends with its last iterate, not with the average that Theorem 2.3 is about: “We do this in all of "
+    "our experiments.” The same is said of replaying measurements.",
+    "Departs from the paper's listing: a noisy answer is clipped to the range that the question can have (0 "
+    "to n, or -n to n for parities) before a step; the listing clips nothing. Without this the step of Lemma "
+    "A.3 can be longer than its proof allows.",
+    "Departs from the paper's listing: where measurements are replayed, the newest one takes one step first, "
+    "whatever its gap (without a guard); then sweeps, one fewer than stated, go over all measurements in the "
+    "order in which they came, and end early once none takes a step; with a guard a measurement takes none "
+    "where the model is within a stated number of standard deviations of its noise. The listing sweeps 100 "
+    "times (“for (int iteration = 0; iteration < 100; iteration++)”) and has no guard; the text says “poorly "
+    "reflected”.",
+    "Not in the paper: where a run starts from a histogram, a stated part of epsilon pays for noisy counts "
+    "of all cells; a noise scale is taken off each, what is then below zero is set to zero, and the result "
+    "is mixed half and half with the uniform start, so that no cell begins at zero. The paper gives neither "
+    "the part nor the mixture.",
+    "Epsilon, T, the number of runs and how their generators are seeded are in the Settings of each figure; "
+    "most are illegible in the text that was replayed, and then chosen here.",
+    "The thresholds of the marks (noticeably, often, substantially, negligible, none, ...) are this page's "
+    "own: the paper gives none.",
     "Noise is floating-point and from fixed seeds.",
 )
-"""What holds in every figure of the MWEM paper, and that it does not say."""
+"""What holds in every figure of the MWEM paper: what it says, what it does not, and what departs from it."""
 
 STYLE = """
 :root { color-scheme: light dark; --edge: color-mix(in srgb, currentColor 18%, transparent); }
@@ -102,6 +111,7 @@ class Section:
     images: Sequence[bytes]
     claims: Sequence[Claim]
     tables: Sequence[Table] = field(default=())
+    source: str = HLM
 
 
 def machine() -> list[str]:
@@ -121,6 +131,14 @@ def counted(claims: Iterable[Claim], whose: str) -> str:
     return ", ".join(f"{marks[verdict]} {word}" for verdict, word in words.items())
 
 
+def by_source(sections: Sequence[Section]) -> list[str]:
+    """A line for each source whose claims there are, in the order in which they come first."""
+    found: dict[str, list[Claim]] = {}
+    for section in sections:
+        found.setdefault(section.source, []).extend(c for c in section.claims if c.whose == PAPER)
+    return [f"{source}: {counted(claims, PAPER)}." for source, claims in found.items() if claims]
+
+
 def html(sections: Sequence[Section], facts: Sequence[str]) -> str:
     claims = [claim for section in sections for claim in section.claims]
     links = "".join(
@@ -136,15 +154,16 @@ def html(sections: Sequence[Section], facts: Sequence[str]) -> str:
 <h1>The papers replayed</h1>
 <p><span class="stamp">NOT PRIVATE</span></p>
 <p>The experiments of Hardt, Ligett and McSherry, "A Simple and Practical Algorithm for Differentially
-Private Data Release", on the components, kernels and queries of factored-mwem, beside what the paper claims.
+Private Data Release", on the components, kernels and queries of factored-mwem, and the constructions of
+Gupta, Roth and Ullman, "Iterative Constructions and Private Data Release", beside what the papers claim.
 Everything here was made from the tables themselves, with an exact number of records and fixed seeds. Each
-mark is computed from the numbers in the CSV file of its figure.</p>
-<p>Claims of the papers: {counted(claims, PAPER)}.<br>Claims of this project:
+mark is computed from the numbers in the CSV file of its figure. Words in “quotes” are the paper's own.</p>
+<p>{"<br>".join(map(escaping.escape, by_source(sections)))}<br>Claims of this project:
 {counted(claims, PROJECT)}.</p>
 <p class="facts">{escaping.escape(" · ".join(facts))}</p>
 <nav>{links}</nav>
 <section id="settings"><details open>
-<summary>What the MWEM paper does not say, and is the same in all of its figures here</summary>
+<summary>What is the same in all figures of the MWEM paper here, and where it departs from the paper</summary>
 <ul>{settings}</ul></details></section>
 {body}
 </body></html>

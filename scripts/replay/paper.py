@@ -39,7 +39,8 @@ class Paper:
     `sweeps` over all measurements after each round (1 without replay: then the newest alone); a replayed step
     is left out where the model lies within `guard` standard deviations of the noise. `joined`: one component
     from the start, else components grow, none beyond `cap` cells. A question's score loses 1 for each of its
-    cells, or (`noise_penalty`) the noise to expect there. No question is asked twice.
+    cells, or (`noise_penalty`) the noise to expect there. A question may be asked again with `repeats` alone:
+    Figure 1 of the paper lets it, its listing (Figure 8) does not.
     """
 
     epsilon: float
@@ -51,6 +52,7 @@ class Paper:
     joined: bool = False
     cap: int = 2**40
     noise_penalty: bool = False
+    repeats: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +98,7 @@ def paper_mwem(
     """Figure 1 of the paper; `watch` sees the model after each round."""
     if paper.average and not paper.joined:
         raise ValueError("an average of products is no product: average=True needs joined=True")
-    if paper.rounds > len(task.questions.cells):
+    if paper.rounds > len(task.questions.cells) and not paper.repeats:
         raise ValueError(f"{paper.rounds} rounds ask more than the {len(task.questions.cells)} questions")
     session = task.session(paper.epsilon, rng)
     model = ProductModel.uniform(task.domain, task.total, joined=paper.joined)
@@ -122,6 +124,8 @@ class PaperLearner(QueryLearner):
         self.paper, self.sum = paper, np.zeros(1)
 
     def eligible(self, step: Round) -> Eligible:
+        if self.paper.repeats:
+            self._unasked[:] = True
         if self.paper.average:
             self.sum = self.sum + self.dense.model.components[0].weights
         return super().eligible(step)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from replay import data
-from replay.figure import OPEN, Claim, Row, Table, mark
+from replay.figure import BESIDE, OPEN, Claim, Row, Table, mark
 
+SOURCE = BESIDE
 TITLE = "Table 1: the contingency tables"
 SETTINGS = (
     "Records, attributes and non-zero cells counted on the tables that the other figures use. mildew, czech "

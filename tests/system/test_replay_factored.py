@@ -461,7 +461,8 @@ def rows_7() -> list[dict[str, Any]]:
         for number in (1, 2):
             sizes = {"largest_cells": 2**number, "cells": 2**number, "irrelevant_joined": 0}
             times = {"milliseconds": slow[run["kind"]], "milliseconds_model": 1.0}
-            found.append({**run, "round": number, "max_error": 30_000.0 / number, **times, **sizes})
+            errors = {"max_error": 30_000.0 / number, "start_error": 31_000.0}
+            found.append({**run, "round": number, **errors, **times, **sizes})
         found.append({**run, "round": 3, "too_large": 2**20})
     return found
 
@@ -502,41 +503,40 @@ MARKS: dict[str, tuple[Any, Callable[[], list[dict[str, Any]]], int, Spoil]] = {
     ),
     "6: nothing learnt": (figure6, rows_6, 0, lambda r: {"max_error": 50.0}),
     "6: slow": (figure6, rows_6, 1, lambda r: {"seconds_mwem": 5.0} if r["order"] == 3 else {}),
-    "6: slow at 1,000": (
-        figure6,
-        rows_6,
-        1,
-        lambda r: {"seconds_mwem": 1.2} if r["attributes"] == 1000 else {},
-    ),
-    "6: slow at 200": (figure6, rows_6, 1, lambda r: {"seconds_mwem": 1.2} if r["attributes"] == 200 else {}),
     "6: even bits": (
         figure6,
         rows_6,
         3,
         lambda r: {"max_error_before": 6_000.0} if r["chance"] == figure6.EVEN else {},
     ),
-    "7: dearer": (
+    "7: a dearer model": (
         figure7,
         rows_7,
         2,
+        lambda r: {"milliseconds_model": 8.0} if r["kind"] == figure7.ASKED and r["round"] < 3 else {},
+    ),
+    "7: dearer": (
+        figure7,
+        rows_7,
+        3,
         lambda r: {"milliseconds": 8.0} if r["kind"] == figure7.ASKED and r["round"] < 3 else {},
     ),
     "7: worse": (
         figure7,
         rows_7,
-        3,
+        4,
         lambda r: {"max_error": 17_000.0} if r["kind"] == figure7.ASKED and r["round"] == 2 else {},
     ),
     "7: the bits cost": (
         figure7,
         rows_7,
-        4,
+        5,
         lambda r: {"milliseconds": 8.0} if r["kind"] == figure7.BESIDE and r["round"] < 3 else {},
     ),
     "7: joined": (
         figure7,
         rows_7,
-        5,
+        6,
         lambda r: {"irrelevant_joined": 1} if r["kind"] == figure7.ASKED and r["round"] == 2 else {},
     ),
     "ablation: no divergence": (
@@ -547,9 +547,9 @@ MARKS: dict[str, tuple[Any, Callable[[], list[dict[str, Any]]], int, Spoil]] = {
     ),
     "ablation: harm": (
         ablation,
-        lambda: [{**row, "entropy": min(row["entropy"], 3.0)} for row in rows_of_ablation()],
+        lambda: [{**row, "entropy": min(row["entropy"], 2.4)} for row in rows_of_ablation()],
         7,
-        lambda r: {"entropy": 9.0} if r["method"] == ablation.UNGUARDED else {},
+        lambda r: {"entropy": 2.6} if r["method"] == ablation.UNGUARDED else {},
     ),
     "ablation: replay": (
         ablation,
@@ -605,9 +605,30 @@ def test_what_depends_on_how_far_a_run_goes_is_not_compared() -> None:
     for rows in (rows_7(), [row for row in rows_7() if "too_large" not in row]):
         assert figure7.judge(rows)[1].verdict == OPEN
     assert "in rounds 3 to 3" in figure7.judge(rows_7())[1].why
+    assert "fallen from 31,000 to" in figure7.judge(rows_7())[1].why  # of the uniform model, before a round
     assert "between 15,000 and 15,000" in figure7.judge(rows_7())[1].why
     sizes = figure7.tables(rows_7())[0].rows
     assert [row[:5] for row in sizes if row[0] == "15,000"] == [["15,000", "2", "2", "2^2", "2^2"]]
+
+
+@pytest.mark.parametrize("attributes", [200, 1000])
+def test_pairs_alone_do_not_refute_the_time_of_triples(attributes: int) -> None:
+    """Slow in pairs: open. Slow in triples too: refuted, whatever the pairs."""
+    rows = [row | ({"seconds_mwem": 1.2} if row["attributes"] == attributes else {}) for row in rows_6()]
+    assert figure6.judge(rows)[1].verdict == OPEN
+    assert "triples" in figure6.judge(rows)[1].why
+    rows = [row | ({"seconds_mwem": 1.2} if row["attributes"] == 100 else {}) for row in rows]
+    assert figure6.judge(rows)[1].verdict == FAILS
+
+
+def test_the_page_says_where_replay_is_worse() -> None:
+    worse = [
+        row | ({"entropy": 2.5} if (row["data"], row["method"]) == ("mildew", ablation.GUARDED) else {})
+        for row in rows_of_ablation()
+    ]
+    claims = ablation.judge(worse)
+    assert claims[1].verdict == HOLDS and "not on mildew (1.25)" in claims[1].why
+    assert "with a guard at the noise 1.25" in claims[7].why
 
 
 def test_time_is_compared_where_models_are_small() -> None:
@@ -616,7 +637,7 @@ def test_time_is_compared_where_models_are_small() -> None:
     for row in rows:
         if row["round"] == 2 and row["kind"] == figure7.ASKED:
             row |= {"largest_cells": 2 * figure7.SIMPLE, "milliseconds": 1e6}
-    assert figure7.judge(rows)[2].verdict == HOLDS
+    assert figure7.judge(rows)[2].verdict == figure7.judge(rows)[3].verdict == HOLDS
 
 
 def test_a_watched_run_ends_before_a_component_passes_its_limit() -> None:

@@ -13,7 +13,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from replay import barak, baselines, cubes, data, figure2, figure3, figure4, figure5, theorem
+from replay import (
+    barak,
+    baselines,
+    contrasts,
+    cubes,
+    data,
+    figure2,
+    figure3,
+    figure4,
+    figure5,
+    gains,
+    interval,
+    theorem,
+)
 from replay.adult27 import codes
 from replay.figure import FAILS, HOLDS, OPEN, PAPER, PROJECT, Claim
 from replay.loglinear import cuboid_mwem
@@ -47,33 +60,78 @@ def errors(**new: float) -> Change:
     return lambda name, epsilon, found: found | new
 
 
-AGAINST_2: list[tuple[Change, set[int]]] = [
-    (lambda n, e, f: f | ({"best": 2e7, "fixed": 2e7} if e == 0.001 and n == "monetary" else {}), {0}),
-    (errors(best=1.1e4, fixed=1.1e4), {2}),  # 909 times is not a thousand
-    (errors(uniform=1e2), {1, 2, 5}),  # the uniform answer beats both: no feat
-    (errors(best=8e6, fixed=9e6), {1, 2, 5, 6}),
-    (lambda n, e, f: f | ({"best": 2e7, "fixed": 2e7} if e == 0.0125 and n == "monetary" else {}), {3, 4}),
-    (errors(best=1e4, fixed=1e4), set()),  # a thousand is
-    (errors(fixed=2e7), {4}),
-    (errors(hb=9e5), {7}),
+AGAINST_2: list[tuple[Change, set[int], set[int]]] = [
+    (lambda n, e, f: f | ({"best": 2e7, "fixed": 2e7} if e == 0.001 and n == "monetary" else {}), {0}, set()),
+    (errors(best=1.1e4, fixed=1.1e4), {2}, set()),  # 909 times is not a thousand
+    (errors(uniform=1e2), {1, 5}, {2}),  # the uniform answer beats both: no feat
+    (errors(best=8e6, fixed=9e6), {1, 2, 5, 6}, set()),
+    (
+        lambda n, e, f: f | ({"best": 2e7, "fixed": 2e7} if e == 0.0125 and n == "monetary" else {}),
+        {3, 4},
+        set(),
+    ),
+    (errors(best=1e4, fixed=1e4), set(), set()),  # a thousand is
+    (errors(fixed=2e7), {4}, set()),
+    (errors(hb=9e5), {7}, set()),
+    (
+        lambda n, e, f: f | ({"best": 2e6, "fixed": 2e6} if n != "capital loss" else {}),
+        {1, 5, 6},
+        set(),
+    ),  # 10 on one set
+    (errors(best=5.1e6, fixed=7e6, uniform=7e6, spread=0.8), {2}, {0, 1, 3, 4, 5, 6}),
 ]
 
 
 def test_the_marks_of_figure_2_follow_its_rows() -> None:
+    """The last of the changes: all means are below the bound, and none of them by more than they scatter."""
     claims = figure2.judge(planted2())
     assert {claim.verdict for claim in claims} == {HOLDS}
     assert [claim.whose for claim in claims] == [PAPER] * 3 + [PROJECT] * 5
     assert {claim.verdict for claim in figure2.judge([])} == {OPEN}
-    for change, expected in AGAINST_2:
-        assert fallen(figure2.judge(planted2(change))) == expected, expected
-    assert set.union(*(expected for _, expected in AGAINST_2)) == set(range(len(claims)))
+    for change, fell, unknown in AGAINST_2:
+        judged = figure2.judge(planted2(change))
+        assert (fallen(judged), still_open(judged)) == (fell, unknown), fell
+    assert set.union(*(fell for _, fell, _ in AGAINST_2)) == set(range(len(claims)))
 
 
-def test_a_thousand_beyond_the_published_epsilons_is_no_thousand() -> None:
+def test_a_thousand_beyond_the_published_epsilons_cannot_be_compared() -> None:
+    """The paper's epsilons are not legible; within those recalled it is 500 times."""
+
     def only_below(name: str, epsilon: float, found: dict[str, float]) -> dict[str, float]:
         return found | ({} if epsilon < 0.0125 else {"best": 2e4, "fixed": 2e4})
 
-    assert fallen(figure2.judge(planted2(only_below))) == {2}
+    judged = figure2.judge(planted2(only_below))
+    assert (fallen(judged), still_open(judged)) == (set(), {2})
+
+
+def test_the_best_t_is_chosen_on_one_half_and_reported_on_the_other() -> None:
+    """The error of T = 10 is least on the even repetitions alone, which then say nothing about it."""
+    found = {10: (1.0, 8.0, 1.0, 10.0), 12: (2.0, 2.0, 2.0, 2.0)}
+    rows = [
+        {"rounds": t, "repetition": i, "error": error}
+        for t, es in found.items()
+        for i, error in enumerate(es)
+    ]
+    best = gains.best(rows)
+    assert (best.mean, best.error) == (9.0, pytest.approx(1.0))
+    assert best.high == pytest.approx(9 + 12.706, abs=1e-2)  # Student's t, one degree of freedom, 95 %
+    assert best.low == 0.0
+    assert math.isnan(gains.best([]).mean)
+
+
+def test_three_values() -> None:
+    """An interval that straddles a limit decides nothing; nor does one run."""
+    sure, alone = interval.Interval.of([1.0, 1.1, 0.9, 1.0]), interval.Interval.of([1.0])
+    assert (sure.below(2.0), sure.below(0.5), sure.below(1.0)) == (True, False, None)
+    assert (alone.mean, alone.below(1e9)) == (1.0, None)
+    assert (interval.both(True, None), interval.both(None, False)) == (None, False)
+    assert (interval.some([False, None]), interval.some([None, True]), interval.some([False])) == (
+        None,
+        True,
+        False,
+    )
+    counted = [[True, True], [True, None], [True, False]]
+    assert [interval.at_least(2, found) for found in counted] == [True, None, False]
 
 
 def test_the_bound_of_ranges_is_the_singular_values_of_their_matrix() -> None:
@@ -196,12 +254,32 @@ def test_the_linear_program_misses_no_parity_by_more_than_it_must() -> None:
     assert barak.linear_program(np.array([0.5]), np.array([1]), 1) == pytest.approx([0.75, 0.25])
 
 
+def test_the_page_says_where_the_uniform_answer_does_as_well() -> None:
+    change = at_most(0.2, optimised=2.5)
+    why = figure3.judge(planted3(lambda n, e, f: change(n, e, f) | {"Barak, 10 sweeps": 1.99}))[0].why
+    assert "Barak et al. are the uniform answer at 0.1, 0.2, 0.5" in why
+    assert "MWEM is worse than the uniform answer at 0.1, 0.2)" in why
+    assert "uniform answer" not in figure3.judge(planted3())[0].why
+
+
+def test_plain_mwem_may_ask_again_and_listed_mwem_may_not() -> None:
+    """64 rounds of 41 parities; without repeats they are refused."""
+    table = data.small("mildew")
+    task = Task.of(Parities.up_to(range(6), 3), table.domain, table.rows)
+    again = paper_mwem(task, Paper(1.0, 64, joined=True, repeats=True), np.random.default_rng(0))
+    assert len(again.asked) == 64 > len(set(again.asked))
+    with pytest.raises(ValueError, match="64 rounds ask more"):
+        paper_mwem(task, Paper(1.0, 64, joined=True), np.random.default_rng(0))
+    once = paper_mwem(task, Paper(1.0, 30, joined=True), np.random.default_rng(0)).asked
+    assert len(once) == len(set(once)) == 30
+
+
 def test_a_range_of_epsilon_is_unbroken() -> None:
     """A gain at 0.1 and at 10 alone spans nothing; the widest of two runs counts."""
     found = {0.1: 2.0, 0.2: 2.0, 0.5: 1.0, 1.0: 1.5, 2.0: 1.3, 5.0: 1.26, 10.0: 1.2}
-    assert figure3.widest(found, 1.25) == (1.0, 5.0)
-    assert figure3.widest(found | {1.0: 1.0, 5.0: 1.0}, 1.25) == (0.1, 0.2)
-    assert all(math.isnan(end) for end in figure3.widest(found, 3.0))
+    assert contrasts.widest(found, 1.25) == (1.0, 5.0)
+    assert contrasts.widest(found | {1.0: 1.0, 5.0: 1.0}, 1.25) == (0.1, 0.2)
+    assert all(math.isnan(end) for end in contrasts.widest(found, 3.0))
 
 
 # ---- figure 4
@@ -248,6 +326,8 @@ def test_the_marks_of_figure_5_follow_its_rows() -> None:
     claims = figure5.judge(planted5())
     assert fallen(claims) == set() and still_open(claims) == {2, 3}
     assert [claim.whose for claim in claims] == [PAPER] * 5 + [PROJECT] * 4
+    alone = [row for row in planted5() if row["seed"] == 0]
+    assert still_open(figure5.judge(alone)) == {2, 3, 7, 8}  # one seed decides nothing about errors
     assert "four times lower" in claims[3].text and "not offered" in claims[0].why + claims[1].why
     for change, expected in AGAINST_5:
         assert fallen(figure5.judge(planted5(change))) == expected, expected
@@ -314,21 +394,40 @@ def test_the_calculator_has_the_known_values(epsilon: float, wanted: float) -> N
 
 
 def test_the_marks_of_the_theorem_follow_its_rows() -> None:
-    """The theorem allows 2 T / |Q| of the runs: one of ten at T = 2 (10 %) is too many at 9.8 %, and three of
-    ten at T = 8 (39 %) are not.
+    """The theorem allows 2 T / |Q| of the runs: three of ten at T = 8 (39 %) are not too many, four are, and
+    at T = 16 (78 %) eight are. Runs that cannot contradict it, whatever they do, are not counted.
     """
-    assert [claim.verdict for claim in theorem.judge(planted_theorem())] == [HOLDS, HOLDS, FAILS]
+    judged = theorem.judge(planted_theorem())
+    assert [claim.verdict for claim in judged] == [HOLDS, HOLDS, FAILS]
+    assert "only 20 of 40 could have" in judged[0].why and "below n at 1 of 10" in judged[2].why
     assert fallen(theorem.judge(planted_theorem(1.1))) == {0, 2}
-    rows = planted_theorem()
-    for rounds, over, expected in ((8, 3, HOLDS), (8, 5, FAILS), (2, 1, FAILS)):
+    for rounds, over, expected in (
+        (8, 3, HOLDS),
+        (8, 4, FAILS),
+        (16, 7, HOLDS),
+        (16, 8, FAILS),
+        (32, 9, HOLDS),
+    ):
         few = [
             row | {"max_error_average": 2 * row["bound"]}
             if (row["rounds"], row["run"] < over) == (rounds, True)
             else row
-            for row in rows
+            for row in planted_theorem()
         ]
         assert theorem.judge(few)[0].verdict == expected, (rounds, over)
-    assert theorem.judge([])[0].verdict == OPEN
+    idle = [row for row in planted_theorem() if row["rounds"] in (1, 32)]
+    assert theorem.judge([])[0].verdict == theorem.judge(idle)[0].verdict == OPEN
+
+
+def test_the_theorem_is_run_where_it_says_something() -> None:
+    """Never with T of half the questions or more; and some runs have a bound below n."""
+    cases = theorem.cases(False)
+    assert all(2 * case["rounds"] < theorem.QUESTIONS[case["data"]] for case in cases)
+    at = theorem.Setting("rochdale", 665, 256, 92, 100.0)
+    assert {"data": "rochdale", "epsilon": 100.0, "rounds": 32, "runs": 5} in cases
+    assert theorem.bound(at, 32) < 665 and theorem.probability(92, 32) > 0.3
+    for name, queries in theorem.QUESTIONS.items():
+        assert sum(math.comb(len(data.small(name).shape), k) for k in (1, 2, 3)) == queries
 
 
 def test_runs_keep_the_bound_of_the_theorem() -> None:

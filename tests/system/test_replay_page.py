@@ -6,12 +6,29 @@ from __future__ import annotations
 
 import html
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
+from importlib import import_module
 from pathlib import Path
 
 import pytest
-from replay import figure, page
-from replay.figure import FAILS, HOLDS, OPEN, PAPER, PROJECT, Claim, Table, canvas, key, panels, save
+from replay import command, figure, page
+from replay.figure import (
+    BESIDE,
+    FAILS,
+    GRU,
+    HLM,
+    HOLDS,
+    OPEN,
+    PAPER,
+    PROJECT,
+    Claim,
+    Table,
+    canvas,
+    key,
+    panels,
+    save,
+)
 
 PIXEL = b"\x89PNG"
 
@@ -69,10 +86,16 @@ def test_every_claim_is_shown_once_with_its_mark_under_whose_it_is() -> None:
     assert page.WHOSE[PROJECT] not in text[: text.index('id="two"')]
 
 
-def test_the_counts_are_of_the_papers_and_of_the_project() -> None:
-    text = " ".join(page.html([section("one", CLAIMS)], []).split())
-    assert "Claims of the papers: 1 hold, 1 do not hold, 1 cannot be compared." in text
+def test_the_counts_are_by_paper_and_of_the_project() -> None:
+    """Each source apart; the project's all together, and none of it counted under a paper."""
+    theirs = replace(section("two", CLAIMS[:2]), source=GRU)
+    text = " ".join(page.html([section("one", CLAIMS), theirs], []).split())
+    assert f"{HLM}: 1 hold, 1 do not hold, 1 cannot be compared.<br>" in text
+    assert f"{GRU}: 1 hold, 1 do not hold, 0 cannot be compared.<br>" in text
     assert "Claims of this project: 0 hold, 1 do not hold, 0 cannot be compared." in text
+    sources = {name: getattr(import_module(f"replay.{name}"), "SOURCE", HLM) for name in command.NAMES}
+    others = {"iterative": GRU, "table1": BESIDE, "theorem": BESIDE}
+    assert sources == dict.fromkeys(command.NAMES, HLM) | others
 
 
 def test_nothing_comes_from_elsewhere_and_links_lead_somewhere() -> None:
@@ -97,14 +120,27 @@ def test_tables_are_text_that_scrolls_in_itself() -> None:
     assert ".scroll { overflow-x: auto;" in page.STYLE and "nav {" in page.STYLE
 
 
-def test_what_the_paper_does_not_say_is_on_the_page() -> None:
-    text = page.html([section("one", CLAIMS)], [])
+def test_what_the_paper_says_and_what_departs_from_it_is_on_the_page() -> None:
+    """The listing rejects queries that were asked and sweeps a hundred times: it is not silent on either."""
+    text = html.unescape(page.html([section("one", CLAIMS)], []))
     for words in (
         "clipped to the range",
         "mixed half and half with the uniform start",
-        "asks a question twice",
+        "“while (measurements.ContainsKey(qi))”",
+        "“for (int iteration = 0; iteration < 100; iteration++)”",
+        "“We do this in all of our experiments.”",
+        "Departs from the paper's listing",
+        "thresholds of the marks",
     ):
         assert words in text
+    assert "the paper does not say" not in text.lower()
+
+
+@pytest.mark.parametrize("name", [name for name in command.NAMES if name != "table1"])
+def test_settings_list_seeds_and_epsilon(name: str) -> None:
+    """Table 1 counts, and draws nothing."""
+    settings = import_module(f"replay.{name}").SETTINGS
+    assert "default generator" in settings and "epsilon" in settings.lower()
 
 
 def test_a_figure_that_was_not_drawn_says_so() -> None:
