@@ -81,8 +81,8 @@ def write_table(path: Path, rows: int = 400) -> None:
 
 
 def as_before(folder: Path, template: Path, make: Callable[[], None]) -> None:
-    """The folder as `make` leaves it: made once, then copied from the template, which has nothing that another
-    fixture put there before and `make` left alone.
+    """The folder as `make` leaves it: made once, then copied from the template, which has nothing that
+    another fixture put there before and `make` left alone.
     """
     if template.exists():
         shutil.copytree(template, folder, dirs_exist_ok=True)
