@@ -106,7 +106,15 @@ def _place(error: BaseException) -> str:
 
 
 def _fail(error: BaseException, message: str, code: int, as_json: bool) -> NoReturn:
-    """One line and the exit code. Errors of a release know whether budget was spent."""
+    """One line and the exit code, also where a signal comes while the line is written."""
+    try:
+        _say(error, message, code, as_json)
+    finally:
+        sys.exit(code)
+
+
+def _say(error: BaseException, message: str, code: int, as_json: bool) -> None:
+    """Errors of a release know whether budget was spent."""
     known = told(error)
     spent, retryable = (getattr(known, fact, False) for fact in ("budget_spent", "retryable"))
     plain = "run the same command again" if retryable else "change what the message names, then run again"
@@ -132,7 +140,6 @@ def _fail(error: BaseException, message: str, code: int, as_json: bool) -> NoRet
             flush=True,
         )
     _drop_output()
-    sys.exit(code)
 
 
 def _drop_output() -> None:

@@ -173,7 +173,7 @@ def check_paths(
     """InputError where an output is an input, or would be one of the next release."""
     keys = [target_of(output).key for output in outputs if not isinstance(output, Folder)]
     if len(set(keys)) < len(keys):
-        raise InputError("the output, its manifest, the model and the report need different paths")
+        raise InputError("two of the files to write have the same path; every output needs one of its own")
     taken = {target_of(i).key if isinstance(i, str) else os.path.realpath(i) for i in inputs if i}
     for output in outputs:
         key = output.place.key if isinstance(output, Folder) else target_of(output).key

@@ -16,8 +16,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal, Unpack, get_args
 
-import numpy as np
-
 from factored_mwem.domain.vertices import Vertices
 from factored_mwem.errors import InputError, shown
 from factored_mwem.graphs.frieze_kannan import FriezeKannan
@@ -31,7 +29,6 @@ from factored_mwem.pipeline.task import opened
 from factored_mwem.policy import Choices, Policy
 from factored_mwem.privacy.edges import Asked, PrivateEdges, check_pairs
 from factored_mwem.privacy.noise import Noise
-from factored_mwem.privacy.session import Measurement
 from factored_mwem.workload.cuts import Cut
 
 Hypothesis = Literal["frieze-kannan", "multiplicative-weights"]
@@ -94,20 +91,9 @@ class CutSession:
         return float(accountant.left / accountant.budget.amount)
 
     def _subject(self, cut: Cut) -> Subject:
-        """The cut as the mechanism takes it. The hypothesis is told what was measured only where it was off
-        by the level that its steps are made for: less is no update of the theorems, and could lead it away.
-        """
-        subject = of_construction(self.believed, cut, self._sealed, cut)
-        answer, level = subject.answer, self._online.prices.level
-
-        def learn(measured: Measurement) -> tuple[np.ndarray, bool]:
-            value = float(measured.noisy[0])
-            off = abs(value - answer) >= level
-            if off:
-                self.believed.update(cut, value)
-            return np.array([value]), off
-
-        return Subject(cut, _kind(cut), subject.believed, subject.sealed, cut, cut, learn, answer)
+        """The cut as the mechanism takes it; the hypothesis' steps are made for the level of its tests."""
+        level = self._online.prices.level
+        return of_construction(self.believed, cut, self._sealed, cut, kind=_kind(cut), level=level)
 
 
 def _kind(cut: Cut) -> int:

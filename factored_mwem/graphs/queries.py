@@ -24,7 +24,10 @@ def read_cuts(path: Path, vertices: Vertices) -> list[Cut]:
         lines = read_text(path, "file of cuts").split("\n")
     except UnicodeDecodeError:
         raise InputError(f"{path} is not UTF-8 text") from None
-    return [_cut(f"{path}, line {at}", line, vertices) for at, line in enumerate(lines, 1) if line.strip()]
+    found = [_cut(f"{path}, line {at}", line, vertices) for at, line in enumerate(lines, 1) if line.strip()]
+    if not found:
+        raise InputError(f"{path} holds no cut")
+    return found
 
 
 def _cut(where: str, line: str, vertices: Vertices) -> Cut:

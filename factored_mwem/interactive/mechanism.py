@@ -149,15 +149,26 @@ class Online:
             )
 
 
-def of_construction(construction: Construction[Q], query: Q, sealed: Any, what: Any) -> Subject:
+def of_construction(
+    construction: Construction[Q],
+    query: Q,
+    sealed: Any,
+    what: Any,
+    *,
+    kind: Hashable = None,
+    level: float = 0.0,
+) -> Subject:
     """A query with one true number, `what` of `sealed`, as any construction takes it: of what is measured it
-    is told the side alone on which it lies.
+    is told the side alone on which it lies, and only where that is off by `level` (records): what is measured
+    without a test may be nearer than any update of the theorems, and a step could lead it away.
     """
     answer = construction.answer(query)
 
     def learn(measured: Measurement) -> tuple[np.ndarray, bool]:
         values = measured.noisy.astype(np.float64)
-        construction.update(query, float(values[0]))
-        return values, True
+        off = bool(abs(float(values[0]) - answer) >= level)
+        if off:
+            construction.update(query, float(values[0]))
+        return values, off
 
-    return Subject(what, None, np.array([answer]), sealed, what, what, learn, answer)
+    return Subject(what, kind, np.array([answer]), sealed, what, what, learn, answer)

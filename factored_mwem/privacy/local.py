@@ -75,8 +75,8 @@ def check_graph(adjacency: np.ndarray) -> None:
     """InputError for what is no undirected graph without loops, or has too many vertices."""
     shape = adjacency.shape
     square = adjacency.ndim == 2 and shape[0] == shape[1]
-    if not square or (adjacency != adjacency.T).any() or adjacency.diagonal().any():
-        raise InputError("adjacency: a square symmetric matrix without loops is needed")
+    if not square or not shape[0] or (adjacency != adjacency.T).any() or adjacency.diagonal().any():
+        raise InputError("adjacency: a square symmetric matrix of a vertex or more, without loops, is needed")
     if shape[0] > MOST_VERTICES:
         raise InputError(f"triangles are counted for up to {MOST_VERTICES:,} vertices, not {shape[0]:,}")
 

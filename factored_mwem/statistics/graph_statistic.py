@@ -18,6 +18,7 @@ import numpy as np
 
 from factored_mwem.accounting.admissible import Shape
 from factored_mwem.accounting.conversion import float_down
+from factored_mwem.accounting.unit import Neighbours
 from factored_mwem.errors import InputError
 from factored_mwem.ledger.run import Booking
 from factored_mwem.pipeline.assumptions import Assumption
@@ -129,7 +130,10 @@ def cost_of_tree(tree: WeighedGraph, booking: Booking, *, noise: Noise | None = 
     """See `spanning_tree_cost`. `noise`: as of `opened`."""
     steps, vertices = tree.grid, tree.vertices
     upper, edges, weights = steps.upper, tree.edges, tree.weights
-    pairs = np.asarray(edges)
+    try:
+        pairs = np.asarray(edges)
+    except ValueError:
+        pairs = np.zeros(0)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu" or len(weights) != len(pairs):
         raise InputError("edges: two numbers of vertices each are needed, and as many weights")
     if pairs.min() < 0 or pairs.max() >= vertices or (pairs[:, 0] == pairs[:, 1]).any():
@@ -139,7 +143,8 @@ def cost_of_tree(tree: WeighedGraph, booking: Booking, *, noise: Noise | None = 
     known = np.array([_weight(weight, upper) for weight in weights])
     cells = np.rint(known / steps.step).astype(np.int64)
     settings = {"edges": listed, "vertices": vertices, "upper": upper, "cells": steps.cells}
-    asked = _Asked("spanning tree", tree.epsilon, tree.delta, "another weight of one edge", settings)
+    unit, relation = "another weight of one edge", Neighbours.REPLACE
+    asked = _Asked("spanning tree", tree.epsilon, tree.delta, unit, settings, relation)
     top = steps.cells - 1
     found, statement = asked.answered(
         lambda: PrivateGraph.of_spanning_tree(listed, cells.tolist(), top, vertices),
@@ -170,6 +175,7 @@ class _Asked:
     delta: float
     unit: str
     settings: dict[str, Any]
+    neighbours: Neighbours = Neighbours.ADD_REMOVE
 
     def answered(
         self,
@@ -180,7 +186,7 @@ class _Asked:
         told: Sequence[Assumption],
     ) -> tuple[int, Statement]:
         """The noisy number in grains; `sealed()` counts it and seals it at once."""
-        policy = Policy.of(epsilon=self.epsilon, delta=self.delta)
+        policy = Policy.of(epsilon=self.epsilon, delta=self.delta, neighbours=self.neighbours)
         shape = Shape.LAPLACE if policy.delta else Shape.CAUCHY
         constants(shape, Fraction(policy.epsilon), Fraction(policy.delta))  # which refuses too little
 
@@ -207,4 +213,7 @@ def _matrix(graph: Any) -> np.ndarray:
             if a != b:
                 matrix[place[a], place[b]] = matrix[place[b], place[a]] = True
         return matrix
-    return np.asarray(graph, dtype=bool)
+    try:
+        return np.asarray(graph, dtype=bool)
+    except (ValueError, TypeError):  # whose text may quote it
+        raise InputError("graph: bool[vertex, vertex] is needed, or a graph of networkx") from None

@@ -344,3 +344,15 @@ def test_who_waits_is_told_what_another_id_costs(books: Path) -> None:
     with pytest.raises(Busy, match="pays again"):
         JournalFile(file.journals.path / "x", b"k")
     held.close()
+
+
+def test_a_signal_while_the_last_line_is_written_leaves_code_and_no_traceback(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def struck(*_: Any, **__: Any) -> None:
+        raise Stopped(130)
+
+    monkeypatch.setattr("builtins.print", struck)
+    with pytest.raises(SystemExit) as ended:
+        endings._fail(InputError("x"), "x", 2, as_json=False)
+    assert ended.value.code == 2

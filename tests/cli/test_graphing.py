@@ -61,6 +61,7 @@ def test_the_same_file_is_not_written_over(fmwem: Fmwem, edges: Path) -> None:
         (("--vertices", 34, "-o", "club.csv"), "input"),
         (("--vertices", 34, "-o", "out.xml"), "format"),
         (("--vertices", 34, "--queries", "none.jsonl"), "cannot read"),
+        (("--vertices", 34, "--queries", "empty.jsonl"), "holds no cut"),
         (("--vertices", 34, "--run-id", "a"), "--ledger"),
         (("--vertices", 20_000), "pairs"),
     ],
@@ -68,6 +69,7 @@ def test_the_same_file_is_not_written_over(fmwem: Fmwem, edges: Path) -> None:
 def test_a_refusal_is_one_line_and_leaves_nothing(
     fmwem: Fmwem, edges: Path, options: tuple[object, ...], words: str
 ) -> None:
+    Path("empty.jsonl").touch()
     before = sorted(edges.iterdir())
     done = fmwem("graph", "club.csv", *options)
     assert done.code in (2, 4) and words in done.err and done.err.count("\n") == 1

@@ -172,7 +172,7 @@ REFUSED: list[tuple[int, str, list[Any]]] = [
     (2, "is not TOML", ["t.csv", "--config", "t.csv"]),
     (2, "t.csv is an input; choose another path", ["t.csv", "--marginals", 1, "-o", "t.csv", "--overwrite"]),
     (2, "t.domain.json is an input", ["t.csv", "--marginals", 1, "--model", "t.domain.json", "--overwrite"]),
-    (2, "need different paths", ["t.csv", "--marginals", 1, "--model", "./t.synthetic.parquet"]),
+    (2, "have the same path", ["t.csv", "--marginals", 1, "--model", "./t.synthetic.parquet"]),
     (2, "no folder none; create it first", ["t.csv", "--marginals", 1, "-o", "none/x.parquet"]),
     (2, "cannot write in t.csv", ["t.csv", "--marginals", 1, "-o", "t.csv/x.parquet"]),
     (2, "unknown output format", ["t.csv", "--marginals", 1, "-o", "x.xlsx"]),

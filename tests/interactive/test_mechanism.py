@@ -20,7 +20,7 @@ from factored_mwem.interactive.sequence import Update, check
 from factored_mwem.privacy.counts import Sealed
 from factored_mwem.privacy.distances import SCORE_GRID
 from factored_mwem.privacy.metered import Metered
-from factored_mwem.privacy.session import Session
+from factored_mwem.privacy.session import Measurement, NoiseScale, Session
 
 TABLE = np.array([70.0, 2, 1, 40, 3, 2, 60, 22])
 ALPHA = 24.0
@@ -114,3 +114,14 @@ def test_an_open_test_serves_on_where_nothing_else_can_be_paid() -> None:
     with pytest.raises(BudgetExceeded, match="what is left"):
         mechanism.answer(of_construction(exact, QUERIES[31], sealed, 31))
     assert [e.stage for e in mechanism.session.accountant.entries] == ["test"]
+
+
+@pytest.mark.parametrize(("value", "moved"), [(ALPHA / 2 - 1, False), (ALPHA / 2, True)])
+def test_what_was_measured_nearer_than_the_level_is_no_update(value: float, moved: bool) -> None:
+    """Measured without a test, an answer may be as near as any; the theorems know no such step."""
+    construction, query = FriezeKannan(8, float(np.linalg.norm(TABLE)), ALPHA / 2), QUERIES[0]
+    before = construction.answer(query)
+    subject = of_construction(construction, query, Answers(Contents()), 0, level=ALPHA / 2)
+    scale = NoiseScale(1.0, Composition.PURE)
+    _, updated = subject.learn(Measurement((0,), np.array([round(before + value)]), scale))
+    assert updated is moved and (construction.answer(query) != before) is moved

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from pathlib import Path
 from typing import Any
 
 import networkx as nx
@@ -11,8 +12,11 @@ import numpy as np
 import pytest
 from support.fakes import FakeNoise
 
+from factored_mwem.accounting.cap import Cap
 from factored_mwem.accounting.conversion import Composition
+from factored_mwem.accounting.unit import Neighbours
 from factored_mwem.errors import InputError
+from factored_mwem.ledger.file import LedgerFile
 from factored_mwem.ledger.run import Booking
 from factored_mwem.privacy import graph_values
 from factored_mwem.privacy.noise import spread_scale
@@ -47,6 +51,7 @@ def test_true_values_without_noise() -> None:
     tree = spanned([6, 1, 4], 6, fake())
     assert tree.value == nx.minimum_spanning_tree(weighted).size(weight="weight") == 5
     assert tree.statement.recompute() == tree.statement.promise.spent_epsilon <= 1
+    assert [made.statement.promise.neighbours, tree.statement.promise.neighbours] == ["add-remove", "replace"]
 
 
 def loss(one: FakeNoise, other: FakeNoise) -> float:
@@ -124,3 +129,21 @@ def test_a_weight_that_is_no_number_is_the_largest_and_nothing_is_said_of_it(odd
     """One private weight must not decide whether the run succeeds, nor be quoted."""
     assert spanned([1, odd, 4], 6, fake()).value == 5
     assert spanned([1, odd, odd], 6, fake()).value == 7
+
+
+@pytest.mark.parametrize("graph", [[[1], [1, 2]], np.zeros((0, 0), dtype=bool), [[0, "x"], ["y"]]])
+def test_what_is_no_graph_is_refused_in_one_line(graph: Any) -> None:
+    noise = fake()
+    with pytest.raises(InputError, match=r"graph|adjacency") as refused:
+        counted(graph, noise)
+    assert not noise.calls and refused.value.__suppress_context__ | (refused.value.__context__ is None)
+    with pytest.raises(InputError, match="edges"):
+        cost_of_tree(WeighedGraph([(0, 1), (2,)], [1, 2], Grid.of(0, 6), 3), Booking(), noise=noise)  # type: ignore[list-item]
+
+
+def test_a_ledger_of_other_neighbours_refuses_a_tree(tmp_path: Path) -> None:
+    """Another weight is an exchange: a cap that is about edges added or removed says nothing of it."""
+    file = LedgerFile.create(tmp_path / "books")
+    file.add("roads", Cap.of(3.0, 0.0), Neighbours.ADD_REMOVE, 1)
+    with pytest.raises(InputError, match="neighbours"):
+        spanning_tree_cost(LOOP, [6, 1, 4], upper=6, vertices=3, ledger=file.path, dataset="roads")
