@@ -16,7 +16,7 @@ from factored_mwem.cli.settings import Group, ReleaseSettings
 
 if TYPE_CHECKING:
     from factored_mwem.domain.domain import Domain
-    from factored_mwem.interactive.asking import Asking, Response
+    from factored_mwem.interactive.session import Asking, Response
 
 
 class AtPrompt(Exception):

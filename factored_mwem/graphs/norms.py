@@ -37,24 +37,25 @@ class Found(NamedTuple):
 
 def cut_norm(matrix: np.ndarray) -> Found:
     """The pair of sets with the largest |1_S' M 1_T|: exact, by all S. Given S the best T is known."""
-    best = Found(0.0, *(np.zeros((2, len(matrix)), dtype=np.bool_)))
-    for sets, sums in _all_sets(matrix):
-        for sign in (1, -1):
-            values, targets = _best(sign * sums, sets)
-            at = int(np.argmax(values))
-            if values[at] > abs(best.value):
-                best = Found(sign * float(values[at]), sets[at], targets[at])
-    return best
+    return _over_all_sets(matrix, _best)
 
 
 def normalised_cut_norm(matrix: np.ndarray) -> Found:
     """The pair of sets with the largest |1_S' M 1_T| / sqrt(|S| |T|): exact, by all S; given S and the size
     of T, the best T is the columns with the largest sums.
     """
+    return _over_all_sets(matrix, _best_share)
+
+
+Best = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+"""Of sums float64[set, column] and their sets: the value of each set's best columns, and these."""
+
+
+def _over_all_sets(matrix: np.ndarray, best_of: Best) -> Found:
     best = Found(0.0, *(np.zeros((2, len(matrix)), dtype=np.bool_)))
     for sets, sums in _all_sets(matrix):
         for sign in (1, -1):
-            values, targets = _best_share(sign * sums, sets)
+            values, targets = best_of(sign * sums, sets)
             at = int(np.argmax(values))
             if values[at] > abs(best.value):
                 best = Found(sign * float(values[at]), sets[at], targets[at])

@@ -6,7 +6,7 @@
     sequence            whether a list of updates is one that the theorems speak of
     mechanism           tests and measurements over any construction and any sealed answers; its `prices`, and
                         the `rule` that says which of the two
-    asking              `ask`: a session of questions about a private table
+    asking              `ask`: a session of questions about a private table; `session` while it lasts
     offline             the IC mechanism: all queries known beforehand
     algorithm1          the paper's own, with its constants: for replays on public tables
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from factored_mwem.interactive.construction import Construction
+from factored_mwem.interactive.fixed_point import fixed_point
 
 Q = TypeVar("Q")
 
@@ -43,13 +44,7 @@ def level_of(
     def wanted(alpha: float) -> float:
         return 3 * threshold_of(sigma_of(bound(alpha), epsilon, delta), queries, beta) / 4
 
-    low, high = 0.0, 1.0
-    while wanted(high) > high:
-        low, high = high, 2 * high
-    for _ in range(200):
-        middle = (low + high) / 2
-        low, high = (middle, high) if wanted(middle) > middle else (low, middle)
-    return high
+    return fixed_point(wanted)
 
 
 @dataclass(slots=True, eq=False)

@@ -21,6 +21,7 @@ import numpy as np
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.errors import InputError
 from factored_mwem.interactive.construction import Construction
+from factored_mwem.interactive.fixed_point import fixed_point
 from factored_mwem.privacy.counts import PrivateAnswers
 from factored_mwem.privacy.session import Eligible, Session
 
@@ -57,13 +58,7 @@ def least_alpha(
         cost, gamma = each(most), beta / (2 * most)
         return max(8 * math.log(2 * most / beta) / cost, 8 * found_within(cost, queries, gamma))
 
-    low, high = 0.0, 1.0
-    while wanted(high) > high:
-        low, high = high, 2 * high
-    for _ in range(200):
-        middle = (low + high) / 2
-        low, high = (middle, high) if wanted(middle) > middle else (low, middle)
-    return high
+    return fixed_point(wanted)
 
 
 @dataclass(frozen=True, slots=True)

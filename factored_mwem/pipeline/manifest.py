@@ -5,6 +5,7 @@ facts safe to publish.
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -236,12 +237,16 @@ class Manifest(_Part):
 
     def recompute(self) -> float:
         """epsilon from the ledger's entries alone, as a third party would compute it."""
-        entries = [
-            Charge(c.stage, c.mechanism, c.target, c.scale, c.sensitivity, Fraction(c.delta))
-            for c in self.ledger
-        ]
         g = self.guarantee
-        return guarantee(entries, Budget(g.epsilon, g.delta, g.composition, Fraction(0), Fraction(0)))[0]
+        return recomputed(self.ledger, Budget(g.epsilon, g.delta, g.composition, Fraction(0), Fraction(0)))
+
+
+def recomputed(ledger: Iterable[ChargeRecord], promise: Budget) -> float:
+    """epsilon, at the delta of a promise, from the entries alone."""
+    entries = [
+        Charge(c.stage, c.mechanism, c.target, c.scale, c.sensitivity, Fraction(c.delta)) for c in ledger
+    ]
+    return guarantee(entries, promise)[0]
 
 
 def today() -> str:

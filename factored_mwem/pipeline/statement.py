@@ -11,11 +11,11 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from factored_mwem.accounting.accountant import Budget, Charge, guarantee
+from factored_mwem.accounting.accountant import Budget
 from factored_mwem.accounting.conversion import Composition, library_version
 from factored_mwem.pipeline.assumptions import Assumption
 from factored_mwem.pipeline.describe import charge_record
-from factored_mwem.pipeline.manifest import ChargeRecord, tool_version
+from factored_mwem.pipeline.manifest import ChargeRecord, recomputed, tool_version
 from factored_mwem.pipeline.task import Opened, Task
 
 VERSION = 1
@@ -57,12 +57,8 @@ class Statement(_Part):
 
     def recompute(self) -> float:
         """epsilon from the entries alone, as a third party would compute it."""
-        entries = [
-            Charge(c.stage, c.mechanism, c.target, c.scale, c.sensitivity, Fraction(c.delta))
-            for c in self.ledger
-        ]
         p = self.promise
-        return guarantee(entries, Budget(p.epsilon, p.delta, p.composition, Fraction(0), Fraction(0)))[0]
+        return recomputed(self.ledger, Budget(p.epsilon, p.delta, p.composition, Fraction(0), Fraction(0)))
 
 
 def statement_of(task: Task, opened: Opened, *, unit: str, assumptions: Sequence[Assumption]) -> Statement:

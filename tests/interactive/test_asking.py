@@ -22,8 +22,9 @@ from factored_mwem.accounting.cap import Cap
 from factored_mwem.accounting.conversion import Composition
 from factored_mwem.accounting.unit import Neighbours
 from factored_mwem.errors import BudgetExceeded, InputError, Lost
-from factored_mwem.interactive.asking import Asking, Response, asking
+from factored_mwem.interactive.asking import asking
 from factored_mwem.interactive.question import Question
+from factored_mwem.interactive.session import Asking, Response
 from factored_mwem.ledger.entries import Entry
 from factored_mwem.ledger.file import LedgerFile
 from factored_mwem.ledger.run import Booking

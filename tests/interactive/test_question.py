@@ -7,8 +7,8 @@ import pytest
 
 from factored_mwem.domain.domain import Domain
 from factored_mwem.errors import InputError
-from factored_mwem.interactive.asking import _key
 from factored_mwem.interactive.question import FREE_CELLS, NOBODY, Question
+from factored_mwem.interactive.session import _key
 
 DOMAIN = Domain.from_dict(
     {
