@@ -9,8 +9,10 @@ from __future__ import annotations
 import ast
 import copy
 import pickle
+import sys
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -821,6 +823,15 @@ def test_the_rule_sees_a_planted_violation(rule: str, module: str, text: str) ->
 
 def test_every_door_that_must_pay_first_is_there() -> None:
     assert set(CHARGING) <= set(dict(_functions(parsed(sources()["privacy.session"]))))
+
+
+def test_no_script_is_named_like_a_module_of_pythons() -> None:
+    """A script that is run by its path comes first where modules are looked for: a neighbour called
+    `statistics` would be everybody's.
+    """
+    scripts = [path.stem for path in (Path(__file__).parents[1] / "scripts").glob("*/**/*.py")]
+    assert len(scripts) > 50
+    assert not {name for name in scripts if not name.startswith("__")} & sys.stdlib_module_names
 
 
 def test_type_checking_imports_are_exempt() -> None:

@@ -13,7 +13,7 @@
     python scripts/bench sketch ...                 errors of sparse queries beside CountSketch and others
     python scripts/bench coverage ...               do 95 % intervals of answers hold the truth?
     python scripts/bench graphs ...                 errors of cuts of private graphs, by mechanism
-    python scripts/bench statistics ...             quantiles by smooth sensitivity beside OpenDP's
+    python scripts/bench statistic ...              quantiles by smooth sensitivity beside OpenDP's
     python scripts/bench ask ...                   budget per question of `fmwem ask`, beside other rules
     python scripts/bench tables ...                 tables of codes to run the others on
     python scripts/bench same ...                   do two checkouts release the same bytes?
@@ -27,7 +27,7 @@ from pathlib import Path
 
 OWN = (
     "workloads", "raw", "reading", "draw", "rules", "labels", "reach", "spark", "tables", "same", "planning",
-    "coverage", "statistics", "ask", "sketch", "graphs",
+    "coverage", "statistic", "ask", "sketch", "graphs",
 )  # fmt: skip
 MODULES = {"accuracy": "runs", "speed": "runs", "scale": "runs"} | {name: name for name in OWN}
 

@@ -68,7 +68,7 @@ from factored_mwem.ledger.opening import open_ledger
 from factored_mwem.errors import BudgetExceeded, Busy, InputError
 from factored_mwem.accounting.cap import Cost
 from factored_mwem.accounting.conversion import Composition
-place, attempts, plant = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+place, attempts, plant, dataset = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
 ledger, won = open_ledger(place), 0
 admit, costs, reserve = ledger_module.admit, ledger_module._costs, ledger_module.Ledger.reserve
 if plant != "none":
@@ -91,7 +91,7 @@ sys.stdin.readline()
 for _ in range(attempts):
     try:
         cost = Cost(Composition.PURE, Fraction(1, 40))
-        ledger.reserve(Reservation("adult", cost, None, {}, None, "1", secrets.token_hex(16)))
+        ledger.reserve(Reservation(dataset, cost, None, {}, None, "1", secrets.token_hex(16)))
         won += 1
     except BudgetExceeded:
         pass
@@ -101,13 +101,15 @@ print(won)
 """
 
 
-def race(place: Place, plant: str, *, processes: int = 8, attempts: int = 15) -> tuple[int, Fraction]:
+def race(
+    place: Place, plant: str, *, processes: int = 8, attempts: int = 15, dataset: str = "adult"
+) -> tuple[int, Fraction]:
     """(admitted, as the processes say; spent, as the ledger says) of 8 processes that ask at once: none
     begins before all have started.
     """
     ledger = open_ledger(str(place))
-    ledger.add("adult", Cap.of(1.0, 0.0), Neighbours.ADD_REMOVE, 1)
-    command, pipe = [sys.executable, "-c", RACE, str(place), str(attempts), plant], subprocess.PIPE
+    ledger.add(dataset, Cap.of(1.0, 0.0), Neighbours.ADD_REMOVE, 1)
+    command, pipe = [sys.executable, "-c", RACE, str(place), str(attempts), plant, dataset], subprocess.PIPE
     running = [subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) for _ in range(processes)]
     for p in running:
         assert p.stdout is not None and p.stdout.readline() == "ready\n"
@@ -117,7 +119,7 @@ def race(place: Place, plant: str, *, processes: int = 8, attempts: int = 15) ->
         p.stdin.flush()
     won = sum(int(p.communicate()[0]) for p in running)
     assert all(p.returncode == 0 for p in running)
-    return won, sum((e.cost.amount for e in ledger.entries("adult")), Fraction(0))
+    return won, sum((e.cost.amount for e in ledger.entries(dataset)), Fraction(0))
 
 
 kinds = pytest.mark.parametrize("new_place", ["file", "database"], indirect=True)
@@ -132,8 +134,12 @@ def test_eight_processes_cannot_overspend(new_place: Place) -> None:
 @kinds
 @pytest.mark.parametrize("plant", ["no lock", "read before"])
 def test_the_race_sees_a_planted_bug(new_place: Place, plant: str) -> None:
-    won, spent = race(new_place, plant)
-    assert won > 40 and spent > 1
+    """Whether entries clash in the last moment is up to the machine, so there are some races."""
+    for number in range(10):
+        won, spent = race(new_place, plant, dataset=f"race {number}")
+        if won > 40 and spent > 1:
+            return
+    raise AssertionError("ten races, and none overspent")
 
 
 @pytest.mark.parametrize("old_one", [False, True])

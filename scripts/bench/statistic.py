@@ -1,8 +1,8 @@
 """Errors of `fmwem statistic` beside OpenDP's private quantile and the Laplace mechanism. NOT PRIVATE: it
 reads the table.
 
-    python scripts/bench statistics                                   # the bundled Adult sample, 100 runs
-    python scripts/bench statistics --table adult.csv --runs 20 --epsilons 1
+    python scripts/bench statistic                                   # the bundled Adult sample, 100 runs
+    python scripts/bench statistic --table adult.csv --runs 20 --epsilons 1
 
 All of them are told the number of rows, the same bounds and the same grid, whose values are OpenDP's
 candidates (exponential noise, pure). Laplace is the value itself with noise of (upper - lower) / epsilon.
@@ -113,7 +113,7 @@ def measure(table: Path, column: str, runs: int, epsilon: float) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="bench statistics", description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(prog="bench statistic", description=__doc__.split("\n\n")[0])
     parser.add_argument("--table", type=Path, default=TABLE)
     parser.add_argument("--columns", nargs="+", choices=list(COLUMNS), default=list(COLUMNS))
     parser.add_argument("--epsilons", nargs="+", type=float, default=[0.1, 1.0])

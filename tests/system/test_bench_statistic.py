@@ -1,4 +1,4 @@
-"""`bench statistics`: the whole command on the bundled table."""
+"""`bench statistic`: the whole command on the bundled table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ pytestmark = pytest.mark.system
 
 
 def test_ours_and_the_others_come_from_one_run() -> None:
-    done = bench("statistics", "--columns", "education-num", "--epsilons", "1", "--runs", "3")
+    done = bench("statistic", "--columns", "education-num", "--epsilons", "1", "--runs", "3")
     assert done.returncode == 0, done.stderr
     lines = [line.split() for line in done.stdout.splitlines()[2:]]
     assert len(lines) == 18 and {line[1] for line in lines} == {"q10", "median", "q90"}
